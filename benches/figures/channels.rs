@@ -51,7 +51,8 @@ pub fn run() {
     let store = swarm.store();
     let reads = Sample::of(200, || {
         let started = Instant::now();
-        assert_eq!(store.messages(&channel(0), Page::Last, 50).unwrap().len(), 50);
+        let page = runtime.block_on(store.posts().page(&channel(0), Page::Last, 50));
+        assert_eq!(page.unwrap().len(), 50);
         started.elapsed()
     });
     row("the last 50 messages of a channel of 1,000,000", reads);
@@ -77,7 +78,7 @@ async fn team(home: &flock::home::Home) -> Arc<Swarm> {
         bell: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let mut scheduler = Scheduler::new(Settings::default());
-    for event in swarm.agent_events().unwrap() {
+    for event in swarm.agent_events().await.unwrap() {
         scheduler.on(event, 0);
     }
     // Somebody listens, as in a gateway; the turns themselves are not of interest here.
@@ -123,7 +124,7 @@ async fn many(swarm: &Arc<Swarm>) -> (usize, Duration) {
 
 /// Makes one channel a million messages long, in the same way as all others.
 async fn fill(swarm: &Arc<Swarm>) {
-    let there = usize::try_from(swarm.channel(&channel(0)).unwrap().last_seq).unwrap();
+    let there = usize::try_from(swarm.channel(&channel(0)).await.unwrap().last_seq).unwrap();
     let posters: Vec<_> = (0..POSTERS)
         .map(|poster| {
             let swarm = Arc::clone(swarm);

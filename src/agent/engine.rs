@@ -133,8 +133,12 @@ impl Engine {
     }
 
     /// Returns at most `limit` sessions of one agent or of all, the most recently used first.
-    pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<SessionInfo>, StoreError> {
-        let sessions = self.parts.store.sessions(agent, limit)?;
+    pub async fn sessions(
+        &self,
+        agent: Option<&AgentId>,
+        limit: u32,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let sessions = self.parts.store.sessions().list(agent, limit).await?;
         Ok(sessions.into_iter().map(SessionInfo::from).collect())
     }
 
@@ -144,13 +148,13 @@ impl Engine {
         &self.parts.store
     }
 
-    pub fn count_sessions(&self) -> Result<i64, StoreError> {
-        self.parts.store.count_sessions()
+    pub async fn count_sessions(&self) -> Result<i64, StoreError> {
+        self.parts.store.sessions().count().await
     }
 
     /// Returns one session, or `None` if the key is unknown.
-    pub fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
-        Ok(self.parts.store.session(key)?.map(SessionInfo::from))
+    pub async fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
+        Ok(self.parts.store.sessions().find(key).await?.map(SessionInfo::from))
     }
 
     /// Flushes everything that was committed to the disk.

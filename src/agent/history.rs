@@ -49,8 +49,8 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database or the transcript can't be read.
-    pub fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
-        let records = self.records_of(session, turn)?;
+    pub async fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
+        let records = self.records_of(session, turn).await?;
         Ok(records.into_iter().filter_map(|record| record.provenance).collect())
     }
 
@@ -59,8 +59,8 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database or the transcript can't be read.
-    pub fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
-        let records = self.records_of(session, turn)?;
+    pub async fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
+        let records = self.records_of(session, turn).await?;
         let last = records.last().filter(|record| record.message.role == Role::Assistant);
         // An answer with calls is not final: the turn broke off before the model answered again.
         let last = last.filter(|record| record.message.tool_calls().next().is_none());
@@ -73,8 +73,12 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database or the transcript can't be read.
-    pub fn history(&self, key: &SessionKey, limit: usize) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
-        let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
+    pub async fn history(
+        &self,
+        key: &SessionKey,
+        limit: usize,
+    ) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
+        let Some(session) = self.parts.store.sessions().find(key).await? else { return Ok(None) };
         let path = self.transcript_path(&session);
         let Some(file) = look(&path)? else { return Ok(Some(Vec::new())) };
         let records = message_reader::messages(&file, limit, MAX_BYTES);
@@ -83,8 +87,8 @@ impl Engine {
     }
 
     /// Returns the messages of a turn, or none if its session has no transcript.
-    fn records_of(&self, key: &SessionKey, turn: TurnId) -> Result<Vec<MessageRecord>, TurnError> {
-        let Some(session) = self.parts.store.session(key)? else { return Ok(Vec::new()) };
+    async fn records_of(&self, key: &SessionKey, turn: TurnId) -> Result<Vec<MessageRecord>, TurnError> {
+        let Some(session) = self.parts.store.sessions().find(key).await? else { return Ok(Vec::new()) };
         let path = self.transcript_path(&session);
         let Some(file) = look(&path)? else { return Ok(Vec::new()) };
         Ok(message_reader::of_turn(&file, turn).map_err(TranscriptError::reading(&path))?)

@@ -50,12 +50,18 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
-    pub fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
+    pub async fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
         let mut found = Vec::new();
-        for session in
-            self.parts.store.sessions(None, MAX_SESSIONS)?.into_iter().filter(|session| session.turns > 0)
+        for session in self
+            .parts
+            .store
+            .sessions()
+            .list(None, MAX_SESSIONS)
+            .await?
+            .into_iter()
+            .filter(|session| session.turns > 0)
         {
-            match compare_session(self, &session) {
+            match compare_session(self, &session).await {
                 Ok(lost) => found.extend(lost),
                 Err(error) => {
                     tracing::warn!(session = %session.key, error = chain(&error), "a transcript could not be compared");
@@ -66,15 +72,16 @@ impl Engine {
     }
 }
 
-fn compare_session(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnError> {
+async fn compare_session(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnError> {
     let store = engine.store();
     // A failed turn may have written nothing, so only finished ones are expected. Turns before the conversation was
     // reset are not looked for.
-    let last = store.last_completed_turn(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
+    let last =
+        store.turns().last_completed(&session.key).await?.filter(|turn| turn.started_at >= session.began_at);
     let end = read_end(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
     // The first turn is the newest. If the database does not know it, the database lost it.
     if let Some(turn) = end.turns.first()
-        && store.turn(*turn)?.is_none()
+        && store.turns().find(*turn).await?.is_none()
     {
         return Ok(Some(LostWrites::Database { session: session.key.clone() }));
     }

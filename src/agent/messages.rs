@@ -44,26 +44,31 @@ impl Engine {
     ///
     /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
     /// can't.
-    pub fn messages(
+    pub async fn messages(
         &self,
         key: &SessionKey,
         limit: usize,
         with_trace: bool,
     ) -> Result<Vec<ListedMessage>, TurnError> {
-        let mut newest: Vec<ListedMessage> = Vec::new();
-        let mut size = 0;
         let scope = if with_trace { Scope::Whole } else { Scope::All };
-        // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the end.
-        self.for_each_turn(key, scope, |exchange| {
-            for message in listed_messages(exchange, key.agent()).into_iter().rev() {
-                size += message.content.len();
-                newest.push(message);
-            }
-            newest.len() < limit && size < MAX_TEXT_BYTES
-        })?;
-        newest.truncate(limit);
-        newest.reverse();
-        Ok(newest)
+        let agent = key.agent().clone();
+        self.read_transcript(key, move |path| {
+            let mut newest: Vec<ListedMessage> = Vec::new();
+            let mut size = 0;
+            // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the
+            // end.
+            read(path, scope, |exchange| {
+                for message in listed_messages(exchange, &agent).into_iter().rev() {
+                    size += message.content.len();
+                    newest.push(message);
+                }
+                newest.len() < limit && size < MAX_TEXT_BYTES
+            })?;
+            newest.truncate(limit);
+            newest.reverse();
+            Ok(newest)
+        })
+        .await
     }
 
     /// Returns the answer of a turn, if it has one.
@@ -72,27 +77,38 @@ impl Engine {
     ///
     /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
     /// can't.
-    pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<ListedMessage>, TurnError> {
-        let mut found = None;
-        self.for_each_turn(key, Scope::All, |exchange| {
-            let answer =
-                listed_messages(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
-            found = answer.filter(|answer| answer.turn == turn);
-            // The turn has only just ended. Another one of the session may have begun since, seldom more, so the search
-            // is short.
-            found.is_none()
-        })?;
-        Ok(found)
-    }
-
-    fn for_each_turn(
+    pub async fn answer_of(
         &self,
         key: &SessionKey,
-        scope: Scope,
-        take: impl FnMut(Exchange) -> bool,
-    ) -> Result<(), TurnError> {
-        let Some(session) = self.parts.store.session(key)? else { return Ok(()) };
-        Ok(read(&self.transcript_path(&session), scope, take)?)
+        turn: TurnId,
+    ) -> Result<Option<ListedMessage>, TurnError> {
+        let agent = key.agent().clone();
+        self.read_transcript(key, move |path| {
+            let mut found = None;
+            read(path, Scope::All, |exchange| {
+                let answer = listed_messages(exchange, &agent).pop();
+                found = answer.filter(|answer| answer.role == Role::Assistant && answer.turn == turn);
+                // The turn has only just ended. Another one of the session may have begun since, seldom more, so the
+                // search is short.
+                found.is_none()
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Reads the transcript of a session, or returns the default if the session does not exist.
+    async fn read_transcript<T: Default + Send + 'static>(
+        &self,
+        key: &SessionKey,
+        read: impl FnOnce(&Path) -> Result<T, TranscriptError> + Send + 'static,
+    ) -> Result<T, TurnError> {
+        let Some(session) = self.parts.store.sessions().find(key).await? else { return Ok(T::default()) };
+        let path = self.transcript_path(&session);
+        let own = path.clone();
+        // A transcript can be long.
+        let read = tokio::task::spawn_blocking(move || read(&own)).await;
+        Ok(read.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))??)
     }
 }
 

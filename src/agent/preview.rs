@@ -27,7 +27,7 @@ use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, ResolvedModel, Route, ToolSpec};
 use crate::runtime::cli::{self, Program};
 use crate::runtime::{NATIVE, RuntimeError, RuntimeRequest, openclaw};
-use crate::store::{Reader, Session};
+use crate::store::{ProgramConversation, Session};
 use crate::tool::policy;
 
 /// The parts of a request besides the session.
@@ -135,38 +135,35 @@ impl RequestPreviewer<'_> {
     }
 
     /// Returns the start of the program that runs this agent's turns, for the session now or for a new session if there
-    /// is none.
+    /// is none. `known` is the program's conversation of the session.
     ///
     /// # Errors
     ///
     /// - [`TurnError::WrongAgent`] if the session belongs to another agent.
     /// - [`TurnError::Runtime`] if the program could not be started.
-    /// - [`TurnError::Store`] if the database can't be read, [`TurnError::Transcript`] if the transcript can't, and
-    ///   [`TurnError::Prompt`] if the prompt can't be built.
+    /// - [`TurnError::Transcript`] if the transcript can't be read, and [`TurnError::Prompt`] if the prompt can't be
+    ///   built.
     pub fn of_program(
         &self,
         program: &dyn Program,
         agent: &Agent,
         model: &ModelRef,
-        session: Option<(&Session, &Reader)>,
+        session: Option<&Session>,
+        known: Option<&ProgramConversation>,
     ) -> Result<Value, TurnError> {
-        if let Some((session, _)) = session
+        if let Some(session) = session
             && session.key.agent() != &agent.id
         {
             return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
         }
-        let began = session.map_or_else(clock::unix_ms, |(session, _)| session.began_at);
+        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
         let system = self.brief(agent, model, began)?;
         let mut before = EarlierExchanges::default();
-        let mut known = None;
-        let conversation = session.map(|(session, _)| delegated::conversation(session));
-        if let Some(((session, reader), conversation)) = session.zip(conversation.as_ref()) {
-            known = reader.program_conversation(&session.key, program.name())?;
+        let conversation = session.map(delegated::conversation);
+        if let Some((session, conversation)) = session.zip(conversation.as_ref()) {
             // A program's conversation from before the last reset is not resumed.
-            let turn = known
-                .as_ref()
-                .filter(|known| known.begun.conversation == *conversation)
-                .map(|known| known.turn);
+            let turn =
+                known.filter(|known| known.begun.conversation == *conversation).map(|known| known.turn);
             let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
             if let Some(file) = transcript::look(&path)? {
                 before = recent_exchanges::before(&file, &agent.id, turn)
@@ -181,9 +178,9 @@ impl RequestPreviewer<'_> {
             agent,
             model,
             system: &system,
-            session: session.map_or(&none, |(session, _)| &session.key),
+            session: session.map_or(&none, |session| &session.key),
             conversation: conversation.as_deref().unwrap_or_default(),
-            known: known.as_ref(),
+            known,
             recent: &before.recent,
             missed: before.missed.as_deref(),
         };

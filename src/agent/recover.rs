@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::engine::Engine;
 use super::transcript::import_note;
 use super::transcript::stale_files::{self, StaleFiles};
@@ -78,7 +80,7 @@ impl Engine {
     /// Returns an error if the database fails.
     pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
         loop {
-            let old = self.parts.store.old_request_sessions(before, MAX_SWEPT_SESSIONS)?;
+            let old = self.parts.store.sessions().old_requests(before, MAX_SWEPT_SESSIONS).await?;
             if old.is_empty() {
                 break;
             }
@@ -94,7 +96,7 @@ impl Engine {
             // The backups of mended transcripts are deleted too.
             let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
             agents.iter().for_each(|agent| drop(swept(self, agent, false)));
-            self.parts.store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await?;
+            self.parts.store.sessions().delete(old.into_iter().map(|session| session.key).collect()).await?;
         }
         // Programs keep folders for each session, which are of no use once the session is gone.
         sweep_programs(self, false).await;
@@ -105,7 +107,7 @@ impl Engine {
 /// Marks every turn that was running when the last process died. One that can't be marked stays as it is, for [`Engine::end_lost`].
 async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>, TurnError> {
     let store = &engine.parts.store;
-    let turns = store.running_turns()?;
+    let turns = store.turns().running().await?;
     let mut marked = Vec::with_capacity(turns.len());
     for turn in turns {
         let id = turn.id;
@@ -120,7 +122,9 @@ async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>, TurnError>
 }
 
 async fn end_lost_turn(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
-    let Some(turn) = engine.parts.store.turn(id)?.filter(|turn| turn.state == TurnState::Running) else {
+    let Some(turn) =
+        engine.parts.store.turns().find(id).await?.filter(|turn| turn.state == TurnState::Running)
+    else {
         return Ok(false);
     };
     // The claim keeps everything else from writing into the transcript meanwhile.
@@ -132,7 +136,7 @@ async fn end_lost_turn(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
 /// Ends a turn as its transcript shows.
 async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedTurn, TurnError> {
     let store = &engine.parts.store;
-    let left = match store.session(&turn.session)? {
+    let left = match store.sessions().find(&turn.session).await? {
         Some(session) => complete_transcript(engine, &session, &turn, search).unwrap_or_else(|error| {
             // One damaged transcript must not keep the gateway from starting.
             tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
@@ -143,7 +147,7 @@ async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedT
     let had_input = left.is_there;
     let ended = left.into_turn_end();
     let state = ended.state;
-    store.end_turn(turn.id, ended).await?;
+    store.turns().end(turn.id, ended).await?;
     Ok(InterruptedTurn { session: turn.session, turn: turn.id, state, had_input })
 }
 
@@ -287,13 +291,20 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
 /// Deletes the sessions of agents that were removed together with their data.
 async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
     let config = engine.parts.config.current();
-    let gone = engine.parts.store.session_agents()?.into_iter().filter(|agent| config.agent(agent).is_none());
+    let gone = engine
+        .parts
+        .store
+        .sessions()
+        .agents()
+        .await?
+        .into_iter()
+        .filter(|agent| config.agent(agent).is_none());
     for agent in gone {
         // Removing an agent keeps its transcripts unless a person asked to delete them. Then the sessions stay too.
         if !engine.home().sessions(&agent).exists() {
-            let sessions = engine.parts.store.sessions(Some(&agent), u32::MAX)?;
+            let sessions = engine.parts.store.sessions().list(Some(&agent), u32::MAX).await?;
             let keys = sessions.into_iter().map(|session| session.key).collect();
-            engine.parts.store.delete_sessions(keys).await?;
+            engine.parts.store.sessions().delete(keys).await?;
         }
     }
     Ok(())
@@ -302,7 +313,7 @@ async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
 /// Deletes files that a killed process left beside transcripts. No session is deleted for its age here: the owner
 /// decides that.
 async fn sweep(engine: &Engine) -> Result<(), TurnError> {
-    for agent in engine.parts.store.session_agents()? {
+    for agent in engine.parts.store.sessions().agents().await? {
         let leftovers = swept(engine, &agent, true);
         if leftovers.deleted > 0 {
             tracing::info!(%agent, deleted = leftovers.deleted, "deleted what a killed process had left beside transcripts");
@@ -311,16 +322,16 @@ async fn sweep(engine: &Engine) -> Result<(), TurnError> {
             tracing::warn!(%agent, path = %old.display(), "an old file of a mended transcript is kept: what was cut out is in it");
         }
     }
-    sweep_imports(engine)?;
+    sweep_imports(engine).await?;
     sweep_programs(engine, true).await;
     Ok(())
 }
 
 /// Removes transcripts of imports that were interrupted before they had a session.
-fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
+async fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
     for agent in &engine.parts.config.current().agents {
         let known: HashSet<String> = {
-            let sessions = engine.parts.store.sessions(Some(&agent.id), u32::MAX)?;
+            let sessions = engine.parts.store.sessions().list(Some(&agent.id), u32::MAX).await?;
             sessions.into_iter().map(|session| session.file).collect()
         };
         let folder = engine.home().sessions(&agent.id);
@@ -340,8 +351,10 @@ fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
 /// Removes the programs' data for sessions that no longer exist. A failure is only logged.
 async fn sweep_programs(engine: &Engine, first: bool) {
     let (home, store) = (engine.home().clone(), Arc::clone(&engine.parts.store));
+    let runtime = Handle::current();
+    // Called in the middle of the work with the files, which blocks its thread.
     let known = move |agent: &AgentId| {
-        let sessions = store.sessions(Some(agent), u32::MAX).ok()?;
+        let sessions = runtime.block_on(store.sessions().list(Some(agent), u32::MAX)).ok()?;
         Some(sessions.into_iter().map(|session| session.key).collect())
     };
     let swept = tokio::task::spawn_blocking(move || state::sweep(&home, first, known));

@@ -95,7 +95,7 @@ async fn run_native(
     agent: &Agent,
     request: TurnRequest,
 ) -> Result<TurnOutcome, TurnError> {
-    let TurnPlan { model, line, prompt, asked, room } = plan(scope.engine, config, agent, &request)?;
+    let TurnPlan { model, line, prompt, asked, room } = plan(scope.engine, config, agent, &request).await?;
     let route = line.resolved.route.clone();
     let (_, mut running) = begin(scope.engine, &request, &model, prompt, route).await?;
     let TurnRequest { input, context: client, guidance, provenance, inbox, .. } = request;
@@ -120,7 +120,7 @@ async fn run_delegated(
     let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
     // The program calls the models itself, so flock resolves none and tries no fallbacks.
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-    let known = engine.parts.store.session(&request.session)?;
+    let known = engine.parts.store.sessions().find(&request.session).await?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
     let system = prompt.text.to_string();
@@ -134,7 +134,7 @@ async fn run_delegated(
 }
 
 /// Returns the plan for the first model that can be asked and has room for the input.
-fn plan(
+async fn plan(
     engine: &Engine,
     config: &Arc<Config>,
     agent: &Agent,
@@ -145,7 +145,7 @@ fn plan(
     let mut models = ModelQueue::new(engine.cooldowns.order(agent.models(), clock::unix_ms()));
     let mut failed: Option<(ModelRef, TurnError)> = None;
     while let Some(model) = models.pop() {
-        match plan_with(engine, config, agent, request, model.clone()) {
+        match plan_with(engine, config, agent, request, model.clone()).await {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
                 if plan.line.resolved.route.model != *primary {
@@ -167,14 +167,14 @@ fn plan(
 }
 
 /// Returns the plan for one model. The input alone must fit into its context.
-fn plan_with(
+async fn plan_with(
     engine: &Engine,
     config: &Arc<Config>,
     agent: &Agent,
     request: &TurnRequest,
     model: ModelRef,
 ) -> Result<TurnPlan, TurnError> {
-    let known = engine.parts.store.session(&request.session)?;
+    let known = engine.parts.store.sessions().find(&request.session).await?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let key = cache_key::of(engine.home(), &request.session);
     let PreparedModel { resolved, prompt, told, asked, room } =
@@ -208,7 +208,7 @@ async fn begin(
         now: clock::unix_ms(),
     };
     // One transaction creates the turn, and the session if it is new.
-    let session = store.begin_turn(begin).await?;
+    let session = store.turns().begin(begin).await?;
     if session.state == SessionState::Closed {
         return Err(TurnError::Closed(session.key));
     }
@@ -269,7 +269,7 @@ async fn end_without_transcript(engine: &Engine, turn: TurnId, error: TurnError)
         error: Some(chain(&error)),
         at: clock::unix_ms(),
     };
-    if let Err(second) = engine.parts.store.end_turn(turn, ended).await {
+    if let Err(second) = engine.parts.store.turns().end(turn, ended).await {
         tracing::error!(%turn, error = %chain(&second), "failed to end a turn");
     }
     error

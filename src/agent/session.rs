@@ -14,7 +14,7 @@ use super::estimate::{self, ImageEstimate};
 use super::history_load;
 use super::model_chain::{self, PreparedModel};
 use super::summary_request::SummaryRequest;
-use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord};
+use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord, TranscriptError};
 use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
@@ -136,11 +136,16 @@ impl Engine {
     ///
     /// Returns [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop, or an error of the parts that
     /// are read.
-    pub fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
+    pub async fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
         // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
-        let Some(sized) = self.sized(key)? else { return Ok(None) };
+        let Some(sized) = self.sized(key).await? else { return Ok(None) };
         let PreparedSession { session, resolved, asked, room, images, .. } = &sized;
-        let (found, transcript_bytes) = history_load::look(&self.transcript_path(session), *room, *images)?;
+        let (path, room, images) = (self.transcript_path(session), *room, *images);
+        let own = path.clone();
+        // A transcript can be long.
+        let look = tokio::task::spawn_blocking(move || history_load::look(&own, room, images)).await;
+        let (found, transcript_bytes) =
+            look.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))??;
         let context = sized.context(found);
         Ok(Some(ContextReport::new(session, resolved, asked, &context, transcript_bytes)))
     }
@@ -173,7 +178,7 @@ impl Engine {
         halt: Option<&Deadline>,
     ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
-        let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
+        let Some(sized) = self.sized(key).await? else { return Err(TurnError::NoSession(key.clone())) };
         let mut transcript = self.open_transcript(&sized.session)?;
         let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
@@ -197,7 +202,7 @@ impl Engine {
         transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);
         // The next turn builds the prompt as it has to be then.
-        self.parts.store.renew_session(key.clone(), None, at).await?;
+        self.parts.store.sessions().renew(key.clone(), None, at).await?;
         Ok(Some(CompactionReport::from(&draft.record)))
     }
 
@@ -212,7 +217,7 @@ impl Engine {
     /// - An error of the database or the transcript.
     pub async fn reset(&self, key: &SessionKey, keeps_recent: bool) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
-        let Some(session) = self.parts.store.session(key)? else {
+        let Some(session) = self.parts.store.sessions().find(key).await? else {
             return Err(TurnError::NoSession(key.clone()));
         };
         let at = clock::unix_ms();
@@ -220,7 +225,7 @@ impl Engine {
         self.open_transcript(&session)?.append(&[Record::Reset(record)])?;
         // The cached prefix belongs to the old conversation.
         self.prefixes.forget(key);
-        self.parts.store.renew_session(key.clone(), None, at).await?;
+        self.parts.store.sessions().renew(key.clone(), None, at).await?;
         Ok(())
     }
 
@@ -229,10 +234,10 @@ impl Engine {
     /// # Errors
     ///
     /// Returns [`TurnError::Busy`] while a turn of the session runs, or an error of the database or the transcript.
-    pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
+    pub(super) async fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
         // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;
-        match self.parts.store.session(key)? {
+        match self.parts.store.sessions().find(key).await? {
             Some(session) => Ok(self.open_transcript(&session)?.append(&[record])?),
             None => Ok(()),
         }
@@ -244,8 +249,8 @@ impl Engine {
         self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
     }
 
-    fn sized(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
-        let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
+    async fn sized(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
+        let Some(session) = self.parts.store.sessions().find(key).await? else { return Ok(None) };
         // Without the agent in the configuration there is no model to size the request for.
         let config = self.parts.config.current();
         let agent =

@@ -33,7 +33,7 @@ pub(super) async fn run(
         provenance,
     };
     // The command has been carried out, so a failure to record it is only logged.
-    if let Err(error) = engine.note(key, Record::Command(record)) {
+    if let Err(error) = engine.note(key, Record::Command(record)).await {
         tracing::warn!(error = chain(&error), %key, "a command was not written down");
     }
     Ok(answer)
@@ -48,7 +48,7 @@ async fn execute(
     let nothing = "Nothing was said in this session yet.";
     let done = match command {
         Command::Context => {
-            return Ok(engine.report(key)?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
+            return Ok(engine.report(key).await?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
         Command::Compact => engine.compact_until(key, Some(halt)).await.map(|done| match done {
             // The answer goes to everybody in the channel, and the marker has the agent's own notes, which are of no

@@ -198,7 +198,7 @@ impl TurnRecorder {
     /// it from there.
     async fn end_row(&mut self, state: TurnState, error: Option<String>) {
         self.ended = true;
-        if let Err(error) = self.store.end_turn(self.turn, self.turn_end(state, error)).await {
+        if let Err(error) = self.store.turns().end(self.turn, self.turn_end(state, error)).await {
             tracing::error!(turn = %self.turn, error = %chain(&error), "failed to end a turn in the database");
         }
     }
@@ -249,7 +249,7 @@ impl Drop for TurnRecorder {
         if !self.ended {
             self.close(TurnPhase::Cancelled, None);
             // A destructor can't wait for the database, so the row is ended by its writer in the background.
-            self.store.queue_turn_end(self.turn, self.turn_end(TurnState::Cancelled, None));
+            self.store.turns().queue_end(self.turn, self.turn_end(TurnState::Cancelled, None));
         }
     }
 }

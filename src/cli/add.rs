@@ -202,7 +202,7 @@ async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
         Level::Yellow,
         agent.role.as_str().to_owned(),
     );
-    Store::open(home)?.audit(entry, unix_ms()).await?;
+    Store::open(home)?.audit().append(entry, unix_ms()).await?;
     Ok(())
 }
 

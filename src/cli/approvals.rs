@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure, person, team};
 use crate::clean::spelled;
+use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::id::Party;
 use crate::nix::{Attribute, NixError};
-use crate::store::{Reader, RequestRow, RequestState};
+use crate::store::{RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;
 use crate::swarm::triage::{Asked, DecideError, Decision, Request, decide, view};
 use crate::ui::pager::{self, PagerRow};
@@ -127,10 +128,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
-    let rows = match Reader::open(&context.home()?)? {
-        Some(reader) => reader.requests(open, MAX_LISTED)?,
-        None => Vec::new(),
-    };
+    let rows =
+        database::read(&context.home()?, async |reader| reader.requests().list(open, MAX_LISTED).await)?;
+    let rows = rows.unwrap_or_default();
     if context.printer.is_json() {
         context.printer.json(&json!({"requests": rows.iter().map(view::json).collect::<Vec<Value>>()}));
         return Ok(Exit::Done);
@@ -242,10 +242,7 @@ fn expiry_text(row: &RequestRow) -> String {
 
 // Reads the database directly: every state of a request is committed there, with or without a gateway.
 fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
-    let row = match Reader::open(home)? {
-        Some(reader) => reader.request(id)?,
-        None => None,
-    };
+    let row = database::read(home, async |reader| reader.requests().find(id).await)?.flatten();
     row.ok_or_else(|| DecideError::Unknown(view::id(id)).into())
 }
 

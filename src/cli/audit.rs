@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
+use crate::cli::database;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS, Reader};
+use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS};
 use crate::ui::{StyledLine, Table, TextStyle, time};
 
 /// Show the audit, or verify that it is intact
@@ -43,9 +44,8 @@ pub struct Args {
 /// Returns an error if there is no home, or if the database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let reader = Reader::open(&home)?;
     if args.verify {
-        return verify(&home, reader.as_ref(), context);
+        return verify(&home, context);
     }
     let filter = AuditFilter {
         actor: args.agent.clone(),
@@ -55,7 +55,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     // A limit of zero would show nothing at all.
     let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
-    let rows = reader.map(|reader| reader.audit_rows(&filter, limit)).transpose()?.unwrap_or_default();
+    let rows = database::read(&home, async |reader| reader.audit().rows(&filter, limit).await)?;
+    let rows = rows.unwrap_or_default();
     if context.printer.is_json() {
         context.printer.json(&json!({"rows": rows}));
     } else if rows.is_empty() {
@@ -88,12 +89,10 @@ fn table(rows: &[AuditRow]) -> Table {
     table
 }
 
-fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exit, Failure> {
-    let found = match reader {
-        Some(reader) => reader.verify_audit()?,
-        // A home without a database has an empty audit log, which is valid.
-        None => AuditVerification { rows: 0, last: 0, broken: None },
-    };
+fn verify(home: &Home, context: &Context) -> Result<Exit, Failure> {
+    let found = database::read(home, async |reader| reader.audit().verify().await)?;
+    // A home without a database has an empty audit log, which is valid.
+    let found = found.unwrap_or(AuditVerification { rows: 0, last: 0, broken: None });
     let is_whole = found.broken.is_none();
     if context.printer.is_json() {
         context.printer.json(&json!({

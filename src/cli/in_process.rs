@@ -35,7 +35,7 @@ pub async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value,
     let live = Arc::new(Live::open(home.clone())?);
     let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), bell }));
     // Loads which agents sleep, so that a mention wakes them.
-    swarm.agent_events()?;
+    swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
     let mut routes = routes::team().with_state(TeamState { swarm, triage: None, sandbox: None });

@@ -11,6 +11,7 @@ pub mod chat;
 pub mod completions;
 pub mod config;
 mod context;
+mod database;
 pub mod doctor;
 pub mod edit;
 pub mod freeze;

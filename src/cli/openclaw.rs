@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Context, Failure, start};
 use crate::agent::prompt;
+use crate::cli::database;
 use crate::config::{self, Config, ConfigError, Live};
 use crate::error::{Explain as _, Kind};
 use crate::home::Home;
@@ -25,7 +26,7 @@ use crate::openclaw::unit::{OpenClawUnit, PrepareFn};
 use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, process, sandboxes};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
-use crate::store::{Reader, StoreError};
+use crate::store::StoreError;
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::supervise::unit::StartError;
 use crate::swarm::triage;
@@ -97,9 +98,9 @@ pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
     // why.
     let basis = Arc::new(move || {
-        let granted = Reader::open(&other).ok().flatten().and_then(|reader| reader.granted("mount").ok());
+        let granted = database::read(&other, async |reader| reader.grants().list("mount").await);
         let mut hasher = DefaultHasher::new();
-        for (agent, _, body) in granted.into_iter().flatten() {
+        for (agent, _, body) in granted.ok().flatten().into_iter().flatten() {
             (agent.as_str(), body.to_string()).hash(&mut hasher);
         }
         hasher.finish()
@@ -196,11 +197,10 @@ pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
 /// Returns an error if the database can't be read. Without its granted folders an agent would work on the wrong files.
 pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     let mut found: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
-    if let Some(reader) = Reader::open(home)? {
-        for (agent, _, body) in reader.granted("mount")? {
-            if let Some(mount) = triage::mount_of_body(&body) {
-                found.entry(agent).or_default().push(mount);
-            }
+    let granted = database::read(home, async |reader| reader.grants().list("mount").await)?;
+    for (agent, _, body) in granted.into_iter().flatten() {
+        if let Some(mount) = triage::mount_of_body(&body) {
+            found.entry(agent).or_default().push(mount);
         }
     }
     Ok(Arc::new(move |agent| found.get(agent).cloned().unwrap_or_default()))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Context, Exit, Failure, pending_operations, person};
+use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
@@ -12,7 +13,6 @@ use crate::home::Home;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::{AgentId, IdError, Party};
 use crate::openclaw::state;
-use crate::store::Reader;
 use crate::ui::{StyledLine, TextStyle, ask};
 
 /// Remove an agent
@@ -112,8 +112,7 @@ fn has_leftovers(home: &Home, id: &AgentId) -> Result<bool, Failure> {
     if home.agent(id).exists() || home.workspace(id).exists() {
         return Ok(true);
     }
-    let reader = Reader::open(home)?;
-    let sessions = reader.map(|reader| reader.sessions(Some(id), 1)).transpose()?;
+    let sessions = database::read(home, async |reader| reader.sessions().list(Some(id), 1).await)?;
     Ok(sessions.is_some_and(|sessions| !sessions.is_empty()))
 }
 

@@ -59,7 +59,7 @@ async fn rename(
     let begun = pending::read(home, old)?;
     // An interrupted rename has already changed a part, so these checks would fail on its own work.
     if begun.is_none() {
-        check(home, config, old, new)?;
+        check(home, config, old, new).await?;
     }
     let runs = is_supervised(home).await?;
     // While this lock is held nothing can be started.
@@ -72,7 +72,7 @@ async fn rename(
     team::require_no_gateway(home)?;
     let planned = {
         let _lock = pending::lock(home)?;
-        let planned = planned(home, old, new, runs);
+        let planned = planned(home, old, new, runs).await;
         if let Ok(pending) = &planned {
             pending::write(home, pending)?;
             pending_operations::OperationRunner::here(home)?.finish(pending.clone(), context).await?;
@@ -96,7 +96,12 @@ async fn rename(
 }
 
 /// Returns the rename to carry out: the interrupted one, or a new one. The caller must hold [`pending::lock`].
-fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<PendingOperation, Failure> {
+async fn planned(
+    home: &Home,
+    old: &AgentId,
+    new: &AgentId,
+    restart: bool,
+) -> Result<PendingOperation, Failure> {
     if let Some(begun) = pending::read(home, old)? {
         let same = matches!(&begun.operation, AgentOperation::Rename { to, .. } if to == new);
         return if same {
@@ -108,7 +113,7 @@ fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<P
     }
     // Another process may have taken the new id, or removed the agent, while this one waited for the lock.
     let config = config::read(home)?;
-    check(home, &config, old, new)?;
+    check(home, &config, old, new).await?;
     let agent = config.agent(old).ok_or_else(|| ConfigError::Unknown(old.clone()))?;
     Ok(PendingOperation {
         agent: old.clone(),
@@ -120,7 +125,7 @@ fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<P
 }
 
 /// Checks that the agent exists and that the new id is not used by an agent, an operation, files or sessions.
-fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
+async fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
     if config.agent(old).is_none() {
         return Err(ConfigError::Unknown(old.clone()).into());
     }
@@ -132,13 +137,13 @@ fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(
         return Err(Failure::new(Kind::Conflict, text).hint(unfinished.command()));
     }
     let store = Store::open(home)?;
-    if home.agent(new).exists() || home.workspace(new).exists() || store.has_agent_data(new)? {
+    if home.agent(new).exists() || home.workspace(new).exists() || store.agents().has_data(new).await? {
         let text = format!("files or sessions of a removed agent {new} still exist");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));
     }
     // The id is part of the keys of the agent's sessions, so a longer id makes them longer.
     let longer = new.as_str().len().saturating_sub(old.as_str().len());
-    if longer > 0 && store.longest_session_key(old)? + longer > MAX_KEY_BYTES {
+    if longer > 0 && store.agents().longest_session_key(old).await? + longer > MAX_KEY_BYTES {
         let text = format!("{new} is too long for the key of one of {old}'s sessions");
         return Err(Failure::new(Kind::Usage, text).hint("flock session list"));
     }
@@ -173,8 +178,8 @@ const MAX_KEY_BYTES: usize = 200;
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_another_process_did_before_the_lock_was_free_is_seen() {
+    #[tokio::test]
+    async fn what_another_process_did_before_the_lock_was_free_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         let configured = |ids: &[&str]| {
@@ -193,11 +198,11 @@ mod tests {
         let (ada, bob, eve): (AgentId, AgentId, AgentId) =
             ("ada".parse().unwrap(), "bob".parse().unwrap(), "eve".parse().unwrap());
         configured(&["ada", "bob"]);
-        let pending = planned(&home, &ada, &eve, false).unwrap();
+        let pending = planned(&home, &ada, &eve, false).await.unwrap();
         assert_eq!(pending.agent, ada);
         // Another process renamed bob first.
         configured(&["ada", "eve"]);
-        assert_eq!(planned(&home, &ada, &eve, false).unwrap_err().kind, Kind::Conflict);
-        assert!(planned(&home, &bob, &eve, false).is_err(), "there is no bob any more");
+        assert_eq!(planned(&home, &ada, &eve, false).await.unwrap_err().kind, Kind::Conflict);
+        assert!(planned(&home, &bob, &eve, false).await.is_err(), "there is no bob any more");
     }
 }

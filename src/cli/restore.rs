@@ -183,13 +183,13 @@ pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> 
     lost.sort_by_key(|session| std::cmp::Reverse(session.updated_at));
     let store = Store::open(home)?;
     let sessions = context.block_on(async {
-        let sessions = store.restore_sessions(lost).await?;
+        let sessions = store.sessions().restore(lost).await?;
         let detail = match &restored.backup {
             Some(path) => format!("from {}", path.display()),
             None => "without a backup".to_owned(),
         };
         let entry = By::system().entry("database.restore", "database", Level::Red, detail);
-        store.audit(entry, unix_ms()).await?;
+        store.audit().append(entry, unix_ms()).await?;
         // The restored database is written to disk completely before the command reports success.
         store.settle().await?;
         Ok(sessions)

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure};
+use crate::cli::database;
 use crate::gateway::routes::tasks::describe;
 use crate::id::AgentId;
-use crate::store::{Reader, Task, TaskFilter, TaskState};
+use crate::store::{Task, TaskFilter, TaskState};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::ui::{Table, TextStyle};
 
@@ -54,11 +55,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let home = context.home()?;
     let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
+    let found = database::read(&home, async |reader| reader.tasks().list(&filter, args.limit).await)?;
     // A home without a database has no tasks.
-    let found = match Reader::open(&home)? {
-        Some(reader) => reader.tasks(&filter, args.limit)?,
-        None => Vec::new(),
-    };
+    let found = found.unwrap_or_default();
     if context.printer.is_json() {
         let tasks: Vec<Value> = found.iter().map(describe).collect();
         context.printer.json(&json!({"tasks": tasks}));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Failure;
+use crate::cli::database;
 use crate::config::Config;
 use crate::error::Kind;
 use crate::home::lock::Lock;
@@ -17,7 +18,7 @@ use crate::runtime::cli::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{AgentState, Freeze, FreezeState, Reader};
+use crate::store::{AgentState, Freeze, FreezeState};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
@@ -198,7 +199,7 @@ pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
 
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.
 pub fn frozen(home: &Home) -> FreezeState {
-    let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
+    let read = database::read(home, async |reader| reader.freezes().state().await);
     read.ok().flatten().unwrap_or_default()
 }
 
@@ -213,7 +214,7 @@ pub struct SleepState {
 
 /// Returns the sleeping agents. If the database can't be read, none is known to sleep.
 pub fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
-    let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
+    let read = database::read(home, async |reader| reader.agents().states().await);
     let states = read.ok().flatten().unwrap_or_default().into_iter();
     let asleep = |state: AgentState| {
         let since = state.asleep_at?;

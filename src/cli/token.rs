@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure, person};
+use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::error::Kind;
 use crate::gateway::routes::tokens::Wanted;
 use crate::id::{AgentId, Party};
-use crate::store::{ClientToken, Reader, Right};
+use crate::store::{ClientToken, Right};
 use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, Table, TextStyle, time};
 
@@ -164,10 +165,7 @@ fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
 
 fn list(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let tokens = match Reader::open(&home)? {
-        Some(reader) => reader.tokens()?,
-        None => Vec::new(),
-    };
+    let tokens = database::read(&home, async |reader| reader.tokens().list().await)?.unwrap_or_default();
     if context.printer.is_json() {
         context.printer.json(&json!({"tokens": tokens}));
         return Ok(Exit::Done);

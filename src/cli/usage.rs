@@ -4,8 +4,9 @@ use jiff::Zoned;
 use jiff::civil::Date;
 
 use super::{Context, Exit, Failure};
+use crate::cli::database;
 use crate::id::AgentId;
-use crate::store::{Reader, UsageBy, UsageSum};
+use crate::store::{UsageBy, UsageSum};
 use crate::swarm::budget;
 use crate::ui::{Table, TextStyle};
 
@@ -43,7 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // A day is a day in the time zone of this machine, as people expect.
     let filter = budget::usage_filter(args.day, args.since, Zoned::now().date(), args.agent.clone());
-    let sums = Reader::open(&home)?.map(|reader| reader.usage(&filter, args.by)).transpose()?;
+    let sums = database::read(&home, async |reader| reader.usage().sums(&filter, args.by).await)?;
     let sums = sums.unwrap_or_default();
     if context.printer.is_json() {
         context.printer.json(&budget::report(&filter, &sums));

@@ -12,10 +12,11 @@ use clap::{Arg, Command};
 
 use super::config::path::ConfigPath;
 use crate::agent::prompt::archetype;
+use crate::cli::database;
 use crate::config::{self, Config, parse};
 use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey};
-use crate::store::{ChannelState, ClientToken, Reader};
+use crate::store::{ChannelState, ClientToken};
 use crate::ui::{OutputOptions, Printer};
 
 /// The arguments that ask for completion. The index follows them.
@@ -195,23 +196,23 @@ fn agents(home: &Home) -> Option<Vec<(String, String)>> {
 }
 
 fn channels(home: &Home, archived: bool) -> Option<Vec<(String, String)>> {
-    let all = Reader::open(home).ok()??.channels(None, None).ok()?;
+    let all = database::read(home, async |reader| reader.channels().list(None, None).await).ok()??;
     let fits = all.into_iter().filter(|channel| (channel.state == ChannelState::Archived) == archived);
     Some(fits.map(|channel| (channel.id.to_string(), description(&channel.topic))).collect())
 }
 
 fn sessions(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = Reader::open(home).ok()??.sessions(None, MAX_VALUES).ok()?;
+    let all = database::read(home, async |reader| reader.sessions().list(None, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|session| (session.key.to_string(), String::new())).collect())
 }
 
 fn requests(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = Reader::open(home).ok()??.requests(true, MAX_VALUES).ok()?;
+    let all = database::read(home, async |reader| reader.requests().list(true, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|row| (row.id, format!("{} of {}", row.kind, row.agent))).collect())
 }
 
 fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
-    let mut all = Reader::open(home).ok()??.tokens().ok()?;
+    let mut all = database::read(home, async |reader| reader.tokens().list().await).ok()??;
     all.retain(|token| token.revoked_at.is_none());
     let rights =
         |token: &ClientToken| token.rights.iter().map(|right| right.as_str()).collect::<Vec<_>>().join(",");

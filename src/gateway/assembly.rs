@@ -47,7 +47,7 @@ impl GatewayAssembly {
     /// # Errors
     ///
     /// Returns the store's error if the frozen agents can't be read.
-    pub fn new(
+    pub async fn new(
         live: Arc<Live>,
         store: Arc<Store>,
         instance: String,
@@ -59,7 +59,7 @@ impl GatewayAssembly {
         let news = events.clone();
         let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
         let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), bell }));
-        swarm.load_frozen()?;
+        swarm.load_frozen().await?;
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {

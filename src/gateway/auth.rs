@@ -256,11 +256,11 @@ fn is_own_authority(authority: &str, port: u16) -> bool {
 /// # Errors
 ///
 /// Returns 401 if there is no token or a wrong one, and any error of `client`.
-pub fn authenticate(
+pub async fn authenticate(
     headers: &HeaderMap,
     owner: &str,
     plugin: impl FnOnce() -> Option<String>,
-    client: impl FnOnce(&[u8]) -> Result<Option<ClientToken>, ApiError>,
+    client: impl AsyncFnOnce(&[u8]) -> Result<Option<ClientToken>, ApiError>,
 ) -> Result<Caller, ApiError> {
     let unauthorised = |code, message: &str| {
         ApiError::new(StatusCode::UNAUTHORIZED, code, message)
@@ -276,7 +276,7 @@ pub fn authenticate(
     // The prefix distinguishes a client's token from the others.
     if token.starts_with(PREFIX.as_bytes()) {
         // The lookup is by hash, so its timing reveals nothing about the token.
-        let known = client(token)?.map(|known| Caller::Client(Arc::new(known)));
+        let known = client(token).await?.map(|known| Caller::Client(Arc::new(known)));
         return known.ok_or_else(|| {
             let message = "the token is unknown, revoked or expired";
             ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", message).with_hint("flock token list")
@@ -366,33 +366,45 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_the_whole_token_is_the_owner() {
+    #[tokio::test]
+    async fn only_the_whole_token_is_the_owner() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        assert_eq!(authenticate(&with("Bearer abc"), "abc", || None, |_| Ok(None)).unwrap(), Caller::Owner);
-        assert_eq!(authenticate(&with("bearer  abc "), "abc", || None, |_| Ok(None)).unwrap(), Caller::Owner);
+        assert_eq!(
+            authenticate(&with("Bearer abc"), "abc", || None, async |_: &[u8]| Ok(None)).await.unwrap(),
+            Caller::Owner
+        );
+        assert_eq!(
+            authenticate(&with("bearer  abc "), "abc", || None, async |_: &[u8]| Ok(None)).await.unwrap(),
+            Caller::Owner
+        );
         for bad in ["", "abc", "Basic abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer abc abc"]
         {
-            let error = authenticate(&with(bad), "abc", || None, |_| Ok(None)).unwrap_err();
+            let error =
+                authenticate(&with(bad), "abc", || None, async |_: &[u8]| Ok(None)).await.unwrap_err();
             assert_eq!(error.status, StatusCode::UNAUTHORIZED, "{bad:?}");
         }
         assert!(
-            authenticate(&with("Bearer "), "", || None, |_| Ok(None)).is_err(),
+            authenticate(&with("Bearer "), "", || None, async |_: &[u8]| Ok(None)).await.is_err(),
             "an empty token lets nobody in"
         );
-        assert!(authenticate(&HeaderMap::new(), "", || None, |_| Ok(None)).is_err());
+        assert!(authenticate(&HeaderMap::new(), "", || None, async |_: &[u8]| Ok(None)).await.is_err());
     }
 
-    #[test]
-    fn the_plugins_token_is_for_its_paths_and_the_owners_for_all_others() {
+    #[tokio::test]
+    async fn the_plugins_token_is_for_its_paths_and_the_owners_for_all_others() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        let who = |value| authenticate(&with(value), "abc", || Some("plug".to_owned()), |_| Ok(None));
-        assert_eq!(who("Bearer abc").unwrap(), Caller::Owner);
-        assert_eq!(who("Bearer plug").unwrap(), Caller::Plugin);
+        let plugin = || Some("plug".to_owned());
+        let who = async |value| authenticate(&with(value), "abc", plugin, async |_: &[u8]| Ok(None)).await;
+        assert_eq!(who("Bearer abc").await.unwrap(), Caller::Owner);
+        assert_eq!(who("Bearer plug").await.unwrap(), Caller::Plugin);
         for bad in ["Bearer plugg", "Bearer plu", "Bearer "] {
-            assert_eq!(who(bad).unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
+            assert_eq!(who(bad).await.unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
         }
-        assert!(authenticate(&with("Bearer x"), "abc", || Some(String::new()), |_| Ok(None)).is_err());
+        assert!(
+            authenticate(&with("Bearer x"), "abc", || Some(String::new()), async |_: &[u8]| Ok(None))
+                .await
+                .is_err()
+        );
         for path in ["/api/plugin/tools/flock_status", "/api/plugin/events"] {
             assert!(Caller::Plugin.check_scope(&Method::POST, path).is_ok());
             assert_eq!(
@@ -417,10 +429,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_clients_token_is_known_by_its_beginning_and_speaks_under_its_own_name() {
+    #[tokio::test]
+    async fn a_clients_token_is_known_by_its_beginning_and_speaks_under_its_own_name() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        let known = |token: &[u8]| {
+        let known = async |token: &[u8]| {
             let token = (token == b"flk_good").then(|| ClientToken {
                 name: "ci".to_owned(),
                 client: "ci".to_owned(),
@@ -432,8 +444,9 @@ mod tests {
             });
             Ok(token)
         };
-        let who = |value| authenticate(&with(value), "abc", || Some("flk_plug".to_owned()), known);
-        let client = who("Bearer flk_good").unwrap();
+        let plugin = || Some("flk_plug".to_owned());
+        let who = async |value| authenticate(&with(value), "abc", plugin, known).await;
+        let client = who("Bearer flk_good").await.unwrap();
         let said = |caller: &Caller, name| caller.speaks(name).map(|by| by.party.to_string());
         assert_eq!((client.name(), &*said(&client, None).unwrap()), ("ci", "human:token:ci"));
         assert_eq!(said(&client, Some("ci")).unwrap(), "human:token:ci");
@@ -444,7 +457,7 @@ mod tests {
         assert_eq!(client.check_agent(&"tester".parse().unwrap()).unwrap_err().code, "out_of_scope");
         assert_eq!(client.check_scope(&Method::POST, "/api/plugin/events").unwrap_err().code, "out_of_scope");
         for bad in ["Bearer flk_", "Bearer flk_plug", "Bearer flk_goo"] {
-            assert_eq!(who(bad).unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
+            assert_eq!(who(bad).await.unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
         }
         assert_eq!(said(&Caller::Owner, Some("ann")).unwrap(), "human:ann");
         assert!(said(&Caller::Owner, Some("token:ci")).is_err(), "the owner gives no client's name");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::id::{AgentId, ChannelId, Party};
-use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, StoreError};
+use crate::store::{Channel, ChannelState, Database, IdempotencyKey, Page, Post, StoreError};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::{MAX_PAGE, Wanted};
 use crate::swarm::title::ChannelTitle;
@@ -158,12 +158,12 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
 /// # Errors
 ///
 /// Returns the store's error if the database can't be read.
-pub fn list(
-    reader: &Reader,
+pub async fn list<A>(
+    database: &Database<A>,
     filter: &ChannelFilter,
     is_shown: impl Fn(&Channel) -> bool,
 ) -> Result<Value, SwarmError> {
-    let mut channels = reader.channels(filter.member.as_ref(), filter.state)?;
+    let mut channels = database.channels().list(filter.member.as_ref(), filter.state).await?;
     channels.retain(is_shown);
     Ok(json!({"channels": channels.iter().map(describe).collect::<Vec<_>>()}))
 }
@@ -174,8 +174,8 @@ pub fn list(
 ///
 /// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
 /// read.
-pub fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
-    Ok(describe(&find(reader, id)?))
+pub async fn show<A>(database: &Database<A>, id: &ChannelId) -> Result<Value, SwarmError> {
+    Ok(describe(&find(database, id).await?))
 }
 
 /// Returns messages of a channel, oldest first, with the numbers from which to continue in both directions.
@@ -184,12 +184,16 @@ pub fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub fn read(reader: &Reader, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
+pub async fn read<A>(
+    database: &Database<A>,
+    id: &ChannelId,
+    reading: &MessageQuery,
+) -> Result<Value, SwarmError> {
     let page = page(reading)?;
-    let channel = find(reader, id)?;
-    let read = |page, limit| reader.messages(&channel.id, page, limit);
-    let search = |words: &str, limit| reader.search_messages(Some(&channel.id), words, limit);
-    Ok(read_with(&channel, page, reading, read, search)?)
+    let channel = find(database, id).await?;
+    let read = |page, limit| database.posts().page(&channel.id, page, limit);
+    let search = |words, limit| database.posts().search(Some(&channel.id), words, limit);
+    Ok(read_with(&channel, page, reading, read, search).await?)
 }
 
 /// Returns the part of a channel that a request asks for. A search has no position, and a page has only one.
@@ -202,17 +206,20 @@ fn page(reading: &MessageQuery) -> Result<Page, SwarmError> {
     }
 }
 
-fn read_with(
+/// The messages that a read returns.
+type ReadPosts = Result<Vec<Post>, StoreError>;
+
+async fn read_with<'q, R: Future<Output = ReadPosts>, S: Future<Output = ReadPosts>>(
     channel: &Channel,
     page: Page,
-    reading: &MessageQuery,
-    read: impl Fn(Page, u32) -> Result<Vec<Post>, StoreError>,
-    search: impl FnOnce(&str, u32) -> Result<Vec<Post>, StoreError>,
+    reading: &'q MessageQuery,
+    read: impl Fn(Page, u32) -> R,
+    search: impl FnOnce(&'q str, u32) -> S,
 ) -> Result<Value, StoreError> {
     let limit = reading.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let found = match &reading.q {
-        Some(words) => newest_that_fit(search(words, limit.min(MAX_SEARCH_RESULTS))?),
-        None => read_page(page, limit, read)?,
+        Some(words) => newest_that_fit(search(words, limit.min(MAX_SEARCH_RESULTS)).await?),
+        None => read_page(page, limit, read).await?,
     };
     // Messages are numbered without gaps, so the number at an edge shows if there are more beyond it.
     let (mut earlier, mut later) = (None, None);
@@ -257,9 +264,10 @@ pub async fn say(
     let text = say.content.clone();
     let said = swarm.post_keyed(by, id, say.content, notify, key).await?;
     // The message is posted. A failure from here on must not look as if it were not.
-    let notes = if notify { swarm.unheard(&by.party, id, &text).unwrap_or_default() } else { Vec::new() };
+    let notes =
+        if notify { swarm.unheard(&by.party, id, &text).await.unwrap_or_default() } else { Vec::new() };
     // The stored spelling of the id is returned if it can be read.
-    let id = swarm.channel(id).map_or_else(|_| id.clone(), |channel| channel.id);
+    let id = swarm.channel(id).await.map_or_else(|_| id.clone(), |channel| channel.id);
     Ok(json!({"channelId": id, "seq": said.seq(), "notes": notes}))
 }
 
@@ -271,7 +279,7 @@ pub async fn say(
 pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
-    let channel = swarm.channel(id)?;
+    let channel = swarm.channel(id).await?;
     Ok(json!({"channelId": channel.id, "joined": joined, "left": left, "members": member_parties(&channel)}))
 }
 
@@ -304,7 +312,7 @@ pub async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Res
         ArchiveRequestKind::Reopen => ArchiveAction::Reopen,
     };
     swarm.archive(&by, id, what).await?;
-    Ok(describe(&swarm.channel(id)?))
+    Ok(describe(&swarm.channel(id).await?))
 }
 
 /// Returns a channel in the JSON form of the API.
@@ -347,16 +355,16 @@ fn member_parties(channel: &Channel) -> Vec<&Party> {
     channel.members.iter().map(|member| &member.party).collect()
 }
 
-fn find(reader: &Reader, id: &ChannelId) -> Result<Channel, SwarmError> {
-    reader.channel(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
+async fn find<A>(database: &Database<A>, id: &ChannelId) -> Result<Channel, SwarmError> {
+    database.channels().find(id).await?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
 }
 
 /// Reads as many messages as fit into one response, in pieces, beginning where the request says.
-fn read_page(
+async fn read_page<R: Future<Output = ReadPosts>>(
     page: Page,
     limit: u32,
-    read: impl Fn(Page, u32) -> Result<Vec<Post>, StoreError>,
-) -> Result<Vec<Post>, StoreError> {
+    read: impl Fn(Page, u32) -> R,
+) -> ReadPosts {
     let mut taken = Vec::new();
     let mut room = MAX_RESPONSE_BYTES;
     let mut next = page;
@@ -364,7 +372,7 @@ fn read_page(
     let is_forward = matches!(page, Page::After(_));
     'pieces: while left > 0 {
         let asked = left.min(CHUNK_SIZE);
-        let mut piece = read(next, asked)?;
+        let mut piece = read(next, asked).await?;
         // A piece that is shorter than asked for is the last one.
         let is_last = piece.len() < asked as usize;
         // Backward pages are read newest first, so the ones that do not fit are the oldest.
@@ -410,6 +418,8 @@ fn newest_that_fit(found: Vec<Post>) -> Vec<Post> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
     use crate::error::{Explain as _, Kind};
 
@@ -484,46 +494,46 @@ mod tests {
         messages.map(|message| message["seq"].as_u64().unwrap()).collect()
     }
 
-    fn ask(source: &FakeChannel, reading: MessageQuery) -> Value {
+    async fn ask(source: &FakeChannel, reading: MessageQuery) -> Value {
         let position = page(&reading).unwrap();
-        let read = |page, limit| Ok(source.page(page, limit));
-        let search = |_: &str, limit| Ok(source.search(limit));
-        read_with(&source.channel(), position, &reading, read, search).unwrap()
+        let read = |page, limit| ready(Ok(source.page(page, limit)));
+        let search = |_: &str, limit| ready(Ok(source.search(limit)));
+        read_with(&source.channel(), position, &reading, read, search).await.unwrap()
     }
 
-    #[test]
-    fn pages_run_in_both_directions_and_name_the_next_ones() {
+    #[tokio::test]
+    async fn pages_run_in_both_directions_and_name_the_next_ones() {
         let source = FakeChannel(100, 1);
-        let last = ask(&source, MessageQuery { limit: Some(45), ..MessageQuery::default() });
+        let last = ask(&source, MessageQuery { limit: Some(45), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&last), (56..=100).collect::<Vec<_>>());
         assert_eq!((last["before"].as_u64(), last["after"].as_u64()), (Some(56), None));
         let earlier =
-            ask(&source, MessageQuery { before: Some(56), limit: Some(45), ..MessageQuery::default() });
+            ask(&source, MessageQuery { before: Some(56), limit: Some(45), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&earlier), (11..=55).collect::<Vec<_>>());
         assert_eq!((earlier["before"].as_u64(), earlier["after"].as_u64()), (Some(11), Some(55)));
         let first =
-            ask(&source, MessageQuery { before: Some(11), limit: Some(45), ..MessageQuery::default() });
+            ask(&source, MessageQuery { before: Some(11), limit: Some(45), ..MessageQuery::default() }).await;
         assert_eq!((numbers(&first).len(), first["before"].as_u64()), (10, None));
         let after =
-            ask(&source, MessageQuery { after: Some(70), limit: Some(25), ..MessageQuery::default() });
+            ask(&source, MessageQuery { after: Some(70), limit: Some(25), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&after), (71..=95).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(95));
         let both = MessageQuery { after: Some(1), before: Some(9), ..MessageQuery::default() };
         assert!(matches!(page(&both), Err(SwarmError::Invalid(_))));
     }
 
-    #[test]
-    fn an_answer_is_bounded_and_no_message_is_cut() {
+    #[tokio::test]
+    async fn an_answer_is_bounded_and_no_message_is_cut() {
         let source = FakeChannel(100, 1 << 20);
-        let last = ask(&source, MessageQuery { limit: Some(200), ..MessageQuery::default() });
+        let last = ask(&source, MessageQuery { limit: Some(200), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&last), (93..=100).collect::<Vec<_>>());
         let after =
-            ask(&source, MessageQuery { after: Some(30), limit: Some(200), ..MessageQuery::default() });
+            ask(&source, MessageQuery { after: Some(30), limit: Some(200), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&after), (31..=38).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(38));
-        let found = ask(&source, MessageQuery { q: Some("x".to_owned()), ..MessageQuery::default() });
+        let found = ask(&source, MessageQuery { q: Some("x".to_owned()), ..MessageQuery::default() }).await;
         assert_eq!(numbers(&found), (93..=100).collect::<Vec<_>>());
-        let huge = ask(&FakeChannel(3, MAX_RESPONSE_BYTES + 1), MessageQuery::default());
+        let huge = ask(&FakeChannel(3, MAX_RESPONSE_BYTES + 1), MessageQuery::default()).await;
         assert_eq!(numbers(&huge), [3], "one is always given");
     }
 }

@@ -143,10 +143,10 @@ mod tests {
         now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), std::slice::from_ref(&coder));
-        let frozen = team.store.frozen().unwrap();
+        let frozen = team.store.freezes().state().await.unwrap();
         let why = &frozen.of(&coder).unwrap().by;
         assert!(why.starts_with("system: its workspace holds more than 32 MiB"), "{why}");
-        assert_eq!(team.audited().last().map(String::as_str), Some("agent.freeze"));
+        assert_eq!(team.audited().await.last().map(String::as_str), Some("agent.freeze"));
         // The person who thaws the agent accepts its size, until the workspace grows further.
         team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
         now += MIN_INTERVAL * 1000;
@@ -173,7 +173,7 @@ mod tests {
         for _ in 0..2 {
             disk.look(&team.swarm, now).await;
             assert_eq!(team.swarm.frozen(), std::slice::from_ref(&coder));
-            let frozen = team.store.frozen().unwrap();
+            let frozen = team.store.freezes().state().await.unwrap();
             let why = &frozen.of(&coder).unwrap().by;
             assert!(why.starts_with("system: its workspace has too many deeply nested folders"), "{why}");
             // Nobody can accept a size that nobody knows.

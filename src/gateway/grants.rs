@@ -12,8 +12,9 @@ use crate::clock::unix_ms;
 use crate::config::{Config, Network};
 use crate::error::chain;
 use crate::id::AgentId;
+use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
-use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
+use crate::sandbox::mount::{ApprovedMount, MountSource};
 use crate::swarm::Swarm;
 
 /// The grants of a team's agents.
@@ -51,55 +52,65 @@ impl TeamGrants {
         if entries.is_empty() {
             return;
         }
-        if let Err(error) = self.swarm.store().audit_all(entries, unix_ms()).await {
+        if let Err(error) = self.swarm.store().audit().append_all(entries, unix_ms()).await {
             tracing::error!(error = chain(&error), "failed to write connections into the audit");
         }
     }
 
     /// Returns a function that looks up the mounts that an agent was granted.
     #[must_use]
-    pub fn mounts(self: &Arc<Self>) -> ApprovedMounts {
+    pub fn mounts(self: &Arc<Self>) -> MountSource {
         let granted = Arc::clone(self);
         Arc::new(move |agent| {
-            // If the grants can't be read, no mount is allowed.
-            granted.swarm.granted_mounts(agent).unwrap_or_else(|error| {
-                tracing::error!(
-                    %agent,
-                    error = chain(&error),
-                    "failed to read the granted mounts, so none is allowed"
-                );
-                Vec::<ApprovedMount>::new()
+            let swarm = Arc::clone(&granted.swarm);
+            Box::pin(async move {
+                // If the grants can't be read, no mount is allowed.
+                swarm.granted_mounts(&agent).await.unwrap_or_else(|error| {
+                    tracing::error!(
+                        %agent,
+                        error = chain(&error),
+                        "failed to read the granted mounts, so none is allowed"
+                    );
+                    Vec::<ApprovedMount>::new()
+                })
             })
         })
     }
-}
 
-impl EgressPolicy for TeamGrants {
-    fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
+    /// Returns the rules of the configuration and the grants.
+    async fn current_rules(&self, agent: &AgentId) -> Vec<EgressRule> {
         let config = self.swarm.config();
         // The configuration has priority over every grant.
         if config.agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
             return Vec::new();
         }
         // The version is read before the grants. A grant that is added in between is then seen the next time.
-        let version = self.swarm.store().grants_version();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rules) = known.get(agent).and_then(|known| known.rules_if_current(&config, version)) {
+        let version = self.swarm.store().grants().version();
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = known().get(agent).and_then(|known| known.rules_if_current(&config, version));
+        if let Some(rules) = current {
             return rules;
         }
-        match self.swarm.egress_rules(agent) {
+        match self.swarm.egress_rules(agent).await {
             Ok(rules) => {
                 // A rule that can't be parsed allows nothing.
                 let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
                 let rules_now = CachedRules { config, version, read: Instant::now(), rules: rules.clone() };
-                known.insert(agent.clone(), rules_now);
+                // Of two reads at the same time an older one may be kept. Its version shows that, so it is not used.
+                known().insert(agent.clone(), rules_now);
                 rules
             }
             Err(error) => {
                 tracing::error!(%agent, error = chain(&error), "failed to read the granted hosts");
-                self.configured.rules(agent)
+                self.configured.rules(agent).await
             }
         }
+    }
+}
+
+impl EgressPolicy for TeamGrants {
+    fn rules<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
+        Box::pin(self.current_rules(agent))
     }
 
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
@@ -179,29 +190,33 @@ mod tests {
             now: 1,
         };
         let entry = || By::system().entry("test", id, Level::Green, String::new());
-        assert!(store.add_request(new, Along::audit(entry())).await.unwrap());
-        store.begin_request(id.to_owned(), entry(), 2).await.unwrap();
-        store.step_request(id.to_owned(), RequestStep::Finish, None, Along::audit(entry()), 3).await.unwrap();
+        assert!(store.requests().add(new, Along::audit(entry())).await.unwrap());
+        store.requests().begin(id.to_owned(), entry(), 2).await.unwrap();
+        store
+            .requests()
+            .step(id.to_owned(), RequestStep::Finish, None, Along::audit(entry()), 3)
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
     async fn a_grant_counts_at_once_and_is_gone_at_once_without_a_look_for_each_connection() {
         let (team, granted) = granted();
         let coder: AgentId = "coder".parse().unwrap();
-        assert_eq!(granted.rules(&coder), []);
+        assert_eq!(granted.rules(&coder).await, []);
         grant(&team.store, "r-1", "a.example").await;
-        let allows = |host: &str| {
+        let allows = async |host: &str| {
             let host = Host::Name(host.to_owned());
-            granted.rules(&coder).iter().any(|rule| rule.allows(&host, 443))
+            granted.rules(&coder).await.iter().any(|rule| rule.allows(&host, 443))
         };
-        assert!(allows("a.example"));
+        assert!(allows("a.example").await);
         // This grant is made behind this process's back. The cache does not show it, so nothing was read again.
         let other = Store::open(team.swarm.home()).unwrap();
         grant(&other, "r-2", "b.example").await;
-        assert!(!allows("b.example"));
+        assert!(!allows("b.example").await);
         let entry = By::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
-        team.store.revoke_grants(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
-        assert!(!allows("a.example") && allows("b.example"));
+        team.store.grants().revoke(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
+        assert!(!allows("a.example").await && allows("b.example").await);
         crate::config::edit(team.swarm.home(), |document| {
             let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
             for agent in agents.as_array_mut().into_iter().flatten() {
@@ -210,7 +225,7 @@ mod tests {
             Ok::<_, crate::config::ConfigError>(())
         })
         .unwrap();
-        assert!(!allows("b.example"), "the configuration goes before all that was granted");
+        assert!(!allows("b.example").await, "the configuration goes before all that was granted");
     }
 
     #[tokio::test]
@@ -231,7 +246,7 @@ mod tests {
         granted.write_audit().await;
         granted.write_audit().await;
         let filter = AuditFilter { action: Some("egress".to_owned()), ..AuditFilter::default() };
-        let rows = team.store.audit_rows(&filter, 10).unwrap();
+        let rows = team.store.audit().rows(&filter, 10).await.unwrap();
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!((rows[0].actor.as_str(), rows[0].subject.as_str()), ("coder", "a.example:443"));
         assert!(rows[0].detail.starts_with("100 connected"), "{}", rows[0].detail);

@@ -145,7 +145,7 @@ pub async fn claim(
             }
         };
         // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
-        let known = store.claim_key(key.clone(), session.clone(), turn, unix_ms()).await;
+        let known = store.idempotency_keys().claim(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
             return Ok(ClaimOutcome::Now(Claim { key, hold: Some(hold), began: false }));
         };
@@ -157,7 +157,7 @@ pub async fn claim(
         };
         let Some(kept) = known_outcome(gateway, &key, &known, &session, turn).await? else {
             // The earlier request did nothing, so its key is free for this one.
-            store.release_key(key.clone()).await.map_err(ApiError::explained)?;
+            store.idempotency_keys().release(key.clone()).await.map_err(ApiError::explained)?;
             continue;
         };
         let created_at = known.created_at;
@@ -197,11 +197,10 @@ async fn known_outcome(
     }
     let store = gateway.swarm.store();
     // The key was claimed, but the turn never got a row: nothing was done.
-    let Some(row) = store.turn(turn).map_err(ApiError::explained)? else { return Ok(None) };
+    let Some(row) = store.turns().find(turn).await.map_err(ApiError::explained)? else { return Ok(None) };
     let text = if row.state == TurnState::Done {
-        let (engine, session) = (Arc::clone(&gateway.engine), session.clone());
-        let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
-        read.map_err(ApiError::internal)?.map_err(ApiError::explained)?.map(|stored| stored.content)
+        let stored = gateway.engine.answer_of(session, turn).await.map_err(ApiError::explained)?;
+        stored.map(|stored| stored.content)
     } else {
         None
     };
@@ -230,7 +229,7 @@ async fn known_outcome(
 
 async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOutcome) {
     let Ok(text) = serde_json::to_string(kept) else { return };
-    if let Err(error) = gateway.swarm.store().set_key_answer(key.clone(), text).await {
+    if let Err(error) = gateway.swarm.store().idempotency_keys().set_answer(key.clone(), text).await {
         tracing::error!(error = chain(&error), "failed to keep the answer to a request");
     }
 }
@@ -278,7 +277,7 @@ impl Drop for Claim {
 }
 
 async fn free(gateway: &Gateway, key: IdempotencyKey) {
-    let freed: Result<(), StoreError> = gateway.swarm.store().release_key(key).await;
+    let freed: Result<(), StoreError> = gateway.swarm.store().idempotency_keys().release(key).await;
     if let Err(error) = freed {
         tracing::error!(error = chain(&error), "failed to free an idempotency key");
     }

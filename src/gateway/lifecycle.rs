@@ -108,13 +108,15 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance::read(&home)?;
     let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let assembled = open_database(&home)
-        .and_then(|store| GatewayAssembly::new(live.clone(), store, instance, config.port));
+    let assembled = match open_database(&home) {
+        Ok(store) => GatewayAssembly::new(live.clone(), store, instance, config.port).await,
+        Err(error) => Err(error),
+    };
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
     let GatewayAssembly { gateway, middleware, team, sandboxes, grants } = &*assembly;
     let (engine, triage) = (&gateway.engine, &gateway.triage);
     // The newest time is read before this process writes any row with the clock's time.
-    let newest = gateway.swarm.store().newest_time();
+    let newest = gateway.swarm.store().audit().newest_time().await;
     let newest = newest.map_err(|error| classify_error(&home, error))?;
     let limits = gateway.limits;
     let server = tokio::spawn(server::serve(listener, middleware.clone(), limits, gateway.stop.clone()));
@@ -324,7 +326,7 @@ async fn recover_and_run(
         }
     }
     // Nobody knows what a call without an outcome took, so it counts with its whole reservation.
-    match engine.store().settle_all_reserved().await {
+    match engine.store().usage().settle_all().await {
         Ok(0) => {}
         Ok(calls) => {
             tracing::warn!(calls, "model calls of an earlier run are charged at their whole reservation");

@@ -84,7 +84,7 @@ impl Middleware {
 
     /// Performs all checks that need only the head of a request. `inside` is the agent from whose sandbox the request
     /// comes, if it comes from one.
-    fn admit(
+    async fn admit(
         &self,
         parts: &mut axum::http::request::Parts,
         inside: Option<&AgentId>,
@@ -104,14 +104,17 @@ impl Middleware {
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
             // A caller with a good token of another kind is told that the token does not belong here.
-            let ticket = ticket.map_err(|error| match gateway.caller(&parts.headers) {
-                Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
-                _ => error,
-            })?;
+            let ticket = match ticket {
+                Err(error) if error.status == StatusCode::UNAUTHORIZED => {
+                    let is_known = gateway.caller(&parts.headers).await.is_ok();
+                    Err(if is_known { turns.out_of_scope() } else { error })
+                }
+                ticket => ticket,
+            }?;
             keep_connection(parts)?;
             parts.extensions.insert(ticket);
         } else if parts.uri.path() != "/health" {
-            let caller = gateway.caller(&parts.headers)?;
+            let caller = gateway.caller(&parts.headers).await?;
             caller.check_scope(&parts.method, parts.uri.path())?;
             keep_connection(parts)?;
             parts.extensions.insert(caller);
@@ -128,7 +131,7 @@ impl Middleware {
         let path = parts.uri.path().to_owned();
         let body = DrainingBody::new(body, &parts.headers);
         let ended = body.ended();
-        let mut response = match self.admit(&mut parts, inside) {
+        let mut response = match self.admit(&mut parts, inside).await {
             Ok(()) => {
                 // The credential is kept beside the request, because a stream has to check it again while it runs.
                 let shown =

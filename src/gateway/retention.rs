@@ -76,7 +76,7 @@ async fn check_clock(
         let detail =
             format!("the clock is {days} days ahead of the newest record; nothing is deleted for its age");
         let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
-        if let Err(error) = store.audit(entry, now).await {
+        if let Err(error) = store.audit().append(entry, now).await {
             tracing::error!(error = chain(&error), "failed to write into the audit");
         }
     }
@@ -122,7 +122,7 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
         let mut forgotten = 0;
         loop {
             // One batch per transaction: between two of them, posts get their turn.
-            let some = store.delete_messages(before, BATCH_SIZE).await?;
+            let some = store.posts().delete_before(before, BATCH_SIZE).await?;
             forgotten += some;
             if some == 0 {
                 break;
@@ -131,14 +131,14 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
         if forgotten > 0 {
             let detail = format!("{forgotten} of more than {} days ago", retention.messages.unwrap_or(0));
             let entry = By::system().entry("retention.messages", "messages", Level::Yellow, detail);
-            store.audit(entry, now).await?;
+            store.audit().append(entry, now).await?;
         }
     }
     // The audit comes last, so that the row about the deleted messages is written before older rows go.
     if let Some(before) = before(retention.audit, now) {
         let detail = format!("rows of more than {} days ago", retention.audit.unwrap_or(0));
         let entry = By::system().entry("retention.audit", "audit", Level::Yellow, detail);
-        store.prune_audit(before, entry, now).await?;
+        store.audit().prune(before, entry, now).await?;
     }
     Ok(())
 }
@@ -181,36 +181,40 @@ mod tests {
         for text in ["one", "two", "three"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }
-        let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
-        let audited = || team.store.audit_rows(&AuditFilter::default(), 100).unwrap().len();
-        let (messages, rows_before) = (said(), audited());
+        let said = async || team.store.posts().page(&dev, Page::Last, 50).await.unwrap().len();
+        let audited = async || team.store.audit().rows(&AuditFilter::default(), 100).await.unwrap().len();
+        let (messages, rows_before) = (said().await, audited().await);
         let later = unix_ms() + 3 * DAY;
         rows(&team.store, Retention::default(), later).await.unwrap();
         let long = Retention { messages: Some(4), audit: Some(4), ..Retention::default() };
         rows(&team.store, long, later).await.unwrap();
-        assert_eq!((said(), audited()), (messages, rows_before));
+        assert_eq!((said().await, audited().await), (messages, rows_before));
         let short = Retention { messages: Some(2), audit: Some(2), ..Retention::default() };
         rows(&team.store, short, later).await.unwrap();
-        assert_eq!(said(), 1, "the last of a channel stays");
-        let left = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        assert_eq!(said().await, 1, "the last of a channel stays");
+        let left = team.store.audit().rows(&AuditFilter::default(), 100).await.unwrap();
         let actions: Vec<&str> = left.iter().map(|row| row.action.as_str()).collect();
         assert_eq!(actions, ["retention.audit", "retention.messages"]);
         team.store.sync().await.unwrap();
-        assert_eq!(team.store.verify_audit().unwrap().broken, None);
+        assert_eq!(team.store.audit().verify().await.unwrap().broken, None);
     }
 
     #[tokio::test]
     async fn nothing_is_deleted_after_a_clock_jump() {
         let team = Team::new();
         let home = team.swarm.home();
-        team.store.audit(By::system().entry("x", "y", Level::Green, String::new()), unix_ms()).await.unwrap();
-        let newest = team.store.newest_time().unwrap();
+        team.store
+            .audit()
+            .append(By::system().entry("x", "y", Level::Green, String::new()), unix_ms())
+            .await
+            .unwrap();
+        let newest = team.store.audit().newest_time().await.unwrap();
         assert!(newest.is_some());
         let ahead = unix_ms() + 40 * DAY;
         for looks in 0..3 {
             assert!(!check_clock(home, &team.store, newest, None, ahead + looks).await);
         }
-        let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        let rows = team.store.audit().rows(&AuditFilter::default(), 100).await.unwrap();
         let held = rows.iter().filter(|row| row.action == "retention.held").count();
         assert_eq!(held, 1, "it is said once");
         assert!(clock_check::confirm(home, ahead).unwrap());
@@ -227,11 +231,11 @@ mod tests {
         for text in ["one", "two"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }
-        let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
-        let before = said();
+        let said = async || team.store.posts().page(&dev, Page::Last, 50).await.unwrap().len();
+        let before = said().await;
         let short = Retention { messages: Some(1), ..Retention::default() };
         rows(&team.store, short, unix_ms() + 3 * DAY).await.unwrap();
-        assert_eq!(said(), before);
+        assert_eq!(said().await, before);
     }
 
     #[test]

@@ -57,12 +57,14 @@ impl SessionService for GatewaySessions {
         &'a self,
         agent: &'a AgentId,
     ) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
-        Box::pin(async move { self.gateway()?.engine.sessions(Some(agent), MAX_LISTED).map_err(failed) })
+        Box::pin(
+            async move { self.gateway()?.engine.sessions(Some(agent), MAX_LISTED).await.map_err(failed) },
+        )
     }
 
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
         Box::pin(async move {
-            let session = self.gateway()?.engine.session(key).map_err(failed)?;
+            let session = self.gateway()?.engine.session(key).await.map_err(failed)?;
             session.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
@@ -73,7 +75,7 @@ impl SessionService for GatewaySessions {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
         Box::pin(async move {
-            let entries = self.gateway()?.engine.history(key, limit).map_err(failed)?;
+            let entries = self.gateway()?.engine.history(key, limit).await.map_err(failed)?;
             entries.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
@@ -96,8 +98,8 @@ impl SessionService for GatewaySessions {
                 ));
             }
             // The rest works with the stored spelling of the session key.
-            let to = &store.spelled(to).map_err(failed)?;
-            if gateway.engine.session(to).map_err(failed)?.is_none() {
+            let to = &store.sessions().canonical_key(to).await.map_err(failed)?;
+            if gateway.engine.session(to).await.map_err(failed)?.is_none() {
                 return Err(SessionServiceError::NotFound(to.clone()));
             }
             let item = NewInboxItem {
@@ -113,7 +115,7 @@ impl SessionService for GatewaySessions {
             let by =
                 By { party: Party::Agent(from.agent().clone()), session: Some(from.clone()), turn: None };
             let entry = by.entry("session.send", to.as_str(), Level::Green, detail);
-            store.add_item_audited(item, entry).await.map_err(failed)?;
+            store.inbox().add_audited(item, entry).await.map_err(failed)?;
             gateway.swarm.bell().ring(to.clone(), Priority::Mention);
             Ok(())
         })
@@ -130,8 +132,8 @@ impl SessionService for GatewaySessions {
             let gateway = self.gateway()?;
             let swarm = &gateway.swarm;
             // The child's costs are charged to the channel that the parent's are charged to.
-            if let Some(channel) = swarm.charged(parent, None).map_err(failed)? {
-                swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
+            if let Some(channel) = swarm.charged(parent, None).await.map_err(failed)? {
+                swarm.store().usage().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
             let guidance = vec![format!("The task comes from your own session {parent}.")];
             let tool = Some(Provenance::SPAWN_TOOL.to_owned());

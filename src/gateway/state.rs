@@ -163,7 +163,7 @@ impl Gateway {
             By::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
         let store = Arc::clone(self.swarm.store());
         runtime.spawn(async move {
-            if let Err(error) = store.audit(entry, crate::clock::unix_ms()).await {
+            if let Err(error) = store.audit().append(entry, crate::clock::unix_ms()).await {
                 tracing::error!(error = crate::error::chain(&error), "failed to write into the audit");
             }
         });
@@ -193,13 +193,14 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 401 if there is no token or a wrong one, and the store's error if the database can't be read.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let client = |token: &[u8]| {
-            let known = self.swarm.store().token(&token_hash(token)).map_err(ApiError::explained)?;
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let client = async |token: &[u8]| {
+            let known =
+                self.swarm.store().tokens().find(&token_hash(token)).await.map_err(ApiError::explained)?;
             // A revoked or expired token counts as unknown.
             Ok(known.filter(|known| known.is_good(crate::clock::unix_ms())))
         };
-        auth::authenticate(headers, &self.config().token, || self.plugin_token(), client)
+        auth::authenticate(headers, &self.config().token, || self.plugin_token(), client).await
     }
 
     /// Returns the turn that a request's token belongs to. `inside` is the agent from whose sandbox the request comes.

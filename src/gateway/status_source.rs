@@ -41,9 +41,7 @@ impl StatusSource for DockerStatusSource {
         let engine = self.engine.clone();
         let agent = agent.cloned();
         Box::pin(async move {
-            // Reading the list of sessions blocks the thread.
-            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), MAX_LISTED)).await;
-            let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+            let sessions = engine.sessions(agent.as_ref(), MAX_LISTED).await.map_err(ApiError::internal)?;
             Ok(sessions.iter().map(session).collect())
         })
     }
@@ -76,7 +74,7 @@ impl StatusSource for DockerStatusSource {
                     "store": null,
                 }),
             };
-            status["sessions"] = json!(self.engine.count_sessions().ok());
+            status["sessions"] = json!(self.engine.count_sessions().await.ok());
             status
         })
     }

@@ -14,6 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::auth::Caller;
 use super::state::Gateway;
+use crate::provider::BoxFuture;
 
 /// Interval between two checks of a stream's credential.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,6 +26,8 @@ struct RevocableBody {
     headers: HeaderMap,
     caller: Caller,
     looks: Interval,
+    /// The check in progress. It yields `false` if the credential has ended.
+    check: Option<BoxFuture<'static, bool>>,
     is_over: bool,
 }
 
@@ -44,7 +47,9 @@ pub fn guard_stream(
     // After a pause one check is enough; the missed ones are not made up for.
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let gateway = Arc::clone(gateway);
-    response.map(|body| Body::new(RevocableBody { body, gateway, headers, caller, looks, is_over: false }))
+    response.map(|body| {
+        Body::new(RevocableBody { body, gateway, headers, caller, looks, check: None, is_over: false })
+    })
 }
 
 impl HttpBody for RevocableBody {
@@ -56,10 +61,17 @@ impl HttpBody for RevocableBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = &mut *self;
-        while !this.is_over && this.looks.poll_tick(context).is_ready() {
-            let now = this.gateway.caller(&this.headers);
-            // The caller is compared too: a token that now belongs to somebody else ends the stream.
-            this.is_over = !now.is_ok_and(|now| now == this.caller);
+        while !this.is_over && (this.check.is_some() || this.looks.poll_tick(context).is_ready()) {
+            let check = this.check.get_or_insert_with(|| {
+                let (gateway, headers) = (Arc::clone(&this.gateway), this.headers.clone());
+                let caller = this.caller.clone();
+                // The caller is compared too: a token that now belongs to somebody else ends the stream.
+                Box::pin(async move { gateway.caller(&headers).await.is_ok_and(|now| now == caller) })
+            });
+            // Until the check has its result, the credential counts as it did before.
+            let Poll::Ready(is_good) = check.as_mut().poll(context) else { break };
+            this.check = None;
+            this.is_over = !is_good;
         }
         if this.is_over {
             // The turn behind the stream either continues without it or ends with it, as when a client closes the

@@ -26,6 +26,7 @@ use super::store::{BUILDS, GC_ROOTS, shell};
 use super::{Attribute, Flake, NixError, Pin, Store};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
+use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy};
 use crate::sandbox::exec::EngineExec;
 use crate::sandbox::{containers, names};
@@ -631,8 +632,8 @@ struct Evaluation {
 struct PublicNames;
 
 impl EgressPolicy for PublicNames {
-    fn rules(&self, _: &AgentId) -> Vec<EgressRule> {
-        vec![EgressRule::any_name()]
+    fn rules<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
+        Box::pin(async { vec![EgressRule::any_name()] })
     }
 
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {

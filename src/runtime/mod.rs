@@ -129,8 +129,12 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the record of the program's conversations cannot be read.
-    fn knows(&self, _session: &SessionKey, _conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
-        Ok(None)
+    fn knows<'a>(
+        &'a self,
+        _session: &'a SessionKey,
+        _conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TurnId>, RuntimeError>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Runs one turn to its end. The caller sets the time limit. Dropping the future ends the turn, and everything that

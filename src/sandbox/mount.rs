@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::home::Home;
 use crate::id::AgentId;
+use crate::provider::BoxFuture;
 use crate::sandbox::binds::{self, ResolvedPath};
 
 /// The folder of the sandbox that holds the mounts.
@@ -24,6 +25,9 @@ pub struct ApprovedMount {
 
 /// A function that returns the mounts currently approved for an agent.
 pub type ApprovedMounts = Arc<dyn Fn(&AgentId) -> Vec<ApprovedMount> + Send + Sync>;
+
+/// A function that looks up the mounts currently approved for an agent.
+pub type MountSource = Arc<dyn Fn(AgentId) -> BoxFuture<'static, Vec<ApprovedMount>> + Send + Sync>;
 
 /// The mounts of one sandbox and the facts they are checked against.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

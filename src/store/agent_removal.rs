@@ -2,7 +2,8 @@
 
 use rusqlite::Transaction;
 
-use super::audit::{self, AuditEntry};
+use super::agent_state::Agents;
+use super::audit::{self, AuditEntry, AuditLog};
 use super::{Store, StoreError};
 use crate::id::AgentId;
 
@@ -34,26 +35,28 @@ fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Resu
         .map(drop)
 }
 
-impl Store {
+impl Agents<&Store> {
     /// Deletes an agent's sessions, memberships, delivery positions, card and state in one transaction.
     ///
     /// A later agent with the same id therefore inherits nothing.
-    pub(crate) async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
-        self.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
+    pub(crate) async fn delete(self, agent: AgentId) -> Result<(), StoreError> {
+        self.0.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
     }
+}
 
+impl AuditLog<&Store> {
     /// Appends an audit row unless one with the same actor, action and subject exists since `since` (Unix
     /// milliseconds).
     ///
     /// An operation that is resumed after an interruption uses this so that it is not recorded twice. Returns `true` if
     /// a row was written.
-    pub(crate) async fn audit_once(
-        &self,
+    pub(crate) async fn append_once(
+        self,
         entry: AuditEntry,
         since: i64,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.write("write the audit", move |transaction| {
+        self.0.write("write the audit", move |transaction| {
             let is_there: bool = transaction.query_row(
                 "SELECT EXISTS (SELECT 1 FROM audit WHERE actor = ?1 AND action = ?2 AND subject = ?3 AND at >= ?4)",
                 (&entry.actor, entry.action, &entry.subject, since),

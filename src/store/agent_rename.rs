@@ -2,8 +2,9 @@
 
 use rusqlite::Transaction;
 
+use super::agent_state::Agents;
 use super::audit::{self, AuditEntry};
-use super::{Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
@@ -97,39 +98,14 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqli
     Ok(())
 }
 
-impl Store {
-    /// Gives an agent a new id everywhere except in the audit, which gets a row about it. Repeating the call changes
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`StoreError::Query`] if rows of the new id exist already, and any other [`StoreError`] of a write.
-    pub async fn rename_agent(
-        &self,
-        old: AgentId,
-        new: AgentId,
-        entry: AuditEntry,
-        now: i64,
-    ) -> Result<(), StoreError> {
-        self.write("give an agent another id", move |transaction| {
-            // An interrupted rename is run again. Its audit row must not appear twice.
-            let is_there: bool = transaction.query_row(
-                "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
-                (entry.action, &entry.subject, &entry.detail),
-                |row| row.get(0),
-            )?;
-            rename(transaction, &old, &new)?;
-            if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
-        })
-        .await
-    }
-
+impl<A> Agents<&Database<A>> {
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
     /// memberships, grants, or something that waits for it.
-    pub(crate) fn has_agent_data(&self, agent: &AgentId) -> Result<bool, StoreError> {
-        self.read("look for an agent", |connection| {
-            connection.query_row(
-                "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
+    pub(crate) async fn has_data(self, agent: &AgentId) -> Result<bool, StoreError> {
+        self.0
+            .read("look for an agent", |connection| {
+                connection.query_row(
+                    "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM member WHERE member = ?1)
                  OR EXISTS (SELECT 1 FROM delivery WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM agent_state WHERE agent = ?1)
@@ -138,22 +114,54 @@ impl Store {
                  OR EXISTS (SELECT 1 FROM request WHERE agent = ?1 AND revoked_at IS NULL
                      AND (state IN ('triage', 'waiting', 'approved', 'running')
                          OR (state = 'done' AND scope = 'agent')))",
-                [agent.as_str()],
-                |row| row.get(0),
-            )
-        })
+                    [agent.as_str()],
+                    |row| row.get(0),
+                )
+            })
+            .await
     }
 
     /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
-    pub(crate) fn longest_session_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
-        self.read("look for an agent's sessions", |connection| {
-            let longest: i64 = connection.query_row(
-                "SELECT coalesce(max(length(key)), 0) FROM session
+    pub(crate) async fn longest_session_key(self, agent: &AgentId) -> Result<usize, StoreError> {
+        self.0
+            .read("look for an agent's sessions", |connection| {
+                let longest: i64 = connection.query_row(
+                    "SELECT coalesce(max(length(key)), 0) FROM session
                  WHERE agent = ?1 OR key GLOB 'agent:*:flock:dm:' || ?1",
-                [agent.as_str()],
-                |row| row.get(0),
-            )?;
-            Ok(usize::try_from(longest).unwrap_or(0))
-        })
+                    [agent.as_str()],
+                    |row| row.get(0),
+                )?;
+                Ok(usize::try_from(longest).unwrap_or(0))
+            })
+            .await
+    }
+}
+
+impl Agents<&Store> {
+    /// Gives an agent a new id everywhere except in the audit, which gets a row about it. Repeating the call changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Query`] if rows of the new id exist already, and any other [`StoreError`] of a write.
+    pub async fn rename(
+        self,
+        old: AgentId,
+        new: AgentId,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write("give an agent another id", move |transaction| {
+                // An interrupted rename is run again. Its audit row must not appear twice.
+                let is_there: bool = transaction.query_row(
+                    "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
+                    (entry.action, &entry.subject, &entry.detail),
+                    |row| row.get(0),
+                )?;
+                rename(transaction, &old, &new)?;
+                if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
+            })
+            .await
     }
 }

@@ -14,7 +14,7 @@ async fn step(store: &Store, step: ArchiveStep, now: i64) -> bool {
         ArchiveStep::Reopen => "channel.reopen",
     };
     let notice = NewPost { now, ..says("x", "system", action) };
-    store.archive_step(id("x"), step, notice, entry(action)).await.unwrap().is_some()
+    store.channels().archive_step(id("x"), step, notice, entry(action)).await.unwrap().is_some()
 }
 
 fn begin() -> ArchiveStep {
@@ -31,11 +31,11 @@ async fn join(store: &Store, who: &str) {
     let change =
         MemberChange { channel: id("x"), add: vec![who.parse().unwrap()], remove: Vec::new(), now: 5 };
     let notice = |_: &[Party], _: &[Party]| says("x", "system", "joined");
-    store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+    store.channels().change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
 }
 
-fn state(store: &Store) -> ChannelState {
-    store.channel(&id("x")).unwrap().unwrap().state
+async fn state(store: &Store) -> ChannelState {
+    store.channels().find(&id("x")).await.unwrap().unwrap().state
 }
 
 /// Callers decide from an older view of the channel, so the state at the moment of the change has to count.
@@ -52,7 +52,7 @@ async fn an_archive_ends_only_when_due_or_with_all_current_agents_ready() {
     assert!(step(&store, ready("b"), 10).await);
     assert!(step(&store, ArchiveStep::Cancel, 10).await);
     assert!(!step(&store, END, DUE + 1).await, "it was called off");
-    assert_eq!(state(&store), ChannelState::Active);
+    assert_eq!(state(&store).await, ChannelState::Active);
 
     assert!(step(&store, begin(), 10).await);
     assert!(!step(&store, END, DUE - 1).await, "its time is not over");
@@ -82,10 +82,10 @@ async fn two_steps_in_one_millisecond_are_two_rows_of_the_audit() {
         assert!(step(&store, begin(), 10).await);
         assert!(step(&store, ArchiveStep::Cancel, 10).await);
     }
-    let actions = store.audited();
+    let actions = store.audit().actions().await;
     let count = |action: &str| actions.iter().filter(|known| *known == action).count();
     assert_eq!((count("channel.archive"), count("channel.archive_cancel")), (2, 2), "{actions:?}");
-    assert_eq!(store.verify_audit().unwrap().broken, None);
+    assert_eq!(store.audit().verify().await.unwrap().broken, None);
 }
 
 #[tokio::test]
@@ -106,6 +106,7 @@ async fn active_bridges_are_notified_and_paused_ones_stay_paused() {
     }
     let rows = |sql: &str| -> Vec<(String, String)> {
         store
+            .pool
             .read("look", |connection| {
                 connection.prepare(sql)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
             })

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
-use super::audit::{self, AuditEntry, Level};
-use super::{Reader, Store, StoreError};
+use super::audit::{self, AuditEntry, AuditLog, Level};
+use super::{Database, Store, StoreError};
 use crate::home::{HomeError, atomic};
 use crate::id::hex;
 
@@ -384,25 +384,62 @@ fn check_row(
     Ok(None)
 }
 
-impl Store {
+impl<A> AuditLog<&Database<A>> {
+    /// Returns what is missing at the two ends of the audit, without walking along it; `None` if nothing is.
+    ///
+    /// A cut that was found when the database was opened is reported through the row that recorded it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or one of the two files beside it can't be read.
+    pub(crate) async fn check_ends(self) -> Result<Option<ChainFault>, StoreError> {
+        let (written, given_up) = (ChainHead::read(&self.0.head)?, PruneMarker::read(&self.0.head)?);
+        self.0
+            .read("look at the audit", |connection| {
+                if written.is_none() && head(connection)?.id == 0 {
+                    return Ok(None);
+                }
+                if let Some(broken) = find_truncation(connection, written.as_ref(), &given_up)? {
+                    return Ok(Some(broken));
+                }
+                // An earlier cut does not show at the ends any more, only in the row that recorded it.
+                let noted: Option<i64> = connection
+                .prepare_cached(
+                    "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",
+                )?
+                .query_row([TRUNCATED_ACTION], |row| row.get(0))
+                .optional()?;
+                Ok(noted.map(|id| ChainFault { id, reason: TRUNCATION_RECORDED }))
+            })
+            .await
+    }
+
+    /// Verifies the whole audit. A broken chain is reported in the result.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or one of the two files beside it can't be read.
+    pub(crate) async fn verify(self) -> Result<AuditVerification, StoreError> {
+        let head = self.0.head.clone();
+        Ok(self.0.read_long("verify the audit", move |connection| verify(connection, &head)).await??)
+    }
+}
+
+impl AuditLog<&Store> {
     /// Deletes the rows before `time` (Unix milliseconds), except the very last row. Returns the number of deleted
     /// rows.
     ///
     /// The remaining chain still verifies, because the file of deleted rows is updated with it.
-    pub(crate) async fn prune_audit(
-        &self,
-        time: i64,
-        entry: AuditEntry,
-        now: i64,
-    ) -> Result<u64, StoreError> {
+    pub(crate) async fn prune(self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
         let what = "forget old rows of the audit";
-        let ends = self.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?)))?;
+        let ends =
+            self.0.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?))).await?;
         let (Some((id, hash)), base) = ends else { return Ok(0) };
         let end = ChainHead::new(id, &hash);
         let already = base.map(|(id, hash)| ChainHead::new(id, &hash));
         // Record the new start first. A crash after the deletion would otherwise leave a chain that looks cut.
         self.give_up(PruneMarker { rows: already.into_iter().chain([end.clone()]).collect() }).await?;
-        let pruned = self.write(what, move |transaction| {
+        let pruned = self.0.write(what, move |transaction| {
             // Two callers may prune at once: delete only up to a row that still exists.
             let is_there = transaction
                 .query_row("SELECT 1 FROM audit WHERE id = ?1 AND hash = ?2", (id, &hash), |_| Ok(()))
@@ -422,8 +459,8 @@ impl Store {
         Ok(pruned)
     }
 
-    async fn give_up(&self, given_up: PruneMarker) -> Result<(), StoreError> {
-        let head = self.head.clone();
+    async fn give_up(self, given_up: PruneMarker) -> Result<(), StoreError> {
+        let head = self.0.head.clone();
         let written = tokio::task::spawn_blocking(move || given_up.write(&head));
         Ok(written.await.map_err(|_| StoreError::Stopped)??)
     }
@@ -444,42 +481,4 @@ fn last_prunable(connection: &Connection, time: i64) -> rusqlite::Result<Option<
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()
-}
-
-impl Reader {
-    /// Returns what is missing at the two ends of the audit, without walking along it; `None` if nothing is.
-    ///
-    /// A cut that was found when the database was opened is reported through the row that recorded it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or one of the two files beside it can't be read.
-    pub(crate) fn check_audit_ends(&self) -> Result<Option<ChainFault>, StoreError> {
-        let (written, given_up) = (ChainHead::read(&self.head)?, PruneMarker::read(&self.head)?);
-        self.read("look at the audit", |connection| {
-            if written.is_none() && head(connection)?.id == 0 {
-                return Ok(None);
-            }
-            if let Some(broken) = find_truncation(connection, written.as_ref(), &given_up)? {
-                return Ok(Some(broken));
-            }
-            // An earlier cut does not show at the ends any more, only in the row that recorded it.
-            let noted: Option<i64> = connection
-                .prepare_cached(
-                    "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",
-                )?
-                .query_row([TRUNCATED_ACTION], |row| row.get(0))
-                .optional()?;
-            Ok(noted.map(|id| ChainFault { id, reason: TRUNCATION_RECORDED }))
-        })
-    }
-
-    /// Verifies the whole audit. A broken chain is reported in the result.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or one of the two files beside it can't be read.
-    pub(crate) fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
-        Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
-    }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::connection::{connect, create_private};
 use super::integrity::{self, CheckDepth};
-use super::{Store, StoreError, connect, create_private};
+use super::{Store, StoreError};
 use crate::home::Home;
 
 /// The number of backups kept of each kind.
@@ -106,7 +107,7 @@ impl Store {
         // A draft has another name, so `list` never sees a backup that is unfinished or unchecked.
         // The name has the form of the temporary files of `home::atomic`, so one that a killed process leaves is swept.
         let draft = home.backups().join(format!(".new-{}-backup", std::process::id()));
-        let made = copy(&self.path, &draft)
+        let made = copy(&self.pool.path, &draft)
             .and_then(|()| Ok(fs_err::rename(&draft, &path)?))
             // Without a sync of the folder, a power cut could undo the rename.
             .and_then(|()| Ok(std::fs::File::open(home.backups())?.sync_all()?));

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// An agent's description of itself. A field that is `None` falls back to the agent's role and archetype.
@@ -45,21 +45,27 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<StoredCard>> {
         .collect()
 }
 
-impl Store {
-    /// Returns the cards of all agents that have described themselves.
-    pub fn cards(&self) -> Result<Vec<StoredCard>, StoreError> {
-        self.read("list the cards", list)
-    }
+/// The agents' cards.
+#[derive(Clone, Copy)]
+pub struct Cards<D>(pub(super) D);
 
+impl<A> Cards<&Database<A>> {
+    /// Returns the cards of all agents that have described themselves.
+    pub async fn list(self) -> Result<Vec<StoredCard>, StoreError> {
+        self.0.read("list the cards", list).await
+    }
+}
+
+impl Cards<&Store> {
     /// Updates an agent's card and records it in the audit.
-    pub(crate) async fn update_card(
-        &self,
+    pub(crate) async fn update(
+        self,
         agent: AgentId,
         update: CardUpdate,
         entry: AuditEntry,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.write("keep a card", move |transaction| {
+        self.0.write("keep a card", move |transaction| {
             // Fields that the agent left out keep their stored value.
             transaction
                 .prepare_cached(
@@ -75,10 +81,11 @@ impl Store {
     }
 
     /// Deletes an agent's card, so that a later agent with the same id does not inherit it.
-    pub(crate) async fn delete_card(&self, agent: AgentId) -> Result<(), StoreError> {
-        self.write("forget a card", move |transaction| {
-            transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
-        })
-        .await
+    pub(crate) async fn delete(self, agent: AgentId) -> Result<(), StoreError> {
+        self.0
+            .write("forget a card", move |transaction| {
+                transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
+            })
+            .await
     }
 }

@@ -6,6 +6,7 @@
 use rusqlite::Transaction;
 
 use super::audit::{self, AuditEntry};
+use super::channel::Channels;
 use super::post::{self, CommittedPost, NewPost};
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
@@ -111,37 +112,38 @@ fn update_bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i6
         .map(drop)
 }
 
-impl Store {
+impl Channels<&Store> {
     /// Applies a step, with its notice and its audit row. Returns `None` if the channel was not in the state that the
     /// step starts from.
     pub(crate) async fn archive_step(
-        &self,
+        self,
         id: ChannelId,
         step: ArchiveStep,
         notice: NewPost,
         entry: AuditEntry,
     ) -> Result<Option<CommittedPost>, StoreError> {
-        self.write("archive a channel", move |transaction| {
-            let id = id.as_str();
-            if !apply_step(transaction, id, &step, notice.now)? {
-                return Ok(None);
-            }
-            audit::append(transaction, &entry, notice.now)?;
-            // Post first: stopped bridges would not receive the notice.
-            let posted = post::post(transaction, &notice)?.posted();
-            match step {
-                ArchiveStep::Finish { .. } => {
-                    set_session_states(transaction, id, "closed")?;
-                    update_bridges(transaction, id, true, notice.now)?;
+        self.0
+            .write("archive a channel", move |transaction| {
+                let id = id.as_str();
+                if !apply_step(transaction, id, &step, notice.now)? {
+                    return Ok(None);
                 }
-                ArchiveStep::Reopen => {
-                    set_session_states(transaction, id, "open")?;
-                    update_bridges(transaction, id, false, notice.now)?;
+                audit::append(transaction, &entry, notice.now)?;
+                // Post first: stopped bridges would not receive the notice.
+                let posted = post::post(transaction, &notice)?.posted();
+                match step {
+                    ArchiveStep::Finish { .. } => {
+                        set_session_states(transaction, id, "closed")?;
+                        update_bridges(transaction, id, true, notice.now)?;
+                    }
+                    ArchiveStep::Reopen => {
+                        set_session_states(transaction, id, "open")?;
+                        update_bridges(transaction, id, false, notice.now)?;
+                    }
+                    ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
                 }
-                ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
-            }
-            Ok(posted)
-        })
-        .await
+                Ok(posted)
+            })
+            .await
     }
 }

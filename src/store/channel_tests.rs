@@ -53,11 +53,11 @@ pub(super) async fn make(store: &Store, channel: &str, members: &[&str]) {
         members: members.iter().map(|member| member.parse().unwrap()).collect(),
         now: 1,
     };
-    assert!(store.create_channel(new, None, entry("channel.create")).await.unwrap().is_some());
+    assert!(store.channels().create(new, None, entry("channel.create")).await.unwrap().is_some());
 }
 
 pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
-    store.post(post).await.unwrap().posted().unwrap().seq
+    store.posts().add(post).await.unwrap().posted().unwrap().seq
 }
 
 const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
@@ -73,14 +73,18 @@ async fn channel_ids_are_unique_without_regard_to_case() {
         members: Vec::new(),
         now: 2,
     };
-    assert_eq!(store.create_channel(again, None, entry("channel.create")).await.unwrap(), None);
-    let found = store.channel(&id("FIZZ-BUZZ")).unwrap().unwrap();
+    assert_eq!(store.channels().create(again, None, entry("channel.create")).await.unwrap(), None);
+    let found = store.channels().find(&id("FIZZ-BUZZ")).await.unwrap().unwrap();
     assert_eq!((found.id.as_str(), found.topic.as_str(), found.members.len()), ("Fizz-Buzz", "a topic", 2));
     assert!(found.has(&Party::human("ann")) && !found.has(&Party::human("bob")));
     assert_eq!(seq(&store, says("fizz-buzz", "coder", "hi")).await, 1);
-    assert_eq!(store.channels(Some(&"coder".parse().unwrap()), None).unwrap().len(), 1);
-    assert_eq!(store.channels(Some(&"code_".parse().unwrap()), None).unwrap().len(), 0, "no pattern");
-    assert_eq!(store.channels(None, Some(ChannelState::Archived)).unwrap().len(), 0);
+    assert_eq!(store.channels().list(Some(&"coder".parse().unwrap()), None).await.unwrap().len(), 1);
+    assert_eq!(
+        store.channels().list(Some(&"code_".parse().unwrap()), None).await.unwrap().len(),
+        0,
+        "no pattern"
+    );
+    assert_eq!(store.channels().list(None, Some(ChannelState::Archived)).await.unwrap().len(), 0);
 }
 
 #[tokio::test]
@@ -97,7 +101,7 @@ async fn simultaneous_posts_get_consecutive_numbers() {
     }
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=64).collect::<Vec<_>>());
-    assert_eq!(store.channel(&id("x")).unwrap().unwrap().last_seq, 64);
+    assert_eq!(store.channels().find(&id("x")).await.unwrap().unwrap().last_seq, 64);
 }
 
 #[tokio::test]
@@ -107,14 +111,14 @@ async fn pages_can_be_read_in_both_directions() {
     for n in 1..=10 {
         seq(&store, says("x", "human:ann", &format!("n{n}"))).await;
     }
-    let seqs = |page, limit| -> Vec<u64> {
-        store.messages(&id("x"), page, limit).unwrap().iter().map(|post| post.seq).collect()
+    let seqs = async |page, limit| -> Vec<u64> {
+        store.posts().page(&id("x"), page, limit).await.unwrap().iter().map(|post| post.seq).collect()
     };
-    assert_eq!(seqs(Page::Last, 3), [8, 9, 10]);
-    assert_eq!(seqs(Page::Before(8), 3), [5, 6, 7]);
-    assert_eq!(seqs(Page::Before(2), 3), [1]);
-    assert_eq!(seqs(Page::After(8), 3), [9, 10]);
-    assert_eq!(seqs(Page::After(u64::MAX), 3), [0; 0]);
+    assert_eq!(seqs(Page::Last, 3).await, [8, 9, 10]);
+    assert_eq!(seqs(Page::Before(8), 3).await, [5, 6, 7]);
+    assert_eq!(seqs(Page::Before(2), 3).await, [1]);
+    assert_eq!(seqs(Page::After(8), 3).await, [9, 10]);
+    assert_eq!(seqs(Page::After(u64::MAX), 3).await, [0; 0]);
 }
 
 #[tokio::test]
@@ -124,22 +128,22 @@ async fn a_search_query_is_read_as_words_only() {
     make(&store, "y", &[]).await;
     seq(&store, says("x", "human:ann", "the Café is open")).await;
     seq(&store, says("y", "human:ann", "the cafe is closed")).await;
-    let found = |channel: Option<&str>, query: &str| {
-        store.search_messages(channel.map(id).as_ref(), query, 10).unwrap().len()
+    let found = async |channel: Option<&str>, query: &str| {
+        store.posts().search(channel.map(id).as_ref(), query, 10).await.unwrap().len()
     };
-    assert_eq!(found(None, "cafe"), 2);
-    assert_eq!(found(Some("X"), "cafe"), 1);
-    assert_eq!(found(None, "caf op"), 0, "only the last word may be a beginning");
-    assert_eq!(found(None, "café clo"), 1);
+    assert_eq!(found(None, "cafe").await, 2);
+    assert_eq!(found(Some("X"), "cafe").await, 1);
+    assert_eq!(found(None, "caf op").await, 0, "only the last word may be a beginning");
+    assert_eq!(found(None, "café clo").await, 1);
     assert_eq!(
-        (found(None, "ca"), found(None, "c"), found(None, "cafe c")),
+        (found(None, "ca").await, found(None, "c").await, found(None, "cafe c").await),
         (2, 0, 0),
         "one letter is a word"
     );
     seq(&store, says("y", "human:ann", "plan B, or b again")).await;
-    assert_eq!((found(None, "b"), found(None, "b ag")), (1, 1));
+    assert_eq!((found(None, "b").await, found(None, "b ag").await), (1, 1));
     for hostile in ["", "\"", "content:x", "a OR b", "NEAR(", "*", "-x", "^", "'; DROP TABLE message; --"] {
-        assert_eq!(found(None, hostile), 0, "{hostile:?}");
+        assert_eq!(found(None, hostile).await, 0, "{hostile:?}");
     }
 }
 
@@ -147,33 +151,42 @@ async fn a_search_query_is_read_as_words_only() {
 async fn an_agent_receives_new_messages_without_its_own() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "b", "human:ann"]).await;
-    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+    assert_eq!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap(), None);
     seq(&store, says("x", "a", "mine")).await;
-    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None, "its own wakes nobody");
+    assert_eq!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap(), None, "its own wakes nobody");
     seq(&store, says("x", "human:ann", "hello")).await;
     seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "b", "aside") }).await;
 
     let turn = TurnId::new();
-    let batch = store.take_batch(agent("a"), id("X"), turn, ALL).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("X"), turn, ALL).await.unwrap().unwrap();
     let seqs: Vec<u64> = batch.messages.iter().map(|post| post.seq).collect();
     assert_eq!((seqs, batch.after, batch.up_to, batch.more), (vec![2, 3], 0, 3, 0));
-    assert_eq!(store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap(), None, "it is in flight");
-    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+    assert_eq!(
+        store.deliveries().take_batch(agent("a"), id("x"), turn, ALL).await.unwrap(),
+        None,
+        "it is in flight"
+    );
+    assert_eq!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap(), None);
 
     // The turn never began, so all messages count as new again.
-    store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
-    assert!(store.unseen(&agent("a"), &id("x")).unwrap().unwrap().human);
-    assert_eq!(store.unseen(&agent("c"), &id("x")).unwrap(), None, "no member, and given nothing");
+    store.deliveries().end(agent("a"), id("x"), turn, None).await.unwrap();
+    assert!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap().unwrap().human);
+    assert_eq!(
+        store.deliveries().unseen(&agent("c"), &id("x")).await.unwrap(),
+        None,
+        "no member, and given nothing"
+    );
     let turn = TurnId::new();
-    let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     // A message that arrives during the turn is a batch of its own for the same turn.
     seq(&store, says("x", "b", "more")).await;
-    let steered = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    let steered = store.deliveries().take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     assert_eq!((batch.up_to, steered.after, steered.up_to, steered.messages.len()), (3, 3, 4, 1));
-    assert_eq!(store.deliveries_in_flight().unwrap()[0].up_to, 4);
+    assert_eq!(store.deliveries().in_flight().await.unwrap()[0].up_to, 4);
     // Only the first of the two batches reached the transcript.
-    store.end_delivery(agent("a"), id("x"), turn, Some(3)).await.unwrap();
-    let batch = store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    store.deliveries().end(agent("a"), id("x"), turn, Some(3)).await.unwrap();
+    let batch =
+        store.deliveries().take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
     assert_eq!((batch.after, batch.messages[0].seq), (3, 4));
 }
 
@@ -186,9 +199,9 @@ async fn a_batch_holds_whole_messages_and_says_how_many_follow() {
     }
     let limits = BatchLimits { bytes: 100, ..ALL };
     let turn = TurnId::new();
-    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
     assert_eq!((batch.messages.len(), batch.up_to, batch.more), (2, 2, 3));
-    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
     assert_eq!((batch.messages.len(), batch.up_to, batch.more), (2, 4, 1));
 }
 
@@ -202,12 +215,12 @@ async fn a_text_too_long_for_a_batch_is_not_read_and_later_messages_are_counted_
     }
     let limits = BatchLimits { messages: 2, bytes: 100, ..ALL };
     let turn = TurnId::new();
-    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
     let given: Vec<_> = batch.messages.iter().map(|given| (given.size, given.content.as_deref())).collect();
     assert_eq!(given, [(102, None), (2, Some("n0"))]);
     assert_eq!((batch.up_to, batch.more), (2, MOST_COUNTED));
     let rest = BatchLimits { messages: 10_000, bytes: 100_000, ..ALL };
-    let batch = store.take_batch(agent("a"), id("x"), turn, rest).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, rest).await.unwrap().unwrap();
     assert_eq!((batch.messages.len() as u64, batch.more), (MOST_COUNTED + 6, 0));
 }
 
@@ -217,12 +230,12 @@ async fn unseen_messages_report_urgency_author_and_mention() {
     make(&store, "x", &["a", "a-b", "human:ann"]).await;
     let mentions = PostMentions { agents: vec![agent("a-b")], all: false };
     seq(&store, NewPost { mentions, wake: WakeUrgency::AtOnce, ..says("x", "human:ann", "@a-b go") }).await;
-    let unseen = store.all_unseen().unwrap();
+    let unseen = store.deliveries().all_unseen().await.unwrap();
     let of = |who: &str| unseen.iter().find(|unseen| unseen.agent.as_str() == who).unwrap().clone();
     assert!(of("a-b").mention && of("a-b").human && of("a-b").wake == WakeUrgency::AtOnce);
     assert!(!of("a").mention && of("a").human);
     seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "system", "an aside") }).await;
-    assert_eq!(store.all_unseen().unwrap(), unseen, "an aside changes nothing");
+    assert_eq!(store.deliveries().all_unseen().await.unwrap(), unseen, "an aside changes nothing");
 }
 
 #[tokio::test]
@@ -233,13 +246,13 @@ async fn a_mention_behind_many_that_wake_nobody_is_found() {
         seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "system", &format!("aside {n}")) })
             .await;
     }
-    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+    assert_eq!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap(), None);
     let mentions = PostMentions { agents: vec![agent("a")], all: false };
     seq(&store, NewPost { mentions, wake: WakeUrgency::AtOnce, ..says("x", "human:ann", "@a go") }).await;
-    let found = store.unseen(&agent("a"), &id("x")).unwrap().unwrap();
+    let found = store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap().unwrap();
     assert!(found.mention && found.human && found.wake == WakeUrgency::AtOnce);
-    assert_eq!(store.all_unseen().unwrap(), std::slice::from_ref(&found));
-    assert_eq!(store.unseen_since(0).unwrap().1, [found]);
+    assert_eq!(store.deliveries().all_unseen().await.unwrap(), std::slice::from_ref(&found));
+    assert_eq!(store.deliveries().unseen_since(0).await.unwrap().1, [found]);
 }
 
 #[tokio::test]
@@ -247,17 +260,19 @@ async fn an_underscore_in_a_name_is_no_wildcard() {
     let (_folder, store) = open();
     make(&store, "one", &["dev_a", "dev-a"]).await;
     make(&store, "two", &["dev-a"]).await;
-    let of = |member: &str| store.channels(Some(&member.parse().unwrap()), None).unwrap().len();
-    assert_eq!((of("dev_a"), of("dev-a")), (1, 2));
+    let of =
+        async |member: &str| store.channels().list(Some(&member.parse().unwrap()), None).await.unwrap().len();
+    assert_eq!((of("dev_a").await, of("dev-a").await), (1, 2));
     let mentions = PostMentions { agents: vec![agent("dev_a")], all: false };
     seq(&store, NewPost { mentions, ..says("one", "human:ann", "@dev_a go") }).await;
-    let is_mentioned = |who: &str| store.unseen(&agent(who), &id("one")).unwrap().unwrap().mention;
-    assert_eq!((is_mentioned("dev_a"), is_mentioned("dev-a")), (true, false));
+    let is_mentioned =
+        async |who: &str| store.deliveries().unseen(&agent(who), &id("one")).await.unwrap().unwrap().mention;
+    assert_eq!((is_mentioned("dev_a").await, is_mentioned("dev-a").await), (true, false));
     let change =
         MemberChange { channel: id("one"), add: Vec::new(), remove: vec!["dev_a".parse().unwrap()], now: 5 };
     let notice = |_: &[Party], _: &[Party]| says("one", "system", "left");
-    store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
-    assert_eq!((of("dev_a"), of("dev-a")), (0, 2));
+    store.channels().change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+    assert_eq!((of("dev_a").await, of("dev-a").await), (0, 2));
 }
 
 #[tokio::test]
@@ -274,14 +289,24 @@ async fn a_member_that_joins_late_is_given_the_newest_of_the_past() {
         now: 5,
     };
     let notice = |joined: &[Party], left: &[Party]| says("x", "system", &format!("{joined:?} {left:?}"));
-    let changed =
-        store.change_members(change.clone(), notice, entry("channel.members")).await.unwrap().unwrap();
+    let changed = store
+        .channels()
+        .change_members(change.clone(), notice, entry("channel.members"))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((changed.joined.len(), changed.left.len(), changed.posted.unwrap().seq), (1, 1, 71));
-    let again = store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+    let again =
+        store.channels().change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
     assert_eq!(again, Changed::default(), "nothing changed, so nothing is said");
-    let batch = store.take_batch(agent("b"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    let batch =
+        store.deliveries().take_batch(agent("b"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
     assert_eq!((batch.after, batch.messages.len(), batch.more), (20, 50, 1));
-    assert_eq!(store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(), None, "it has left");
+    assert_eq!(
+        store.deliveries().take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(),
+        None,
+        "it has left"
+    );
 }
 
 #[tokio::test]
@@ -289,7 +314,7 @@ async fn a_repeated_post_is_not_stored_twice() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     assert_eq!(seq(&store, says("x", "a", "done")).await, 1);
-    assert_eq!(store.post(says("x", "a", "done")).await.unwrap(), PostOutcome::Repeated(1));
+    assert_eq!(store.posts().add(says("x", "a", "done")).await.unwrap(), PostOutcome::Repeated(1));
     seq(&store, says("x", "human:ann", "again?")).await;
     assert_eq!(seq(&store, says("x", "a", "done")).await, 3, "after somebody else it is an answer");
     seq(&store, says("x", "human:ann", "yes")).await;
@@ -298,10 +323,10 @@ async fn a_repeated_post_is_not_stored_twice() {
     let last = NewPost { turn: Some(turn), is_final: true, ..says("x", "a", "the end") };
     assert_eq!(seq(&store, last.clone()).await, 6);
     seq(&store, says("x", "human:ann", "thanks")).await;
-    assert_eq!(store.post(last).await.unwrap(), PostOutcome::Repeated(6));
-    assert!(store.has_posted(&id("x"), turn, 5).unwrap());
-    assert!(!store.has_posted(&id("x"), turn, 6).unwrap());
-    assert_eq!(store.post(says("nowhere", "a", "x")).await.unwrap(), PostOutcome::NoChannel);
+    assert_eq!(store.posts().add(last).await.unwrap(), PostOutcome::Repeated(6));
+    assert!(store.posts().has_posted(&id("x"), turn, 5).await.unwrap());
+    assert!(!store.posts().has_posted(&id("x"), turn, 6).await.unwrap());
+    assert_eq!(store.posts().add(says("nowhere", "a", "x")).await.unwrap(), PostOutcome::NoChannel);
 }
 
 #[tokio::test]
@@ -316,26 +341,26 @@ async fn items_return_to_the_queue_if_their_turn_never_began() {
         task: task.map(str::to_owned),
         now: 1,
     };
-    store.add_item(item("one", Some("t1"))).await.unwrap();
-    store.add_item(item("two", None)).await.unwrap();
-    assert_eq!(store.sessions_with_items().unwrap(), std::slice::from_ref(&session));
+    store.inbox().add(item("one", Some("t1"))).await.unwrap();
+    store.inbox().add(item("two", None)).await.unwrap();
+    assert_eq!(store.inbox().sessions().await.unwrap(), std::slice::from_ref(&session));
     let turn = TurnId::new();
-    assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
-    store.requeue_items(turn).await.unwrap();
+    assert_eq!(store.inbox().take(session.clone(), turn).await.unwrap().unwrap().text, "one");
+    store.inbox().requeue(turn).await.unwrap();
     let turn = TurnId::new();
-    assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
-    assert_eq!(store.items_in_flight().unwrap().len(), 1);
+    assert_eq!(store.inbox().take(session.clone(), turn).await.unwrap().unwrap().text, "one");
+    assert_eq!(store.inbox().in_flight().await.unwrap().len(), 1);
     // The task broke off: its resume item comes before the item that waited.
-    store.queue_resume(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
+    store.inbox().queue_resume(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
     let next = TurnId::new();
-    let resumed = store.take_item(session.clone(), next).await.unwrap().unwrap();
+    let resumed = store.inbox().take(session.clone(), next).await.unwrap().unwrap();
     assert_eq!(
         (resumed.kind, resumed.task.as_deref(), resumed.attempts),
         (InboxItemKind::Resume, Some("t1"), 1)
     );
-    store.delete_items(next).await.unwrap();
-    assert_eq!(store.take_item(session.clone(), TurnId::new()).await.unwrap().unwrap().text, "two");
-    assert!(!store.has_items(&session).unwrap());
+    store.inbox().delete(next).await.unwrap();
+    assert_eq!(store.inbox().take(session.clone(), TurnId::new()).await.unwrap().unwrap().text, "two");
+    assert!(!store.inbox().has_items(&session).await.unwrap());
 }
 
 #[tokio::test]
@@ -373,7 +398,7 @@ async fn a_failed_change_does_not_undo_others_of_its_batch() {
         assert_eq!(result.is_err(), n == 3 || n == 5, "{n}: {result:?}");
         good += usize::from(result.is_ok());
     }
-    assert_eq!(store.messages(&id("x"), Page::Last, 50).unwrap().len(), good);
+    assert_eq!(store.posts().page(&id("x"), Page::Last, 50).await.unwrap().len(), good);
 }
 
 #[tokio::test]
@@ -393,6 +418,7 @@ async fn posts_go_to_the_outbox_of_each_active_bridge() {
     add("paused").await.unwrap();
     seq(&store, says("X", "human:ann", "hi")).await;
     let sent: Vec<(String, i64)> = store
+        .pool
         .read("look", |connection| {
             connection
                 .prepare("SELECT bridge, seq FROM outbox")?
@@ -414,7 +440,8 @@ async fn an_exclusive_message_gets_its_own_batch_or_waits() {
     let turn = TurnId::new();
     let take = async |may_be_alone| {
         let limits = BatchLimits { alone, may_be_alone, ..ALL };
-        let batch = store.take_batch("coder".parse().unwrap(), id("dev"), turn, limits).await.unwrap();
+        let batch =
+            store.deliveries().take_batch("coder".parse().unwrap(), id("dev"), turn, limits).await.unwrap();
         batch.map(|batch| {
             let texts = batch.messages.iter().filter_map(|given| given.content.clone());
             (texts.collect::<Vec<_>>().join(" "), batch.up_to, batch.more)
@@ -432,15 +459,15 @@ async fn positions_never_point_past_the_last_message() {
     make(&store, "x", &["a"]).await;
     seq(&store, says("x", "human:ann", "one")).await;
     let turn = TurnId::new();
-    store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    store.deliveries().take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     // The transcript names more messages than the database still has.
-    store.delivered(agent("a"), id("x"), turn, 7).await.unwrap();
-    store.end_delivery(agent("a"), id("x"), turn, Some(9)).await.unwrap();
+    store.deliveries().record(agent("a"), id("x"), turn, 7).await.unwrap();
+    store.deliveries().end(agent("a"), id("x"), turn, Some(9)).await.unwrap();
     seq(&store, says("x", "human:ann", "two")).await;
     let turn = TurnId::new();
-    let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    let batch = store.deliveries().take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     assert_eq!(batch.messages[0].seq, 2);
-    store.end_delivery(agent("a"), id("x"), turn, Some(2)).await.unwrap();
+    store.deliveries().end(agent("a"), id("x"), turn, Some(2)).await.unwrap();
     // An earlier version of flock could leave such positions.
     store
         .write("point past the end", |transaction| {
@@ -448,11 +475,11 @@ async fn positions_never_point_past_the_last_message() {
         })
         .await
         .unwrap();
-    assert_eq!(store.clamp_positions().await.unwrap(), 1);
-    assert_eq!(store.clamp_positions().await.unwrap(), 0);
-    store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
+    assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 1);
+    assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 0);
+    store.deliveries().end(agent("a"), id("x"), turn, None).await.unwrap();
     seq(&store, says("x", "human:ann", "three")).await;
-    assert!(store.unseen(&agent("a"), &id("x")).unwrap().is_some());
+    assert!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -462,8 +489,8 @@ async fn a_channels_last_number_is_corrected_to_its_last_message() {
     for text in ["one", "two", "three"] {
         seq(&store, says("x", "human:ann", text)).await;
     }
-    let before = store.channel(&id("x")).unwrap().unwrap().last_seq;
-    assert_eq!(store.clamp_positions().await.unwrap(), 0);
+    let before = store.channels().find(&id("x")).await.unwrap().unwrap().last_seq;
+    assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 0);
     // A disk that lost a page leaves the database like this.
     store
         .write("lose a message", move |transaction| {
@@ -473,9 +500,9 @@ async fn a_channels_last_number_is_corrected_to_its_last_message() {
         })
         .await
         .unwrap();
-    assert_eq!(store.clamp_positions().await.unwrap(), 1);
+    assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 1);
     assert_eq!(seq(&store, says("x", "human:ann", "three again")).await, before);
-    assert!(store.rewind_position(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));
+    assert!(store.deliveries().rewind(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));
 }
 
 #[tokio::test]
@@ -484,12 +511,13 @@ async fn messages_held_by_another_turn_are_not_skipped() {
     make(&store, "x", &["a"]).await;
     seq(&store, says("x", "human:ann", "one")).await;
     let first = TurnId::new();
-    store.take_batch(agent("a"), id("x"), first, ALL).await.unwrap().unwrap();
+    store.deliveries().take_batch(agent("a"), id("x"), first, ALL).await.unwrap().unwrap();
     seq(&store, says("x", "human:ann", "two")).await;
     let session: crate::id::SessionKey = "agent:a:flock:channel:x".parse().unwrap();
-    assert_eq!(store.turns_in_flight(&session).unwrap(), [first]);
-    assert_eq!(store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(), None);
-    store.end_delivery(agent("a"), id("x"), first, None).await.unwrap();
-    let batch = store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    assert_eq!(store.deliveries().turns_in_flight(&session).await.unwrap(), [first]);
+    assert_eq!(store.deliveries().take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(), None);
+    store.deliveries().end(agent("a"), id("x"), first, None).await.unwrap();
+    let batch =
+        store.deliveries().take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
     assert_eq!(batch.messages.len(), 2);
 }

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::Store;
+use super::connection::wal_of;
 use super::integrity::{self, CheckDepth};
-use super::{Store, wal_of};
 use crate::error::chain;
 use crate::home::regular;
 
@@ -55,7 +56,7 @@ impl Store {
         match self.doubt(limit) {
             None => true,
             Some(reason) => {
-                self.condition.clear_damage(reason);
+                self.pool.condition.clear_damage(reason);
                 false
             }
         }
@@ -64,10 +65,10 @@ impl Store {
     /// Returns the reason why it is not damage, or `None` if it is.
     fn doubt(&self, limit: Duration) -> Option<String> {
         for _ in 0..LOOKS {
-            if let Err(error) = self.raw.read(&self.path) {
+            if let Err(error) = self.access.raw.read(&self.pool.path) {
                 return Some(error.to_string());
             }
-            match integrity::look(&self.path, CheckDepth::Quick(limit)) {
+            match integrity::look(&self.pool.path, CheckDepth::Quick(limit)) {
                 // A look that ran out of time proves nothing, so the error that led here is trusted.
                 Ok(checked) if !checked.is_whole() || checked.is_partial => {}
                 Ok(_) => return Some("its disk failed to read it".to_owned()),
@@ -75,7 +76,7 @@ impl Store {
             }
         }
         // A disk that fails only now may have failed during the looks as well.
-        self.raw.read(&self.path).err().map(|error| error.to_string())
+        self.access.raw.read(&self.pool.path).err().map(|error| error.to_string())
     }
 }
 
@@ -119,14 +120,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
-        store.condition.mark_unusable(
+        store.pool.condition.mark_unusable(
             DatabaseAccess::Read,
             "database disk image is malformed".to_owned(),
             true,
         );
         assert!(!store.confirm_damage(LIMIT));
         assert!(!store.trouble().unwrap().is_damage, "it may pass");
-        store.condition.well();
+        store.pool.condition.well();
         assert_eq!(store.trouble(), None);
     }
 
@@ -138,7 +139,7 @@ mod tests {
         integrity::tests::filled(&home);
         let store = Store::open(&home).unwrap();
         integrity::tests::flip(&home.database());
-        store.condition.mark_unusable(
+        store.pool.condition.mark_unusable(
             DatabaseAccess::Read,
             "database disk image is malformed".to_owned(),
             true,

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
 /// The messages of one channel that a turn receives together.
@@ -245,31 +245,139 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(id), 0) FROM message")?.query_row((), |row| row.get(0))
 }
 
-impl Store {
+/// The delivery positions of agents in channels.
+#[derive(Clone, Copy)]
+pub struct Deliveries<D>(pub(super) D);
+
+impl<A> Deliveries<&Database<A>> {
+    /// Returns the deliveries that an earlier process did not finish.
+    pub async fn in_flight(self) -> Result<Vec<InFlightDelivery>, StoreError> {
+        self.0.read("list deliveries", |connection| {
+            connection
+                .prepare("SELECT agent, channel, inflight_turn, inflight_seq FROM delivery WHERE inflight_turn IS NOT NULL")?
+                .query_map((), |row| {
+                    Ok(InFlightDelivery {
+                        agent: parsed(row, 0)?,
+                        channel: parsed(row, 1)?,
+                        turn: parsed(row, 2)?,
+                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                    })
+                })?
+                .collect()
+        }).await
+    }
+
+    /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
+    pub(crate) async fn turns_in_flight(self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
+        let channel = session.channel();
+        self.0
+            .read("list deliveries", |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT inflight_turn FROM delivery
+                     WHERE agent = ?1 AND channel = ?2 AND inflight_turn IS NOT NULL
+                     UNION SELECT turn FROM inbox WHERE session = ?3 AND turn IS NOT NULL",
+                    )?
+                    .query_map(
+                        (session.agent().as_str(), channel.as_ref().map(ChannelId::as_str), session.as_str()),
+                        |row| parsed(row, 0),
+                    )?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Summarizes an agent's unseen messages in one channel.
+    ///
+    /// Returns `None` if none of them wakes the agent, or if a turn would receive nothing because the agent is not a
+    /// member or the channel is archived.
+    pub async fn unseen(
+        self,
+        agent: &AgentId,
+        channel: &ChannelId,
+    ) -> Result<Option<UnseenSummary>, StoreError> {
+        self.0
+            .read("look for new messages", |connection| match channel::find(connection, channel)? {
+                Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
+                _ => Ok(None),
+            })
+            .await
+    }
+
+    /// Returns a mark of the newest message, for [`Self::unseen_since`].
+    pub(crate) async fn newest_message(self) -> Result<i64, StoreError> {
+        self.0.read("look for new messages", newest).await
+    }
+
+    /// Returns the unseen messages that wake somebody, in channels with messages after `mark`, and the mark of the
+    /// newest message.
+    ///
+    /// The cost depends on the number of channels with new messages, not on the number of all channels.
+    pub(crate) async fn unseen_since(self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
+        self.0
+            .read("look for new messages", |connection| {
+                // The newest id is read first: a message committed after this statement is found by the next call.
+                let newest = newest(connection)?;
+                if newest <= mark {
+                    return Ok((mark, Vec::new()));
+                }
+                let members: Vec<(Party, ChannelId)> = connection
+                .prepare_cached(
+                    "SELECT member.member, channel.id FROM channel JOIN member ON member.channel = channel.id
+                     WHERE channel.state <> 'archived'
+                     AND channel.id IN (SELECT channel FROM message WHERE id > ?1)",
+                )?
+                .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+                Ok((newest, unseen_of_members(connection, &members)?))
+            })
+            .await
+    }
+
+    /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
+    /// once, at the start of a process.
+    pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
+        self.0.read_long("look for new messages", |connection| {
+            let behind: Vec<(Party, ChannelId)> = connection
+                .prepare(
+                    "SELECT member.member, channel.id FROM channel
+                     JOIN member ON member.channel = channel.id
+                     LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
+                     WHERE channel.state <> 'archived' AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
+                )?
+                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            unseen_of_members(connection, &behind)
+        }).await
+    }
+}
+
+impl Deliveries<&Store> {
     /// Takes a channel's new messages for a turn, after those that the same turn was given before.
     ///
     /// Returns `None` if there is nothing new, if the agent is not a member, if the channel is archived or does not
     /// exist, or if another turn has not ended its delivery.
     pub(crate) async fn take_batch(
-        &self,
+        self,
         agent: AgentId,
         channel: ChannelId,
         turn: TurnId,
         limits: BatchLimits,
     ) -> Result<Option<Batch>, StoreError> {
-        self.write("take new messages", move |transaction| take(transaction, &agent, &channel, turn, limits))
+        self.0
+            .write("take new messages", move |transaction| take(transaction, &agent, &channel, turn, limits))
             .await
     }
 
     /// Ends a turn's delivery. Messages up to `delivered` are in its transcript; later ones count as new again.
-    pub(crate) async fn end_delivery(
-        &self,
+    pub(crate) async fn end(
+        self,
         agent: AgentId,
         channel: ChannelId,
         turn: TurnId,
         delivered: Option<u64>,
     ) -> Result<(), StoreError> {
-        self.write("end a delivery", move |transaction| {
+        self.0.write("end a delivery", move |transaction| {
             // The position never goes back, and never past the channel's last message: a transcript can outlive
             // messages that the disk lost.
             transaction
@@ -285,32 +393,33 @@ impl Store {
     }
 
     /// Records, while the turn continues, that its transcript contains everything up to `delivered`.
-    pub async fn delivered(
-        &self,
+    pub async fn record(
+        self,
         agent: AgentId,
         channel: ChannelId,
         turn: TurnId,
         delivered: u64,
     ) -> Result<(), StoreError> {
-        self.write("note a delivery", move |transaction| {
-            transaction
-                .prepare_cached(
-                    "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
+        self.0
+            .write("note a delivery", move |transaction| {
+                transaction
+                    .prepare_cached(
+                        "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
                      (SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0)))
                      WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
-                )?
-                .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
-                .map(drop)
-        })
-        .await
+                    )?
+                    .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
+                    .map(drop)
+            })
+            .await
     }
 
     /// Corrects positions that are past the last message of their channel. Returns the number of corrections.
     ///
     /// A disk that lost writes can leave such positions behind. New messages that get those sequence numbers would
     /// never be delivered.
-    pub(crate) async fn clamp_positions(&self) -> Result<usize, StoreError> {
-        self.write("set positions back", |transaction| {
+    pub(crate) async fn clamp_positions(self) -> Result<usize, StoreError> {
+        self.0.write("set positions back", |transaction| {
             // flock never deletes the last message of a channel. If it is missing, the disk lost it.
             let channels = transaction.execute(
                 "UPDATE channel SET last_seq = newest
@@ -331,111 +440,21 @@ impl Store {
     }
 
     /// Moves an agent's delivered position in a channel back to `to`. Returns `false` if it was not further than that.
-    pub(crate) async fn rewind_position(
-        &self,
+    pub(crate) async fn rewind(
+        self,
         agent: AgentId,
         channel: ChannelId,
         to: u64,
     ) -> Result<bool, StoreError> {
-        self.write("set a position back", move |transaction| {
-            let changed = transaction.execute(
-                "UPDATE delivery SET delivered_seq = ?3
+        self.0
+            .write("set a position back", move |transaction| {
+                let changed = transaction.execute(
+                    "UPDATE delivery SET delivered_seq = ?3
                  WHERE agent = ?1 AND channel = ?2 AND delivered_seq > ?3",
-                (agent.as_str(), channel.as_str(), i64::try_from(to).unwrap_or(i64::MAX)),
-            )?;
-            Ok(changed > 0)
-        })
-        .await
-    }
-
-    /// Returns the deliveries that an earlier process did not finish.
-    pub fn deliveries_in_flight(&self) -> Result<Vec<InFlightDelivery>, StoreError> {
-        self.read("list deliveries", |connection| {
-            connection
-                .prepare("SELECT agent, channel, inflight_turn, inflight_seq FROM delivery WHERE inflight_turn IS NOT NULL")?
-                .query_map((), |row| {
-                    Ok(InFlightDelivery {
-                        agent: parsed(row, 0)?,
-                        channel: parsed(row, 1)?,
-                        turn: parsed(row, 2)?,
-                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
-                    })
-                })?
-                .collect()
-        })
-    }
-
-    /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
-    pub(crate) fn turns_in_flight(&self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
-        let channel = session.channel();
-        self.read("list deliveries", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT inflight_turn FROM delivery
-                     WHERE agent = ?1 AND channel = ?2 AND inflight_turn IS NOT NULL
-                     UNION SELECT turn FROM inbox WHERE session = ?3 AND turn IS NOT NULL",
-                )?
-                .query_map(
-                    (session.agent().as_str(), channel.as_ref().map(ChannelId::as_str), session.as_str()),
-                    |row| parsed(row, 0),
-                )?
-                .collect()
-        })
-    }
-
-    /// Summarizes an agent's unseen messages in one channel.
-    ///
-    /// Returns `None` if none of them wakes the agent, or if a turn would receive nothing because the agent is not a
-    /// member or the channel is archived.
-    pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<UnseenSummary>, StoreError> {
-        self.read("look for new messages", |connection| match channel::find(connection, channel)? {
-            Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
-            _ => Ok(None),
-        })
-    }
-
-    /// Returns a mark of the newest message, for [`Self::unseen_since`].
-    pub(crate) fn newest_message(&self) -> Result<i64, StoreError> {
-        self.read("look for new messages", newest)
-    }
-
-    /// Returns the unseen messages that wake somebody, in channels with messages after `mark`, and the mark of the
-    /// newest message.
-    ///
-    /// The cost depends on the number of channels with new messages, not on the number of all channels.
-    pub(crate) fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
-        self.read("look for new messages", |connection| {
-            // The newest id is read first: a message committed after this statement is found by the next call.
-            let newest = newest(connection)?;
-            if newest <= mark {
-                return Ok((mark, Vec::new()));
-            }
-            let members: Vec<(Party, ChannelId)> = connection
-                .prepare_cached(
-                    "SELECT member.member, channel.id FROM channel JOIN member ON member.channel = channel.id
-                     WHERE channel.state <> 'archived'
-                     AND channel.id IN (SELECT channel FROM message WHERE id > ?1)",
-                )?
-                .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
-            Ok((newest, unseen_of_members(connection, &members)?))
-        })
-    }
-
-    /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
-    /// once, at the start of a process.
-    pub(crate) fn all_unseen(&self) -> Result<Vec<UnseenSummary>, StoreError> {
-        self.read("look for new messages", |connection| {
-            let behind: Vec<(Party, ChannelId)> = connection
-                .prepare(
-                    "SELECT member.member, channel.id FROM channel
-                     JOIN member ON member.channel = channel.id
-                     LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
-                     WHERE channel.state <> 'archived' AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
-                )?
-                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
-            unseen_of_members(connection, &behind)
-        })
+                    (agent.as_str(), channel.as_str(), i64::try_from(to).unwrap_or(i64::MAX)),
+                )?;
+                Ok(changed > 0)
+            })
+            .await
     }
 }

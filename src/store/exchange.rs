@@ -7,7 +7,7 @@ use rusqlite::Transaction;
 use super::post::{PostMentions, WakeUrgency};
 use super::post_outline::{OUTLINE_CHARS, PostOutline};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Database, StoreError};
 use crate::id::{AgentId, Party};
 
 /// The number of rows kept for a pair, more than any limit of the brakes.
@@ -58,18 +58,22 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite:
         .map(drop)
 }
 
-impl Store {
+/// The direct messages between pairs of agents, as outlines.
+#[derive(Clone, Copy)]
+pub struct Exchanges<D>(pub(super) D);
+
+impl<A> Exchanges<&Database<A>> {
     /// Returns what two agents sent each other after a person's last input to either of them, newest first, at most
     /// `limit`.
     ///
     /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
-    pub(crate) fn exchanges(
-        &self,
+    pub(crate) async fn since_human(
+        self,
         a: &AgentId,
         b: &AgentId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
-        self.read("look at direct messages", |connection| {
+        self.0.read("look at direct messages", |connection| {
             // All people are between `human:` and `human;`. The condition has to be that of the partial index on
             // messages, or SQLite would not use the index.
             let heard: Option<i64> = connection
@@ -101,7 +105,7 @@ impl Store {
                     })
                 })?
                 .collect()
-        })
+        }).await
     }
 }
 
@@ -118,8 +122,8 @@ mod tests {
     #[tokio::test]
     async fn only_messages_that_were_sent_are_counted() {
         let (_folder, store) = open();
-        let texts = || -> Vec<String> {
-            let sent = store.exchanges(&agent("b"), &agent("a"), 10).unwrap();
+        let texts = async || -> Vec<String> {
+            let sent = store.exchanges().since_human(&agent("b"), &agent("a"), 10).await.unwrap();
             sent.into_iter().map(|post| post.start).collect()
         };
         let session: crate::id::SessionKey = "agent:b:flock:dm:a".parse().unwrap();
@@ -144,9 +148,9 @@ mod tests {
             task: None,
             now: 7,
         };
-        let added = store.add_task(new, item, entry("task.send")).await.unwrap();
+        let added = store.tasks().add(new, item, entry("task.send")).await.unwrap();
         let crate::store::TaskAdded::New(task) = added else { panic!("{added:?}") };
-        assert_eq!(texts(), ["sent"]);
+        assert_eq!(texts().await, ["sent"]);
         let change = |state, text: &str| {
             let exchange = exchange(text);
             move |task: &Task| {
@@ -154,10 +158,11 @@ mod tests {
                 Some(TaskChange { task, item: None, recall: false, entry: None, exchange, key: None })
             }
         };
-        let back = store.change_task(task.id.clone(), change(TaskState::Submitted, "refused")).await.unwrap();
+        let back =
+            store.tasks().change(task.id.clone(), change(TaskState::Submitted, "refused")).await.unwrap();
         assert!(back.unwrap().after.is_none(), "no such step");
-        assert_eq!(texts(), ["sent"]);
-        store.change_task(task.id, change(TaskState::InputRequired, "asked")).await.unwrap();
-        assert_eq!(texts(), ["asked", "sent"]);
+        assert_eq!(texts().await, ["sent"]);
+        store.tasks().change(task.id, change(TaskState::InputRequired, "asked")).await.unwrap();
+        assert_eq!(texts().await, ["asked", "sent"]);
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
-use super::{Reader, Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// A freeze of an agent or of the home.
@@ -128,83 +128,92 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState
         .map(drop)
 }
 
-impl Store {
+/// The freezes of agents and of the home.
+#[derive(Clone, Copy)]
+pub struct Freezes<D>(pub(super) D);
+
+impl<A> Freezes<&Database<A>> {
+    /// Returns all freezes.
+    pub async fn state(self) -> Result<FreezeState, StoreError> {
+        self.0.read("look who is frozen", frozen).await
+    }
+}
+
+impl Freezes<&Store> {
     /// Freezes an agent in the name of `by`, or thaws it if `by` is `None`. Returns `true` if that changed its state.
-    pub(crate) async fn set_frozen(
-        &self,
+    pub(crate) async fn set(
+        self,
         agent: AgentId,
         by: Option<String>,
         entry: AuditEntry,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.write("freeze or thaw an agent", move |transaction| {
-            let before = frozen(transaction)?;
-            let mut after = before.clone();
-            match by {
-                Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
-                None => after.thaw(Some(&agent)),
-            }
-            let changed = before.holds(&agent) != after.holds(&agent);
-            if after != before {
-                write_agent(transaction, &agent, &after)?;
-            }
-            if changed {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed)
-        })
-        .await
+        self.0
+            .write("freeze or thaw an agent", move |transaction| {
+                let before = frozen(transaction)?;
+                let mut after = before.clone();
+                match by {
+                    Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
+                    None => after.thaw(Some(&agent)),
+                }
+                let changed = before.holds(&agent) != after.holds(&agent);
+                if after != before {
+                    write_agent(transaction, &agent, &after)?;
+                }
+                if changed {
+                    audit::append(transaction, &entry, now)?;
+                }
+                Ok(changed)
+            })
+            .await
     }
 
     /// Freezes the whole home in the name of `by`, or thaws it with all its agents if `by` is `None`.
     ///
     /// `entry` is the audit row of the home. Each of `agents` comes with the audit row that is written if its state
     /// changes. Returns for each of them `true` if it did.
-    pub(crate) async fn set_home_frozen(
-        &self,
+    pub(crate) async fn set_home(
+        self,
         by: Option<String>,
         entry: AuditEntry,
         agents: Vec<(AgentId, AuditEntry)>,
         now: i64,
     ) -> Result<Vec<bool>, StoreError> {
-        self.write("freeze or thaw all agents", move |transaction| {
-            let before = frozen(transaction)?;
-            let mut after = before.clone();
-            if let Some(by) = by {
-                after.freeze(None, Freeze { at: now, by });
-                // As in memory: exemptions from an earlier freeze end.
-                transaction.execute("UPDATE agent_state SET spared = 0", ())?;
-            } else {
-                after.thaw(None);
-                transaction
-                    .execute("UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0", ())?;
-            }
-            // The row is written again below. A freeze that continues keeps its time and author.
-            transaction.execute("DELETE FROM home_freeze", ())?;
-            if let Some(Freeze { at, by }) = &after.home {
-                transaction.execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
-            }
-            if before.home.is_some() != after.home.is_some() {
-                audit::append(transaction, &entry, now)?;
-            }
-            let mut changed = Vec::new();
-            for (agent, entry) in &agents {
-                let differs = before.holds(agent) != after.holds(agent);
-                if differs {
-                    audit::append(transaction, entry, now)?;
+        self.0
+            .write("freeze or thaw all agents", move |transaction| {
+                let before = frozen(transaction)?;
+                let mut after = before.clone();
+                if let Some(by) = by {
+                    after.freeze(None, Freeze { at: now, by });
+                    // As in memory: exemptions from an earlier freeze end.
+                    transaction.execute("UPDATE agent_state SET spared = 0", ())?;
+                } else {
+                    after.thaw(None);
+                    transaction.execute(
+                        "UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0",
+                        (),
+                    )?;
                 }
-                changed.push(differs);
-            }
-            Ok(changed)
-        })
-        .await
-    }
-}
-
-impl Reader {
-    /// Returns all freezes.
-    pub fn frozen(&self) -> Result<FreezeState, StoreError> {
-        self.read("look who is frozen", frozen)
+                // The row is written again below. A freeze that continues keeps its time and author.
+                transaction.execute("DELETE FROM home_freeze", ())?;
+                if let Some(Freeze { at, by }) = &after.home {
+                    transaction
+                        .execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
+                }
+                if before.home.is_some() != after.home.is_some() {
+                    audit::append(transaction, &entry, now)?;
+                }
+                let mut changed = Vec::new();
+                for (agent, entry) in &agents {
+                    let differs = before.holds(agent) != after.holds(agent);
+                    if differs {
+                        audit::append(transaction, entry, now)?;
+                    }
+                    changed.push(differs);
+                }
+                Ok(changed)
+            })
+            .await
     }
 }
 

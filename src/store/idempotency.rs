@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
-use super::{Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
 /// The lifetime of a key, in milliseconds.
@@ -87,58 +87,67 @@ pub(super) fn insert(
         .map(drop)
 }
 
-impl Store {
+/// The clients' idempotency keys.
+#[derive(Clone, Copy)]
+pub struct IdempotencyKeys<D>(pub(super) D);
+
+impl<A> IdempotencyKeys<&Database<A>> {
+    /// Finds the request of a key.
+    pub(crate) async fn find(
+        self,
+        key: &IdempotencyKey,
+        now: i64,
+    ) -> Result<Option<KeyedRequest>, StoreError> {
+        self.0.read("look an idempotency key up", |connection| find(connection, key, now)).await
+    }
+}
+
+impl IdempotencyKeys<&Store> {
     /// Claims a key for the request that begins a turn. Returns the earlier request if the key is in use.
-    pub(crate) async fn claim_key(
-        &self,
+    pub(crate) async fn claim(
+        self,
         key: IdempotencyKey,
         session: SessionKey,
         turn: TurnId,
         now: i64,
     ) -> Result<Option<KeyedRequest>, StoreError> {
-        self.write("keep an idempotency key", move |transaction| {
-            // Both statements are in one transaction, so of two simultaneous requests only one begins a turn.
-            if let Some(found) = find(transaction, &key, now)? {
-                return Ok(Some(found));
-            }
-            insert(transaction, &key, Some((&session, turn)), None, now)?;
-            Ok(None)
-        })
-        .await
+        self.0
+            .write("keep an idempotency key", move |transaction| {
+                // Both statements are in one transaction, so of two simultaneous requests only one begins a turn.
+                if let Some(found) = find(transaction, &key, now)? {
+                    return Ok(Some(found));
+                }
+                insert(transaction, &key, Some((&session, turn)), None, now)?;
+                Ok(None)
+            })
+            .await
     }
 
     /// Stores the outcome of a request.
-    pub(crate) async fn set_key_answer(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
-        self.write("keep the answer to a request", move |transaction| {
-            transaction
-                .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
-                .execute((&key.caller, &key.name, answer))
-                .map(drop)
-        })
-        .await
+    pub(crate) async fn set_answer(self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
+        self.0
+            .write("keep the answer to a request", move |transaction| {
+                transaction
+                    .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
+                    .execute((&key.caller, &key.name, answer))
+                    .map(drop)
+            })
+            .await
     }
 
     /// Frees a key whose request had no effect. A key with an outcome is kept.
-    pub(crate) async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
-        self.write("free an idempotency key", move |transaction| {
-            // A key with an answer belongs to a request that had an effect.
-            transaction
-                .prepare_cached(
-                    "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
-                )?
-                .execute((&key.caller, &key.name))
-                .map(drop)
-        })
-        .await
-    }
-
-    /// Finds the request of a key.
-    pub(crate) fn keyed_request(
-        &self,
-        key: &IdempotencyKey,
-        now: i64,
-    ) -> Result<Option<KeyedRequest>, StoreError> {
-        self.read("look an idempotency key up", |connection| find(connection, key, now))
+    pub(crate) async fn release(self, key: IdempotencyKey) -> Result<(), StoreError> {
+        self.0
+            .write("free an idempotency key", move |transaction| {
+                // A key with an answer belongs to a request that had an effect.
+                transaction
+                    .prepare_cached(
+                        "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
+                    )?
+                    .execute((&key.caller, &key.name))
+                    .map(drop)
+            })
+            .await
     }
 }
 
@@ -160,17 +169,33 @@ mod tests {
         let session: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
         let (turn, start) = (TurnId::new(), 1_000_000);
         let store = Store::open(&home).unwrap();
-        assert!(store.claim_key(key("a"), session.clone(), turn, start).await.unwrap().is_none());
-        assert!(store.claim_key(key("b"), session.clone(), turn, start).await.unwrap().is_none());
-        store.set_key_answer(key("a"), "done".to_owned()).await.unwrap();
-        store.release_key(key("a")).await.unwrap();
-        store.release_key(key("b")).await.unwrap();
+        assert!(
+            store.idempotency_keys().claim(key("a"), session.clone(), turn, start).await.unwrap().is_none()
+        );
+        assert!(
+            store.idempotency_keys().claim(key("b"), session.clone(), turn, start).await.unwrap().is_none()
+        );
+        store.idempotency_keys().set_answer(key("a"), "done".to_owned()).await.unwrap();
+        store.idempotency_keys().release(key("a")).await.unwrap();
+        store.idempotency_keys().release(key("b")).await.unwrap();
         drop(store);
         let store = Store::open(&home).unwrap();
         let last = start + KEY_LIFETIME - 1;
-        let known = store.claim_key(key("a"), session.clone(), TurnId::new(), last).await.unwrap().unwrap();
+        let known = store
+            .idempotency_keys()
+            .claim(key("a"), session.clone(), TurnId::new(), last)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((known.turn, known.answer.as_deref()), (Some(turn), Some("done")));
-        assert!(store.keyed_request(&key("b"), last).unwrap().is_none(), "it was freed");
-        assert!(store.claim_key(key("a"), session, TurnId::new(), last + 1).await.unwrap().is_none());
+        assert!(store.idempotency_keys().find(&key("b"), last).await.unwrap().is_none(), "it was freed");
+        assert!(
+            store
+                .idempotency_keys()
+                .claim(key("a"), session, TurnId::new(), last + 1)
+                .await
+                .unwrap()
+                .is_none()
+        );
     }
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
+use super::connection::connect;
 use super::health::is_damage;
-use super::{StoreError, connect, damage_recheck, schema};
+use super::{StoreError, damage_recheck, schema};
 use crate::error::chain;
 
 /// The thoroughness of a check.
@@ -237,7 +238,7 @@ pub(super) mod tests {
                     session: None,
                     turn: None,
                 };
-                store.audit(entry, number).await.unwrap();
+                store.audit().append(entry, number).await.unwrap();
             }
             store.settle().await.unwrap();
         });

@@ -1,8 +1,8 @@
 //! An outline of a channel's newest messages, for checks that run at each post.
 
-use super::post::{PostMentions, WakeUrgency};
+use super::post::{PostMentions, Posts, WakeUrgency};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Database, StoreError};
 use crate::id::{ChannelId, Party};
 
 /// The outline of a message.
@@ -22,14 +22,14 @@ pub struct PostOutline {
 /// The number of characters of a message that are kept in an outline.
 pub const OUTLINE_CHARS: usize = 400;
 
-impl Store {
+impl<A> Posts<&Database<A>> {
     /// Returns a channel's messages back to the last one by a person, which is included: newest first, at most `limit`.
-    pub(crate) fn posts_since_human(
-        &self,
+    pub(crate) async fn since_human(
+        self,
         channel: &ChannelId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
-        self.read("look at the newest messages", |connection| {
+        self.0.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake, created_at
                  FROM message WHERE channel = ?1 ORDER BY seq DESC",
@@ -55,6 +55,6 @@ impl Store {
                 }
             }
             Ok(found)
-        })
+        }).await
     }
 }

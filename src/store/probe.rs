@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use super::connection::connect;
 use super::health::{DatabaseAccess, FaultSubscription, StorageProblem, is_fault};
 use super::writer::WriterJob;
-use super::{Store, StoreError, connect, lock_wait, schema};
+use super::{Store, StoreError, lock_wait, schema};
 use crate::error::chain;
 
 /// The identity of a file, independent of its path.
@@ -29,18 +30,18 @@ impl Store {
     /// Returns the current trouble with the database, or `None` if nothing is known to be wrong.
     #[must_use]
     pub fn trouble(&self) -> Option<StorageProblem> {
-        self.condition.trouble()
+        self.pool.condition.trouble()
     }
 
     /// Subscribes to the faults of the storage from now on.
     #[must_use]
     pub fn faults(&self) -> FaultSubscription {
-        self.condition.faults()
+        self.pool.condition.faults()
     }
 
     /// Waits until the database can be used, as far as is known.
     pub(crate) async fn until_usable(&self) {
-        self.condition.until_usable().await;
+        self.pool.condition.until_usable().await;
     }
 
     /// Writes a meaningless value, reads again what could not be read before, and records the result.
@@ -54,14 +55,14 @@ impl Store {
     /// test write or read fails.
     pub(crate) async fn try_out(&self) -> Result<(), StoreError> {
         // Writes to the open file would still succeed if the path named another file by now.
-        let place = match FileId::of(&self.path) {
-            Ok(found) if found == self.file => None,
+        let place = match FileId::of(&self.pool.path) {
+            Ok(found) if found == self.access.file => None,
             Ok(_) => Some("another file was put in its place".to_owned()),
             Err(error) => Some(format!("its file can't be seen: {error}")),
         };
         if let Some(reason) = place {
-            self.condition.mark_unusable(DatabaseAccess::Write, reason.clone(), false);
-            return Err(StoreError::Replaced { path: self.path.clone(), reason });
+            self.pool.condition.mark_unusable(DatabaseAccess::Write, reason.clone(), false);
+            return Err(StoreError::Replaced { path: self.pool.path.clone(), reason });
         }
         let before = self.trouble();
         self.probe_write(before.is_some()).await?;
@@ -69,17 +70,17 @@ impl Store {
         if before.is_some_and(|trouble| trouble.access != DatabaseAccess::Write) {
             return self.probe_read().await;
         }
-        self.condition.well();
+        self.pool.condition.well();
         Ok(())
     }
 
     async fn probe_write(&self, is_unwell: bool) -> Result<(), StoreError> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        let path = self.path.clone();
+        let path = self.pool.path.clone();
         // If writes are known to fail, the changes queued behind this one must not wait for its timeout.
         let patience = if is_unwell { Duration::ZERO } else { lock_wait::LIMIT };
         let deadline = Instant::now() + patience;
-        self.writer.submit(WriterJob::Alone(Box::new(move |connection| {
+        self.access.writer.submit(WriterJob::Alone(Box::new(move |connection| {
             let result = lock_wait::within(deadline, || {
                 let result = write(connection);
                 if result.as_ref().err().is_some_and(wants_new_connection)
@@ -95,8 +96,8 @@ impl Store {
         })))?;
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
-            Err(error) if is_fault(error) => self.condition.write_failed(error),
-            Err(error) => self.condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
+            Err(error) if is_fault(error) => self.pool.condition.write_failed(error),
+            Err(error) => self.pool.condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
             Ok(()) => {}
         }
         result.map_err(|source| StoreError::query("write a test value", source))
@@ -104,20 +105,21 @@ impl Store {
 
     /// Reads through a new connection, whose cache is empty, and then reads the whole raw file.
     async fn probe_read(&self) -> Result<(), StoreError> {
-        let (path, raw) = (self.path.clone(), Arc::clone(&self.raw));
+        let (path, raw) = (self.pool.path.clone(), Arc::clone(&self.access.raw));
         let read = tokio::task::spawn_blocking(move || {
             let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             schema::check(&connection, &path)?;
             Ok::<_, StoreError>(raw.read(&path))
         });
         match read.await.map_err(|_| StoreError::Stopped)? {
-            Ok(Ok(())) => self.condition.well(),
+            Ok(Ok(())) => self.pool.condition.well(),
             Ok(Err(error)) => {
-                self.condition
+                self.pool
+                    .condition
                     .mark_partly_unreadable(format!("its disk fails to read a part of it: {error}"));
             }
             Err(error) => {
-                self.condition.record_open_failure(&error);
+                self.pool.condition.record_open_failure(&error);
                 return Err(error);
             }
         }
@@ -180,6 +182,7 @@ mod tests {
         let store = Store::open(&home).unwrap();
         let number = || -> i64 {
             store
+                .pool
                 .read("look", |connection| {
                     connection.pragma_query_value(None, "user_version", |row| row.get(0))
                 })

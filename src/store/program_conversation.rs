@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::session::parsed;
-use super::{Reader, Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
 /// A conversation in an agent program.
@@ -47,47 +47,52 @@ fn find(
         .optional()
 }
 
-impl Reader {
+/// The sessions' conversations in agent programs.
+#[derive(Clone, Copy)]
+pub struct ProgramConversations<D>(pub(super) D);
+
+impl<A> ProgramConversations<&Database<A>> {
     /// Finds a session's conversation in a program.
-    pub(crate) fn program_conversation(
-        &self,
+    pub(crate) async fn find(
+        self,
         session: &SessionKey,
         program: &str,
     ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.read(FIND_OPERATION, |connection| find(connection, session, program))
+        self.0.read(FIND_OPERATION, |connection| find(connection, session, program)).await
     }
 }
 
-impl Store {
+impl ProgramConversations<&Store> {
     /// Stores a session's conversation in a program and replaces an earlier one.
-    pub(crate) async fn set_program_conversation(
-        &self,
+    pub(crate) async fn set(
+        self,
         session: SessionKey,
         program: &'static str,
         kept: ProgramConversation,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.write("keep a program's conversation", move |transaction| {
-            let ProgramConversation { name, turn, begun } = kept;
-            // A session has one conversation in each program, so a new one replaces the old one.
-            transaction
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO program_conversation
+        self.0
+            .write("keep a program's conversation", move |transaction| {
+                let ProgramConversation { name, turn, begun } = kept;
+                // A session has one conversation in each program, so a new one replaces the old one.
+                transaction
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO program_conversation
                          (session, program, name, turn, conversation, place, prompt, updated_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                )?
-                .execute((
-                    session.as_str(),
-                    program,
-                    name,
-                    turn.to_string(),
-                    begun.conversation,
-                    begun.place,
-                    begun.prompt,
-                    now,
-                ))?;
-            Ok(())
-        })
-        .await
+                    )?
+                    .execute((
+                        session.as_str(),
+                        program,
+                        name,
+                        turn.to_string(),
+                        begun.conversation,
+                        begun.place,
+                        begun.prompt,
+                        now,
+                    ))?;
+                Ok(())
+            })
+            .await
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::OpenFlags;
 use serde::Serialize;
 
-use super::{StoreError, connect, integrity};
+use super::connection::connect;
+use super::{StoreError, integrity};
 
 /// The size of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
-use super::{Reader, Store, StoreError, TokenCounts};
+use super::{Database, Store, StoreError, TokenCounts};
 use crate::id::{AgentId, SessionKey, SessionKind};
 
 /// The ability of a session to take turns.
@@ -223,26 +223,34 @@ fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlit
     }
 }
 
-impl Store {
+/// The sessions.
+#[derive(Clone, Copy)]
+pub struct Sessions<D>(pub(super) D);
+
+impl<A> Sessions<&Database<A>> {
     /// Returns the number of sessions.
-    pub(crate) fn count_sessions(&self) -> Result<i64, StoreError> {
-        self.read("count sessions", |connection| {
-            connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
-        })
+    pub(crate) async fn count(self) -> Result<i64, StoreError> {
+        self.0
+            .read("count sessions", |connection| {
+                connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
+            })
+            .await
     }
 
     /// Returns the agents that have sessions.
-    pub(crate) fn session_agents(&self) -> Result<Vec<AgentId>, StoreError> {
-        self.read("list agents with sessions", |connection| {
-            let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
-            select.query_map((), |row| parsed(row, 0))?.collect()
-        })
+    pub(crate) async fn agents(self) -> Result<Vec<AgentId>, StoreError> {
+        self.0
+            .read("list agents with sessions", |connection| {
+                let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
+                select.query_map((), |row| parsed(row, 0))?.collect()
+            })
+            .await
     }
 
     /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
     /// `limit`.
-    pub(crate) fn old_request_sessions(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.read("find old request sessions", |connection| {
+    pub(crate) async fn old_requests(self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
+        self.0.read("find old request sessions", |connection| {
             connection
                 .prepare_cached(&format!(
                     "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
@@ -251,12 +259,33 @@ impl Store {
                 ))?
                 .query_map((before, limit), session)?
                 .collect()
-        })
+        }).await
     }
 
+    /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
+    /// names the same session.
+    pub async fn canonical_key(self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+        let known = self.0.read("find a session", |connection| spelled(connection, key)).await?;
+        // The session does not exist yet, so the first spelling that was asked for becomes the established one.
+        Ok(known.unwrap_or_else(|| self.0.spellings.first(key)))
+    }
+
+    /// Finds a session by its key, ignoring case if there is no exact match.
+    pub async fn find(self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        self.0.read("find a session", |connection| find(connection, key)).await
+    }
+
+    /// Returns sessions of one agent or of all, last used first, at most `limit`.
+    pub async fn list(self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
+        let agent = agent.cloned();
+        self.0.read_long("list sessions", move |connection| list(connection, agent.as_ref(), limit)).await
+    }
+}
+
+impl Sessions<&Store> {
     /// Deletes sessions with their turns, and the prompts that no other session uses.
-    pub(crate) async fn delete_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
-        self.write("forget sessions", move |transaction| {
+    pub(crate) async fn delete(self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
+        self.0.write("forget sessions", move |transaction| {
             let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
             for key in &keys {
                 delete.execute([key.as_str()])?;
@@ -273,61 +302,43 @@ impl Store {
 
     /// Records that a session's conversation was restarted or compacted at `at`, and its new prompt if that is built
     /// already.
-    pub(crate) async fn renew_session(
-        &self,
+    pub(crate) async fn renew(
+        self,
         key: SessionKey,
         prompt: Option<StoredPrompt>,
         at: i64,
     ) -> Result<(), StoreError> {
-        self.write("renew a session", move |transaction| {
-            if let Some(prompt) = &prompt {
-                // Sessions with the same inputs share one stored prompt.
+        self.0
+            .write("renew a session", move |transaction| {
+                if let Some(prompt) = &prompt {
+                    // Sessions with the same inputs share one stored prompt.
+                    transaction
+                        .prepare_cached(
+                            "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
+                        )?
+                        .execute((&prompt.inputs, &*prompt.text, at))?;
+                }
                 transaction
                     .prepare_cached(
-                        "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
+                        "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
                     )?
-                    .execute((&prompt.inputs, &*prompt.text, at))?;
-            }
-            transaction
-                .prepare_cached(
-                    "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
-                )?
-                .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
-            Ok(())
-        })
-        .await
+                    .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
+                Ok(())
+            })
+            .await
     }
 
     /// Creates a session for an existing transcript. Returns `false` if the key is in use.
-    pub async fn create_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
-        self.write("make a session", move |transaction| {
-            // A key that differs in case only counts as in use.
-            if find(transaction, &new.key)?.is_some() {
-                return Ok(false);
-            }
-            find_or_create(transaction, &new, now)?;
-            Ok(true)
-        })
-        .await
-    }
-}
-
-impl Reader {
-    /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
-    /// names the same session.
-    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
-        let known = self.read("find a session", |connection| spelled(connection, key))?;
-        // The session does not exist yet, so the first spelling that was asked for becomes the established one.
-        Ok(known.unwrap_or_else(|| self.spellings.first(key)))
-    }
-
-    /// Finds a session by its key, ignoring case if there is no exact match.
-    pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
-        self.read("find a session", |connection| find(connection, key))
-    }
-
-    /// Returns sessions of one agent or of all, last used first, at most `limit`.
-    pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.read("list sessions", |connection| list(connection, agent, limit))
+    pub async fn create(self, new: NewSession, now: i64) -> Result<bool, StoreError> {
+        self.0
+            .write("make a session", move |transaction| {
+                // A key that differs in case only counts as in use.
+                if find(transaction, &new.key)?.is_some() {
+                    return Ok(false);
+                }
+                find_or_create(transaction, &new, now)?;
+                Ok(true)
+            })
+            .await
     }
 }

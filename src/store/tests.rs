@@ -1,12 +1,14 @@
-use rusqlite::OptionalExtension as _;
+use rusqlite::{Connection, OptionalExtension as _};
 
+use super::connection::wal_of;
+use super::session::Sessions;
 use super::*;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 
-impl Store {
+impl<A> Sessions<&Database<A>> {
     /// Returns the system prompt that a session was last given.
-    fn session_prompt(&self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
-        self.read("find a session's prompt", |connection| {
+    async fn prompt(self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
+        self.0.read("find a session's prompt", |connection| {
             connection
                 .prepare_cached(
                     "SELECT prompt.inputs, prompt.text FROM session JOIN prompt ON prompt.inputs = session.prompt
@@ -16,17 +18,20 @@ impl Store {
                     Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
                 })
                 .optional()
-        })
+        }).await
     }
+}
 
+impl Sessions<&Store> {
     /// Opens or closes a session. Returns `false` if there is none with this key.
-    async fn set_session_state(&self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
-        self.write("change a session's state", move |transaction| {
-            let changed =
-                transaction.execute("UPDATE session SET state = ?2 WHERE key = ?1", (key.as_str(), state))?;
-            Ok(changed > 0)
-        })
-        .await
+    async fn set_state(self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
+        self.0
+            .write("change a session's state", move |transaction| {
+                let changed = transaction
+                    .execute("UPDATE session SET state = ?2 WHERE key = ?1", (key.as_str(), state))?;
+                Ok(changed > 0)
+            })
+            .await
     }
 }
 
@@ -62,22 +67,22 @@ async fn a_turn_is_begun_ended_and_listed() {
     let key = key("ann", SessionKind::Main);
     let first = begin(&key, 100);
     let turn = first.turn;
-    let session = store.begin_turn(first).await.unwrap();
-    assert_eq!(store.running_turns().unwrap().len(), 1);
-    assert!(store.session(&key).unwrap().unwrap().running);
+    let session = store.turns().begin(first).await.unwrap();
+    assert_eq!(store.turns().running().await.unwrap().len(), 1);
+    assert!(store.sessions().find(&key).await.unwrap().unwrap().running);
 
-    store.end_turn(turn, ended(TurnState::Done, 200)).await.unwrap();
-    store.end_turn(turn, ended(TurnState::Interrupted, 300)).await.unwrap();
-    let turns = store.turns(&key, 10).unwrap();
+    store.turns().end(turn, ended(TurnState::Done, 200)).await.unwrap();
+    store.turns().end(turn, ended(TurnState::Interrupted, 300)).await.unwrap();
+    let turns = store.turns().list(&key, 10).await.unwrap();
     assert_eq!((turns.len(), turns[0].state, turns[0].ended_at), (1, TurnState::Done, Some(200)));
-    assert_eq!(store.session(&key).unwrap().unwrap().tokens.output, 4);
-    assert_eq!(&*store.session_prompt(&key).unwrap().unwrap().text, "be good");
+    assert_eq!(store.sessions().find(&key).await.unwrap().unwrap().tokens.output, 4);
+    assert_eq!(&*store.sessions().prompt(&key).await.unwrap().unwrap().text, "be good");
 
-    let again = store.begin_turn(begin(&key, 400)).await.unwrap();
+    let again = store.turns().begin(begin(&key, 400)).await.unwrap();
     assert_eq!(again.file, session.file, "a session keeps its transcript");
-    let listed = store.sessions(None, 10).unwrap();
+    let listed = store.sessions().list(None, 10).await.unwrap();
     assert_eq!((listed.len(), listed[0].turns, listed[0].updated_at), (1, 2, 400));
-    assert!(store.sessions(Some(&"other".parse().unwrap()), 10).unwrap().is_empty());
+    assert!(store.sessions().list(Some(&"other".parse().unwrap()), 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -87,11 +92,11 @@ async fn a_closed_session_takes_no_turn() {
     let key = key("ann", SessionKind::Dm);
     let first = begin(&key, 1);
     let turn = first.turn;
-    store.begin_turn(first).await.unwrap();
-    store.end_turn(turn, ended(TurnState::Done, 2)).await.unwrap();
-    assert!(store.set_session_state(key.clone(), SessionState::Closed).await.unwrap());
-    assert_eq!(store.begin_turn(begin(&key, 3)).await.unwrap().state, SessionState::Closed);
-    assert_eq!(store.turns(&key, 10).unwrap().len(), 1);
+    store.turns().begin(first).await.unwrap();
+    store.turns().end(turn, ended(TurnState::Done, 2)).await.unwrap();
+    assert!(store.sessions().set_state(key.clone(), SessionState::Closed).await.unwrap());
+    assert_eq!(store.turns().begin(begin(&key, 3)).await.unwrap().state, SessionState::Closed);
+    assert_eq!(store.turns().list(&key, 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -106,16 +111,16 @@ async fn old_request_sessions_are_deleted_and_others_stay() {
     ] {
         let begin = begin(&key(peer, kind), now);
         let turn = begin.turn;
-        store.begin_turn(begin).await.unwrap();
+        store.turns().begin(begin).await.unwrap();
         if peer != "running" {
-            store.end_turn(turn, ended(TurnState::Done, now)).await.unwrap();
+            store.turns().end(turn, ended(TurnState::Done, now)).await.unwrap();
         }
     }
-    let old = store.old_request_sessions(50, 10).unwrap();
+    let old = store.sessions().old_requests(50, 10).await.unwrap();
     assert_eq!(old.iter().map(|session| session.key.peer()).collect::<Vec<_>>(), ["old"]);
-    store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await.unwrap();
-    assert_eq!(store.sessions(None, 10).unwrap().len(), 3);
-    assert!(store.session_prompt(&key("new", SessionKind::Request)).unwrap().is_some());
+    store.sessions().delete(old.into_iter().map(|session| session.key).collect()).await.unwrap();
+    assert_eq!(store.sessions().list(None, 10).await.unwrap().len(), 3);
+    assert!(store.sessions().prompt(&key("new", SessionKind::Request)).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -123,13 +128,13 @@ async fn committed_rows_are_visible_to_readers_during_and_after() {
     let (_folder, home) = home();
     assert!(Reader::open(&home).unwrap().is_none(), "no database yet");
     let store = Store::open(&home).unwrap();
-    store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
+    store.turns().begin(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
     let beside = Reader::open(&home).unwrap().unwrap();
-    assert_eq!(beside.sessions(None, 10).unwrap().len(), 1);
+    assert_eq!(beside.sessions().list(None, 10).await.unwrap().len(), 1);
     drop(beside);
     drop(store);
-    assert_eq!(Reader::open(&home).unwrap().unwrap().sessions(None, 10).unwrap().len(), 1);
-    assert_eq!(Store::open(&home).unwrap().running_turns().unwrap().len(), 1);
+    assert_eq!(Reader::open(&home).unwrap().unwrap().sessions().list(None, 10).await.unwrap().len(), 1);
+    assert_eq!(Store::open(&home).unwrap().turns().running().await.unwrap().len(), 1);
 }
 
 #[test]
@@ -225,8 +230,8 @@ async fn a_panic_in_a_change_does_not_stop_the_writer() {
     let store = Store::open(&home).unwrap();
     let broken: Result<(), _> = store.write("break", |_| panic!("a defect")).await;
     assert!(matches!(broken, Err(StoreError::Stopped)));
-    store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
-    assert_eq!(store.running_turns().unwrap().len(), 1);
+    store.turns().begin(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
+    assert_eq!(store.turns().running().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -234,14 +239,14 @@ async fn session_keys_differing_only_in_case_name_one_session() {
     let (_folder, home) = home();
     let store = Store::open(&home).unwrap();
     let known = key("Ann", SessionKind::Main);
-    store.begin_turn(begin(&known, 1)).await.unwrap();
+    store.turns().begin(begin(&known, 1)).await.unwrap();
     for peer in ["Ann", "ann", "ANN"] {
         let asked = key(peer, SessionKind::Main);
-        assert_eq!(store.spelled(&asked).unwrap(), known, "{peer}");
-        assert_eq!(store.session(&asked).unwrap().unwrap().key, known, "{peer}");
+        assert_eq!(store.sessions().canonical_key(&asked).await.unwrap(), known, "{peer}");
+        assert_eq!(store.sessions().find(&asked).await.unwrap().unwrap().key, known, "{peer}");
     }
     let other = key("bob", SessionKind::Main);
-    assert_eq!(store.spelled(&other).unwrap(), other, "nobody has it yet");
+    assert_eq!(store.sessions().canonical_key(&other).await.unwrap(), other, "nobody has it yet");
     let other = key("ann", SessionKind::Dm);
-    assert_eq!(store.spelled(&other).unwrap(), other, "of another kind");
+    assert_eq!(store.sessions().canonical_key(&other).await.unwrap(), other, "of another kind");
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from
 
 use super::session::parsed;
 use super::turn::TokenCounts;
-use super::{Reader, Store, StoreError};
+use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 
 /// A reservation for a model call that is about to be made.
@@ -314,107 +314,154 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
     Ok(row.get::<_, String>(0)?.parse().ok())
 }
 
-impl Store {
-    /// Charges the calls of a session to a channel other than its own.
-    pub(crate) async fn charge_session(
-        &self,
-        session: SessionKey,
-        channel: ChannelId,
-    ) -> Result<(), StoreError> {
-        self.write("charge a session to a channel", move |transaction| {
-            charge(transaction, session.as_str(), &channel)
-        })
-        .await
-    }
+/// The usage of models, and what it is charged to.
+#[derive(Clone, Copy)]
+pub struct UsageRecords<D>(pub(super) D);
 
+impl<A> UsageRecords<&Database<A>> {
     /// Returns the channel that a turn's calls are charged to in addition to its session's own: that of the task it
     /// works on, or else the one set for the session.
-    pub(crate) fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
-        self.read("look which channel is charged", |connection| {
-            // The channel of the task has priority over that of the session.
-            connection
-                .prepare_cached(
-                    "SELECT channel FROM (
+    pub(crate) async fn charged_channel(
+        self,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<ChannelId>, StoreError> {
+        self.0
+            .read("look which channel is charged", |connection| {
+                // The channel of the task has priority over that of the session.
+                connection
+                    .prepare_cached(
+                        "SELECT channel FROM (
                         SELECT channel, 0 AS place FROM charge
                         WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
                         UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
                      ) ORDER BY place LIMIT 1",
-                )?
-                .query_row((session.as_str(), turn.to_string()), channel)
-                .optional()
-                .map(Option::flatten)
-        })
+                    )?
+                    .query_row((session.as_str(), turn.to_string()), channel)
+                    .optional()
+                    .map(Option::flatten)
+            })
+            .await
     }
 
     /// Returns the channel that the latest call of a session was charged to.
-    pub(crate) fn last_charged_channel(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
-        self.read("look which channel is charged", |connection| {
-            connection
-                .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
-                .query_row([session.as_str()], channel)
-                .optional()
-                .map(Option::flatten)
-        })
+    pub(crate) async fn last_charged_channel(
+        self,
+        session: &SessionKey,
+    ) -> Result<Option<ChannelId>, StoreError> {
+        self.0
+            .read("look which channel is charged", |connection| {
+                connection
+                    .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
+                    .query_row([session.as_str()], channel)
+                    .optional()
+                    .map(Option::flatten)
+            })
+            .await
+    }
+
+    /// Returns the ids of reserved calls, each with its turn.
+    pub async fn reserved(self) -> Result<Vec<(i64, TurnId)>, StoreError> {
+        self.0
+            .read("list model calls under way", |connection| {
+                connection
+                    .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
+                    .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Returns the first limit that `more` additional usage would exceed.
+    pub(crate) async fn exceeded_limit(
+        self,
+        day: &str,
+        limits: &[UsageLimit],
+        more: UsageAmount,
+    ) -> Result<Option<ExceededLimit>, StoreError> {
+        self.0.read("look at the budgets", |connection| exceeded(connection, day, limits, more)).await
+    }
+
+    /// Returns sums of usage.
+    pub async fn sums(self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
+        let filter = filter.clone();
+        self.0.read_long("read the usage", move |connection| select_sums(connection, &filter, by)).await
+    }
+}
+
+impl UsageRecords<&Store> {
+    /// Charges the calls of a session to a channel other than its own.
+    pub(crate) async fn charge_session(
+        self,
+        session: SessionKey,
+        channel: ChannelId,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write("charge a session to a channel", move |transaction| {
+                charge(transaction, session.as_str(), &channel)
+            })
+            .await
     }
 
     /// Reserves the most that a call may use, if it stays within all limits. Returns the exceeded limit otherwise.
     ///
     /// Simultaneous calls are checked one after the other, so together they can't exceed a limit.
-    pub async fn reserve_usage(
-        &self,
+    pub async fn reserve(
+        self,
         new: NewUsage,
         limits: Vec<UsageLimit>,
     ) -> Result<Result<(), ExceededLimit>, StoreError> {
-        self.write("set a model call aside", move |transaction| {
-            let delta = SumDelta::of(new.tokens, new.cost);
-            let more = UsageAmount {
-                tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
-                cost: delta.cost.unsigned_abs(),
-            };
-            // The check and the reservation are one transaction, and a single thread runs them all, so no other call
-            // can come in between.
-            if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
-                return Ok(Err(exceeded));
-            }
-            let place = SumKey {
-                day: new.day,
-                agent: new.agent.to_string(),
-                channel: new.channel.map(String::from).unwrap_or_default(),
-                model: new.model.to_string(),
-            };
-            let [input, output, cache_read, cache_write] = delta.tokens;
-            transaction
-                .prepare_cached(
-                    "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
+        self.0
+            .write("set a model call aside", move |transaction| {
+                let delta = SumDelta::of(new.tokens, new.cost);
+                let more = UsageAmount {
+                    tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
+                    cost: delta.cost.unsigned_abs(),
+                };
+                // The check and the reservation are one transaction, and a single thread runs them all, so no other call
+                // can come in between.
+                if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
+                    return Ok(Err(exceeded));
+                }
+                let place = SumKey {
+                    day: new.day,
+                    agent: new.agent.to_string(),
+                    channel: new.channel.map(String::from).unwrap_or_default(),
+                    model: new.model.to_string(),
+                };
+                let [input, output, cache_read, cache_write] = delta.tokens;
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
                      cache_read, cache_write, cost, state)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'reserved')",
-                )?
-                .execute((
-                    new.id,
-                    new.at,
-                    &place.day,
-                    &place.agent,
-                    new.session.as_str(),
-                    &place.channel,
-                    new.turn.to_string(),
-                    &place.model,
-                    input,
-                    output,
-                    cache_read,
-                    cache_write,
-                    new.cost.map(signed),
-                ))?;
-            // The sums include the reservation at once, and the next call is checked against them.
-            add(transaction, &place, &delta)?;
-            Ok(Ok(()))
-        })
-        .await
+                    )?
+                    .execute((
+                        new.id,
+                        new.at,
+                        &place.day,
+                        &place.agent,
+                        new.session.as_str(),
+                        &place.channel,
+                        new.turn.to_string(),
+                        &place.model,
+                        input,
+                        output,
+                        cache_read,
+                        cache_write,
+                        new.cost.map(signed),
+                    ))?;
+                // The sums include the reservation at once, and the next call is checked against them.
+                add(transaction, &place, &delta)?;
+                Ok(Ok(()))
+            })
+            .await
     }
 
     /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
     /// reserved.
-    pub(crate) fn settle_usage(&self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
-        self.write_behind("settle a model call", move |transaction| {
+    pub(crate) fn settle(self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
+        self.0.write_behind("settle a model call", move |transaction| {
             // A call is settled once. A later attempt finds no reservation and does nothing.
             let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
             let before = SumDelta::of(tokens, cost);
@@ -440,68 +487,45 @@ impl Store {
     /// first call.
     ///
     /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
-    pub(crate) async fn settle_all_reserved(&self) -> Result<usize, StoreError> {
-        self.write("settle model calls of an earlier run", |transaction| {
-            // The sums include the full amounts already, so only the state changes.
-            transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
-        })
-        .await
+    pub(crate) async fn settle_all(self) -> Result<usize, StoreError> {
+        self.0
+            .write("settle model calls of an earlier run", |transaction| {
+                // The sums include the full amounts already, so only the state changes.
+                transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
+            })
+            .await
     }
 
-    /// Returns the ids of reserved calls, each with its turn.
-    pub fn reserved_usage(&self) -> Result<Vec<(i64, TurnId)>, StoreError> {
-        self.read("list model calls under way", |connection| {
-            connection
-                .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
-                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
-                .collect()
-        })
-    }
-
-    /// Settles these reservations at their full amount, as [`Self::settle_all_reserved`] does. May be called at any time.
-    pub(crate) async fn settle_reserved(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
-        self.write("settle model calls whose end was not written", move |transaction| {
-            let mut statement = transaction
-                .prepare_cached("UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'")?;
-            calls.iter().map(|id| statement.execute([id])).sum()
-        })
-        .await
-    }
-
-    /// Returns the first limit that `more` additional usage would exceed.
-    pub(crate) fn exceeded_limit(
-        &self,
-        day: &str,
-        limits: &[UsageLimit],
-        more: UsageAmount,
-    ) -> Result<Option<ExceededLimit>, StoreError> {
-        self.read("look at the budgets", |connection| exceeded(connection, day, limits, more))
+    /// Settles these reservations at their full amount, as [`Self::settle_all`] does. May be called at any time.
+    pub(crate) async fn settle_reserved(self, calls: Vec<i64>) -> Result<usize, StoreError> {
+        self.0
+            .write("settle model calls whose end was not written", move |transaction| {
+                let mut statement = transaction.prepare_cached(
+                    "UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'",
+                )?;
+                calls.iter().map(|id| statement.execute([id])).sum()
+            })
+            .await
     }
 
     /// Records that a channel was told about an exhausted budget. Returns `true` for the first time on a day.
     pub(crate) async fn record_budget_notice(
-        &self,
+        self,
         day: String,
         channel: ChannelId,
         budget: String,
     ) -> Result<bool, StoreError> {
-        self.write("note that a budget is used up", move |transaction| {
-            // The primary key allows one notice for each day, channel and budget.
-            transaction
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
-                )?
-                .execute((day, channel.as_str(), budget))
-                .map(|added| added == 1)
-        })
-        .await
-    }
-}
-
-impl Reader {
-    /// Returns sums of usage.
-    pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
-        self.read("read the usage", |connection| select_sums(connection, filter, by))
+        self.0
+            .write("note that a budget is used up", move |transaction| {
+                // The primary key allows one notice for each day, channel and budget.
+                transaction
+                    .prepare_cached(
+                        "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
+                    )?
+                    .execute((day, channel.as_str(), budget))
+                    .map(|added| added == 1)
+            })
+            .await
     }
 }
 

@@ -30,27 +30,27 @@ fn limit(scope: UsageScope, tokens: Option<u64>, cost: Option<u64>) -> UsageLimi
     UsageLimit { scope, tokens, cost }
 }
 
-fn by(store: &Store, by: UsageBy) -> Vec<UsageSum> {
-    store.usage(&UsageFilter::default(), by).unwrap()
+async fn by(store: &Store, by: UsageBy) -> Vec<UsageSum> {
+    store.usage().sums(&UsageFilter::default(), by).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_reservation_is_replaced_by_the_actual_usage() {
     let (_folder, store) = open();
-    store.reserve_usage(call(1, "coder", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
-    store.reserve_usage(call(2, "coder", None, 900, None), vec![]).await.unwrap().unwrap();
-    let agents = by(&store, UsageBy::Agent);
+    store.usage().reserve(call(1, "coder", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
+    store.usage().reserve(call(2, "coder", None, 900, None), vec![]).await.unwrap().unwrap();
+    let agents = by(&store, UsageBy::Agent).await;
     assert_eq!(
         (agents[0].calls, agents[0].unpriced, agents[0].tokens(), agents[0].cost_micros),
         (2, 1, 2000, 50)
     );
     let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
-    store.settle_usage(1, Some((truth, Some(7))));
-    store.settle_usage(2, None);
-    store.settle_usage(1, Some((truth, Some(700))));
-    store.settle_usage(3, Some((truth, Some(700))));
+    store.usage().settle(1, Some((truth, Some(7))));
+    store.usage().settle(2, None);
+    store.usage().settle(1, Some((truth, Some(700))));
+    store.usage().settle(3, Some((truth, Some(700))));
     store.settle().await.unwrap();
-    let agents = by(&store, UsageBy::Agent);
+    let agents = by(&store, UsageBy::Agent).await;
     assert_eq!(agents.len(), 1);
     let sum = &agents[0];
     assert_eq!((sum.name.as_str(), sum.calls, sum.unpriced), ("coder", 1, 0));
@@ -58,8 +58,8 @@ async fn a_reservation_is_replaced_by_the_actual_usage() {
         (sum.input, sum.output, sum.cache_read, sum.cache_write, sum.cost_micros),
         (10, 20, 30, 40, 7)
     );
-    assert_eq!(by(&store, UsageBy::Channel)[0].name, "dev");
-    assert_eq!(by(&store, UsageBy::Day)[0].name, "2026-02-28");
+    assert_eq!(by(&store, UsageBy::Channel).await[0].name, "dev");
+    assert_eq!(by(&store, UsageBy::Day).await[0].name, "2026-02-28");
 }
 
 #[tokio::test]
@@ -67,8 +67,8 @@ async fn each_limit_counts_only_its_own_scope() {
     let (_folder, store) = open();
     let agent = |id: &str| UsageScope::Agent(id.parse().unwrap());
     let channel = |id: &str| UsageScope::Channel(id.parse().unwrap());
-    store.reserve_usage(call(1, "a", Some("Dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
-    store.reserve_usage(call(2, "b", None, 400, Some(5)), vec![]).await.unwrap().unwrap();
+    store.usage().reserve(call(1, "a", Some("Dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
+    store.usage().reserve(call(2, "b", None, 400, Some(5)), vec![]).await.unwrap().unwrap();
     for (scope, tokens, cost, fits) in [
         (UsageScope::Day, Some(1600), None, true),
         (UsageScope::Day, Some(1599), None, false),
@@ -82,13 +82,20 @@ async fn each_limit_counts_only_its_own_scope() {
         (channel("ops"), Some(100), Some(1), true),
     ] {
         let limits = [limit(scope.clone(), tokens, cost)];
-        let found =
-            store.exceeded_limit("2026-02-28", &limits, UsageAmount { tokens: 100, cost: 1 }).unwrap();
+        let found = store
+            .usage()
+            .exceeded_limit("2026-02-28", &limits, UsageAmount { tokens: 100, cost: 1 })
+            .await
+            .unwrap();
         assert_eq!(found.is_none(), fits, "{scope:?} {tokens:?} {cost:?} {found:?}");
     }
     let other_day = [limit(UsageScope::Day, Some(100), None)];
     assert_eq!(
-        store.exceeded_limit("2026-03-01", &other_day, UsageAmount { tokens: 100, cost: 1 }).unwrap(),
+        store
+            .usage()
+            .exceeded_limit("2026-03-01", &other_day, UsageAmount { tokens: 100, cost: 1 })
+            .await
+            .unwrap(),
         None
     );
 }
@@ -99,32 +106,32 @@ async fn simultaneous_calls_do_not_exceed_a_limit_together() {
     let limits = vec![limit(UsageScope::Day, Some(2000), None)];
     let calls = (0..64).map(|id| {
         let (store, limits) = (store.clone(), limits.clone());
-        tokio::spawn(
-            async move { store.reserve_usage(call(id, "coder", None, 100, None), limits).await.unwrap() },
-        )
+        tokio::spawn(async move {
+            store.usage().reserve(call(id, "coder", None, 100, None), limits).await.unwrap()
+        })
     });
     let ended = futures_util::future::join_all(calls).await;
     let fitted = ended.into_iter().filter(|ended| ended.as_ref().unwrap().is_ok()).count();
     assert_eq!(fitted, 10, "each takes 200 of 2000");
-    assert_eq!(by(&store, UsageBy::Day)[0].tokens(), 2000);
+    assert_eq!(by(&store, UsageBy::Day).await[0].tokens(), 2000);
 }
 
 #[tokio::test]
 async fn reservations_of_a_dead_process_count_as_used() {
     let (_folder, store) = open();
-    store.reserve_usage(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();
-    assert_eq!(store.settle_all_reserved().await.unwrap(), 1);
-    store.settle_usage(1, None);
+    store.usage().reserve(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();
+    assert_eq!(store.usage().settle_all().await.unwrap(), 1);
+    store.usage().settle(1, None);
     store.settle().await.unwrap();
-    assert_eq!(by(&store, UsageBy::Agent)[0].cost_micros, 50);
-    assert_eq!(store.settle_all_reserved().await.unwrap(), 0);
+    assert_eq!(by(&store, UsageBy::Agent).await[0].cost_micros, 50);
+    assert_eq!(store.usage().settle_all().await.unwrap(), 0);
 }
 
 #[tokio::test]
 async fn an_exhausted_budget_is_announced_once_per_day_and_channel() {
     let (_folder, store) = open();
     let note = |day: &str, channel: &str| {
-        store.record_budget_notice(day.to_owned(), channel.parse().unwrap(), "day".to_owned())
+        store.usage().record_budget_notice(day.to_owned(), channel.parse().unwrap(), "day".to_owned())
     };
     assert!(note("2026-02-28", "dev").await.unwrap());
     assert!(!note("2026-02-28", "Dev").await.unwrap());

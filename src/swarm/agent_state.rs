@@ -40,15 +40,21 @@ fn agent_event(agent: &Agent, state: Option<&AgentState>, frozen: &FreezeState) 
 
 impl Swarm {
     /// Returns the state of all agents, as events for the scheduler.
-    pub fn agent_events(&self) -> Result<Vec<SchedulerEvent>, StoreError> {
-        let states: HashMap<AgentId, AgentState> =
-            self.store.agent_states()?.into_iter().map(|state| (state.agent.clone(), state)).collect();
+    pub async fn agent_events(&self) -> Result<Vec<SchedulerEvent>, StoreError> {
+        let states: HashMap<AgentId, AgentState> = self
+            .store
+            .agents()
+            .states()
+            .await?
+            .into_iter()
+            .map(|state| (state.agent.clone(), state))
+            .collect();
         *self.asleep() = states
             .values()
             .filter(|state| state.asleep_at.is_some())
             .map(|state| (state.agent.clone(), None))
             .collect();
-        let frozen = self.store.frozen()?;
+        let frozen = self.store.freezes().state().await?;
         Ok(self
             .config()
             .agents
@@ -58,10 +64,10 @@ impl Swarm {
     }
 
     /// Tells the scheduler the current state of one agent, after it changed.
-    pub fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
+    pub async fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
         let config = self.config();
         let Some(found) = config.agent(agent) else { return Ok(()) };
-        let state = self.store.agent_state(agent)?;
+        let state = self.store.agents().state(agent).await?;
         let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
         if is_asleep {
             // An existing entry is kept, because it knows the turn in which the agent went to sleep.
@@ -69,7 +75,7 @@ impl Swarm {
         } else {
             self.asleep().remove(agent);
         }
-        self.bell.tell(agent_event(found, state.as_ref(), &self.store.frozen()?));
+        self.bell.tell(agent_event(found, state.as_ref(), &self.store.freezes().state().await?));
         Ok(())
     }
 
@@ -77,12 +83,12 @@ impl Swarm {
     pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
         let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
-        let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
+        let changed = self.store.agents().set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
         if changed {
             self.bell.publish("agent.slept", &json!({"agent": agent}));
             // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
             self.asleep().insert(agent.clone(), by.turn);
-            self.notify_agent_state(agent)?;
+            self.notify_agent_state(agent).await?;
         }
         Ok(changed)
     }
@@ -93,11 +99,11 @@ impl Swarm {
             return Ok(false);
         }
         let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());
-        let changed = self.store.set_asleep(agent.clone(), None, entry, unix_ms()).await?;
+        let changed = self.store.agents().set_asleep(agent.clone(), None, entry, unix_ms()).await?;
         if changed {
             self.bell.publish("agent.woke", &json!({"agent": agent}));
         }
-        self.notify_agent_state(agent)?;
+        self.notify_agent_state(agent).await?;
         Ok(changed)
     }
 }

@@ -59,7 +59,7 @@ impl Swarm {
         id: &ChannelId,
         what: ArchiveAction,
     ) -> Result<ArchiveProgress, SwarmError> {
-        let channel = self.channel(id)?;
+        let channel = self.channel(id).await?;
         let now = unix_ms();
         match (what, channel.state) {
             (ArchiveAction::Begin, ChannelState::Active) => {
@@ -96,7 +96,7 @@ impl Swarm {
         }
         // A channel without agents is archived at once, because nobody has to get ready.
         self.finish_ready_archive(&channel.id).await?;
-        Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
+        Ok(ArchiveProgress::of(&self.channel(&channel.id).await?))
     }
 
     /// Records that an agent is ready, and finishes the archive if it was the last one.
@@ -113,7 +113,7 @@ impl Swarm {
     ) -> Result<ArchiveProgress, SwarmError> {
         // Held from the count to its commit. Otherwise two agents that report at the same time would be counted as one.
         let counting = self.counting.lock().await;
-        let channel = self.channel(id)?;
+        let channel = self.channel(id).await?;
         // A late report is not an error: the agent has done what it was asked for.
         if channel.state == ChannelState::Archived {
             return Ok(ArchiveProgress::of(&channel));
@@ -137,15 +137,15 @@ impl Swarm {
         // Released first: finishing needs no count and must not make other agents wait.
         drop(counting);
         self.finish_ready_archive(&channel.id).await?;
-        Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
+        Ok(ArchiveProgress::of(&self.channel(&channel.id).await?))
     }
 
     /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
     pub async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
-        for (id, due_at) in self.store.pending_archives()? {
+        for (id, due_at) in self.store.channels().pending_archives().await? {
             if due_at <= now {
-                self.finish(&By::system(), &self.channel(&id)?, "its time is over", false, now).await?;
+                self.finish(&By::system(), &self.channel(&id).await?, "its time is over", false, now).await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
@@ -155,7 +155,7 @@ impl Swarm {
 
     /// Finishes an archive if every agent that is a member now is ready, also if no agent is left.
     pub(super) async fn finish_ready_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
-        let channel = self.channel(id)?;
+        let channel = self.channel(id).await?;
         if channel.state == ChannelState::Archiving && ArchiveProgress::of(&channel).waiting.is_empty() {
             self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
         }
@@ -186,7 +186,7 @@ impl Swarm {
         let step = ArchiveStep::Finish { forced };
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.
-            for agent in self.channel(&channel.id)?.agents() {
+            for agent in self.channel(&channel.id).await?.agents() {
                 self.bell.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
             }
         }
@@ -209,7 +209,8 @@ impl Swarm {
             ArchiveStep::Reopen => ("channel.reopen", Level::Yellow),
         };
         let entry = by.entry(action, channel.id.as_str(), level, String::new());
-        let posted = self.store.archive_step(channel.id.clone(), step, post.clone(), entry).await?;
+        let posted =
+            self.store.channels().archive_step(channel.id.clone(), step, post.clone(), entry).await?;
         if let Some(posted) = &posted {
             self.bell.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
             self.announce(&post, posted);

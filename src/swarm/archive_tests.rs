@@ -33,8 +33,8 @@ async fn ready(team: &Team, who: &str) -> ArchiveProgress {
     team.swarm.mark_archive_ready(&by, &agent(who), &id()).await.unwrap()
 }
 
-fn state(team: &Team) -> ChannelState {
-    team.swarm.channel(&id()).unwrap().state
+async fn state(team: &Team) -> ChannelState {
+    team.swarm.channel(&id()).await.unwrap().state
 }
 
 #[tokio::test]
@@ -46,9 +46,9 @@ async fn creating_a_channel_without_a_message_notifies_its_members() {
         ["agent:coder:flock:channel:work", "agent:tester:flock:channel:work"]
     );
     // A member that did not hear the message finds it later.
-    let found = team.store.all_unseen().unwrap();
+    let found = team.store.deliveries().all_unseen().await.unwrap();
     assert_eq!(found.iter().map(|unseen| unseen.agent.as_str()).collect::<Vec<_>>(), ["coder", "tester"]);
-    let said = team.store.messages(&id(), Page::Last, 5).unwrap();
+    let said = team.store.posts().page(&id(), Page::Last, 5).await.unwrap();
     assert!(said.len() == 1 && said[0].content.contains("coder, tester, human:ann"), "{said:?}");
 }
 
@@ -59,11 +59,11 @@ async fn simultaneous_ready_reports_are_each_counted_once() {
     make(&team, &all).await;
     archive(&team, ArchiveAction::Begin).await;
     futures_util::future::join_all(all.iter().map(|who| ready(&team, who))).await;
-    let said = team.store.messages(&id(), Page::Last, 50).unwrap();
+    let said = team.store.posts().page(&id(), Page::Last, 50).await.unwrap();
     let counts: Vec<&str> =
         said.iter().filter_map(|post| post.content.split("is ready to archive ").nth(1)).collect();
     assert_eq!(counts, ["(1 of 4)", "(2 of 4)", "(3 of 4)", "(4 of 4)"]);
-    assert_eq!(state(&team), ChannelState::Archived);
+    assert_eq!(state(&team).await, ChannelState::Archived);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn archiving_finishes_when_the_last_unready_member_leaves() {
     assert_eq!(archive(&team, ArchiveAction::Begin).await.waiting, [agent("coder"), agent("tester")]);
     assert_eq!(ready(&team, "coder").await.state, ChannelState::Archiving);
     team.swarm.assign_members(&orchestrator(&team), &id(), &[], &parties(&["tester"])).await.unwrap();
-    assert_eq!(state(&team), ChannelState::Archived);
+    assert_eq!(state(&team).await, ChannelState::Archived);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn archiving_does_not_wait_for_removed_agents() {
     archive(&team, ArchiveAction::Begin).await;
     ready(&team, "coder").await;
     team.swarm.forget_agent(&agent("tester")).await.unwrap();
-    assert_eq!(state(&team), ChannelState::Archived);
+    assert_eq!(state(&team).await, ChannelState::Archived);
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn archiving_waits_for_new_members_until_its_deadline() {
     team.swarm.assign_members(&orchestrator(&team), &id(), &parties(&["sysadmin"]), &[]).await.unwrap();
     let stand = ready(&team, "tester").await;
     assert_eq!((stand.state, stand.waiting), (ChannelState::Archiving, vec![agent("sysadmin")]));
-    let due = team.swarm.channel(&id()).unwrap().archiving.unwrap().due_at;
+    let due = team.swarm.channel(&id()).await.unwrap().archiving.unwrap().due_at;
     assert_eq!(team.swarm.finish_due_archives(due - 1).await.unwrap(), Some(due));
-    assert_eq!(state(&team), ChannelState::Archiving);
+    assert_eq!(state(&team).await, ChannelState::Archiving);
     assert_eq!(team.swarm.finish_due_archives(due).await.unwrap(), None);
-    assert_eq!(state(&team), ChannelState::Archived);
+    assert_eq!(state(&team).await, ChannelState::Archived);
 }
 
 #[tokio::test]
@@ -135,10 +135,10 @@ async fn reopening_a_channel_removes_members_of_removed_agents() {
         now: 1,
     };
     let entry = orchestrator(&team).entry("channel.create", "work", Level::Green, String::new());
-    team.store.create_channel(new, None, entry).await.unwrap().unwrap();
+    team.store.channels().create(new, None, entry).await.unwrap().unwrap();
     archive(&team, ArchiveAction::Force).await;
     archive(&team, ArchiveAction::Reopen).await;
-    let members = team.swarm.channel(&id()).unwrap().members;
+    let members = team.swarm.channel(&id()).await.unwrap().members;
     let members: Vec<String> = members.iter().map(|member| member.party.to_string()).collect();
     assert_eq!(members, ["coder", "human:ann"]);
 }
@@ -149,9 +149,9 @@ async fn a_missing_agents_card_is_removed_even_without_channels() {
     for who in ["coder", "ghost"] {
         let entry = orchestrator(&team).entry("card.update", who, Level::Green, String::new());
         let update = CardUpdate { name: Some("Mine".to_owned()), ..CardUpdate::default() };
-        team.store.update_card(agent(who), update, entry, 1).await.unwrap();
+        team.store.cards().update(agent(who), update, entry, 1).await.unwrap();
     }
     team.swarm.remove_missing_agents().await.unwrap();
-    let cards = team.store.cards().unwrap();
+    let cards = team.store.cards().list().await.unwrap();
     assert_eq!(cards.iter().map(|card| card.agent.as_str()).collect::<Vec<_>>(), ["coder"]);
 }

@@ -30,7 +30,7 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
         swarm.post(&agent, &dev, text.into(), true).await.unwrap();
         assert_eq!(rang(), wakes, "{text}");
     }
-    let posts = store.messages(&dev, Page::Last, 50).unwrap();
+    let posts = store.posts().page(&dev, Page::Last, 50).await.unwrap();
     let braked: Vec<_> = posts.iter().filter(|post| post.content.starts_with(MARK)).collect();
     assert_eq!(braked.len(), 1, "it is said once");
     assert_eq!(posts.iter().filter(|post| post.author == agent.party).count(), 5, "all are kept");

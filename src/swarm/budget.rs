@@ -33,7 +33,7 @@ impl Swarm {
     /// Returns the channel that a session's calls are charged to. That is the session's own channel. A task, and a
     /// session that an agent began for itself, are charged to the channel from which they were begun. Without a turn,
     /// the charge of the session's newest turn is returned.
-    pub fn charged(
+    pub async fn charged(
         &self,
         session: &SessionKey,
         turn: Option<TurnId>,
@@ -43,8 +43,8 @@ impl Swarm {
         }
         // A turn has an entry of its own. Calls outside of a turn follow the session's newest one.
         match turn {
-            Some(turn) => self.store().charge(session, turn),
-            None => self.store().last_charged_channel(session),
+            Some(turn) => self.store().usage().charged_channel(session, turn).await,
+            None => self.store().usage().last_charged_channel(session).await,
         }
     }
 }

@@ -247,9 +247,9 @@ fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
 
 impl Swarm {
     /// Returns the cards of all agents, in the order of the configuration.
-    pub fn cards(&self) -> Result<Vec<Card>, SwarmError> {
+    pub async fn cards(&self) -> Result<Vec<Card>, SwarmError> {
         let said: HashMap<AgentId, StoredCard> =
-            self.store().cards()?.into_iter().map(|card| (card.agent.clone(), card)).collect();
+            self.store().cards().list().await?.into_iter().map(|card| (card.agent.clone(), card)).collect();
         let config = self.config();
         Ok(config.agents.iter().map(|agent| self.build_card(agent, said.get(&agent.id))).collect())
     }
@@ -259,8 +259,9 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent.
-    pub fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
-        self.cards()?
+    pub async fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
+        self.cards()
+            .await?
             .into_iter()
             .find(|card| card.agent == *agent)
             .ok_or_else(|| SwarmError::NoAgent(agent.clone()))
@@ -311,15 +312,15 @@ impl Swarm {
             skills: skills.map(|skills| serde_json::json!(skills).to_string()),
         };
         let entry = by.entry("card.update", agent.as_str(), Level::Green, String::new());
-        self.store().update_card(agent.clone(), update, entry, unix_ms()).await?;
+        self.store().cards().update(agent.clone(), update, entry, unix_ms()).await?;
         self.bell().publish("card.changed", &serde_json::json!({"agent": agent}));
-        self.card(agent)
+        self.card(agent).await
     }
 
     /// Returns the matching cards, each with the number of its agent's tasks by outcome.
-    pub fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
-        let counts = self.store().task_counts()?;
-        let found = self.cards()?.into_iter().filter(|card| matches(card, query));
+    pub async fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
+        let counts = self.store().tasks().counts().await?;
+        let found = self.cards().await?.into_iter().filter(|card| matches(card, query));
         Ok(found
             .map(|card| {
                 let count = counts.get(card.agent.as_str()).copied().unwrap_or_default();

@@ -3,22 +3,22 @@ use serde_json::json;
 use super::super::testing::Team;
 use super::*;
 
-fn card(team: &Team, agent: &str) -> Card {
-    team.swarm.card(&agent.parse().unwrap()).unwrap()
+async fn card(team: &Team, agent: &str) -> Card {
+    team.swarm.card(&agent.parse().unwrap()).await.unwrap()
 }
 
 #[tokio::test]
 async fn each_role_has_skills_of_its_own() {
     let team = Team::new();
-    let ids = |agent: &str| -> Vec<String> {
-        card(&team, agent).skills.into_iter().map(|skill| skill.id).collect()
+    let ids = async |agent: &str| -> Vec<String> {
+        card(&team, agent).await.skills.into_iter().map(|skill| skill.id).collect()
     };
-    assert_eq!(ids("orchestrator"), ["channels", "lifecycle"], "it does no triage");
-    assert_eq!(ids("sysadmin"), ["triage", "health"]);
-    assert!(ids("coder").len() >= 3, "from its archetype: {:?}", ids("coder"));
-    assert!(card(&team, "coder").skills.iter().all(|skill| skill.tags == ["code-first-developer"]));
-    assert_eq!(ids("tester"), [""; 0], "it has no archetype");
-    assert!(team.swarm.card(&"nobody".parse().unwrap()).is_err());
+    assert_eq!(ids("orchestrator").await, ["channels", "lifecycle"], "it does no triage");
+    assert_eq!(ids("sysadmin").await, ["triage", "health"]);
+    assert!(ids("coder").await.len() >= 3, "from its archetype: {:?}", ids("coder").await);
+    assert!(card(&team, "coder").await.skills.iter().all(|skill| skill.tags == ["code-first-developer"]));
+    assert_eq!(ids("tester").await, [""; 0], "it has no archetype");
+    assert!(team.swarm.card(&"nobody".parse().unwrap()).await.is_err());
 }
 
 #[tokio::test]
@@ -32,14 +32,14 @@ async fn an_agent_changes_its_own_card_and_the_rest_stays() {
     assert_eq!((changed.name.as_str(), changed.skills[0].id.as_str()), ("The coder", "rust"));
     let new = CardEdit { description: Some("Writes programs".into()), ..CardEdit::default() };
     team.swarm.update_card(&by, new).await.unwrap();
-    let now = card(&team, "coder");
+    let now = card(&team, "coder").await;
     assert_eq!((now.name.as_str(), now.description.as_str()), ("The coder", "Writes programs"));
     assert_eq!(now.skills.len(), 1);
-    assert_eq!(card(&team, "tester").updated_at, None);
-    assert_eq!(team.audited(), ["card.update", "card.update"]);
+    assert_eq!(card(&team, "tester").await.updated_at, None);
+    assert_eq!(team.audited().await, ["card.update", "card.update"]);
     assert!(team.swarm.update_card(&by, CardEdit::default()).await.is_err(), "nothing to change");
     team.swarm.end_agent_tasks(&"coder".parse().unwrap()).await.unwrap();
-    assert_eq!(card(&team, "coder").updated_at, None);
+    assert_eq!(card(&team, "coder").await.updated_at, None);
 }
 
 #[test]

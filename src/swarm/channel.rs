@@ -80,7 +80,7 @@ impl Swarm {
         let detail = format!("{} members", members.len());
         let entry = by.entry("channel.create", wanted.id.as_str(), Level::Green, detail);
         let new = NewChannel { id: wanted.id.clone(), topic, created_by: by.party.clone(), members, now };
-        let made = self.store.create_channel(new, Some(first.clone()), entry).await?;
+        let made = self.store.channels().create(new, Some(first.clone()), entry).await?;
         let (channel, posted) = made.ok_or(SwarmError::ChannelExists(wanted.id))?;
         self.bell.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
         if let Some(posted) = posted {
@@ -128,7 +128,7 @@ impl Swarm {
         };
         // The key comes from the client, so a request that is sent again is not posted twice.
         let mut new = NewPost { key, ..self.message(by, channel, text, wake, unix_ms())? };
-        let braked = self.braked(&new)?;
+        let braked = self.braked(&new).await?;
         // A stopped message is still stored: members read it with the next message that wakes them.
         if braked.stop.is_some() {
             new.wake = WakeUrgency::Nobody;
@@ -145,7 +145,7 @@ impl Swarm {
 
     async fn report_loop_stop(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
         let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
-        self.store.audit(entry, unix_ms()).await?;
+        self.store.audit().append(entry, unix_ms()).await?;
         self.post_as_system(channel, why, false).await.map(drop)
     }
 
@@ -189,7 +189,7 @@ impl Swarm {
     /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
     async fn post_delayed(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
         checkpoint::reach(Checkpoint::Accepted);
-        match self.store.post(new.clone()).await? {
+        match self.store.posts().add(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 checkpoint::reach(Checkpoint::Committed);
                 // The message is committed. A caller that got an error now would post it again.
@@ -255,7 +255,7 @@ impl Swarm {
         text: String,
     ) -> Result<(), SwarmError> {
         // An agent that fails repeatedly must not fill the channel with the same complaint.
-        let last = self.store.messages(channel, Page::Last, 1)?;
+        let last = self.store.posts().page(channel, Page::Last, 1).await?;
         let is_said = last.first().is_some_and(|post| post.author == Party::System && post.content == text);
         if !is_said {
             tracing::warn!(%channel, %agent, text, "an agent could not answer");
@@ -282,7 +282,12 @@ impl Swarm {
         if add.is_empty() && remove.is_empty() {
             return Err(SwarmError::Invalid("name at least one member to add or to remove".to_owned()));
         }
-        let known = self.store.channel(channel)?.ok_or_else(|| SwarmError::NoChannel(channel.clone()))?;
+        let known = self
+            .store
+            .channels()
+            .find(channel)
+            .await?
+            .ok_or_else(|| SwarmError::NoChannel(channel.clone()))?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(channel.clone()));
         }
@@ -301,7 +306,7 @@ impl Swarm {
         let detail = format!("add: {}; remove: {}", names(&add), names(remove));
         let entry = by.entry("channel.members", known.id.as_str(), Level::Green, detail);
         let change = MemberChange { channel: known.id.clone(), add, remove: remove.to_vec(), now };
-        let changed = self.store.change_members(change, notice, entry).await?;
+        let changed = self.store.channels().change_members(change, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let changed = changed.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         if let Some(posted) = &changed.posted {
@@ -324,9 +329,9 @@ impl Swarm {
     /// who removed them or if a gateway ran then.
     pub async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
-        let mut known: BTreeSet<AgentId> = self.store.member_agents()?.into_iter().collect();
-        known.extend(self.store.agents_with_tasks()?);
-        known.extend(self.store.cards()?.into_iter().map(|card| card.agent));
+        let mut known: BTreeSet<AgentId> = self.store.channels().member_agents().await?.into_iter().collect();
+        known.extend(self.store.tasks().assignees().await?);
+        known.extend(self.store.cards().list().await?.into_iter().map(|card| card.agent));
         for agent in known.iter().filter(|agent| config.agent(agent).is_none()) {
             self.forget_agent(agent).await?;
         }
@@ -336,7 +341,7 @@ impl Swarm {
     /// Removes a deleted agent from all its channels and ends its tasks.
     pub async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         let party = Party::Agent(agent.clone());
-        for channel in self.store.channels(Some(&party), None)? {
+        for channel in self.store.channels().list(Some(&party), None).await? {
             // An archived channel can't be changed. Its members are checked when it is reopened.
             if channel.state != ChannelState::Archived {
                 self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
@@ -350,8 +355,8 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is none.
-    pub fn channel(&self, id: &ChannelId) -> Result<Channel, SwarmError> {
-        self.store.channel(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
+    pub async fn channel(&self, id: &ChannelId) -> Result<Channel, SwarmError> {
+        self.store.channels().find(id).await?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
     }
 
     /// Returns `true` if a reader may read a channel. Only agents can be excluded.
@@ -368,8 +373,8 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is none, and [`SwarmError::Refused`] if the reader may not read it.
-    pub fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
-        let channel = self.channel(id)?;
+    pub async fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
+        let channel = self.channel(id).await?;
         if self.may_read(reader, &channel) {
             return Ok(channel);
         }
@@ -384,15 +389,15 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub fn read(
+    pub async fn read(
         &self,
         reader: &Party,
         id: &ChannelId,
         page: Page,
         limit: u32,
     ) -> Result<(Channel, Vec<Post>), SwarmError> {
-        let channel = self.readable(reader, id)?;
-        let messages = self.store.messages(&channel.id, page, limit.clamp(1, MAX_PAGE))?;
+        let channel = self.readable(reader, id).await?;
+        let messages = self.store.posts().page(&channel.id, page, limit.clamp(1, MAX_PAGE)).await?;
         Ok((channel, messages))
     }
 
@@ -401,27 +406,27 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub fn search(
+    pub async fn search(
         &self,
         reader: &Party,
         id: &ChannelId,
         words: &str,
         limit: u32,
     ) -> Result<(Channel, Vec<Post>), SwarmError> {
-        let channel = self.readable(reader, id)?;
-        let mut found = self.store.search_messages(Some(&channel.id), words, limit.clamp(1, MAX_PAGE))?;
+        let channel = self.readable(reader, id).await?;
+        let mut found = self.store.posts().search(Some(&channel.id), words, limit.clamp(1, MAX_PAGE)).await?;
         // The store returns the newest matches first, so that the limit cuts off the oldest.
         found.reverse();
         Ok((channel, found))
     }
 
     /// Returns the channels that a reader may read. With `member`, only those with this member.
-    pub fn readable_channels(
+    pub async fn readable_channels(
         &self,
         reader: &Party,
         member: Option<&Party>,
     ) -> Result<Vec<Channel>, SwarmError> {
-        let mut found = self.store.channels(member, None)?;
+        let mut found = self.store.channels().list(member, None).await?;
         found.retain(|channel| self.may_read(reader, channel));
         Ok(found)
     }

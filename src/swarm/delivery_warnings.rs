@@ -9,8 +9,13 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel.
-    pub fn unheard(&self, author: &Party, id: &ChannelId, text: &str) -> Result<Vec<String>, SwarmError> {
-        let channel = self.channel(id)?;
+    pub async fn unheard(
+        &self,
+        author: &Party,
+        id: &ChannelId,
+        text: &str,
+    ) -> Result<Vec<String>, SwarmError> {
+        let channel = self.channel(id).await?;
         let members: Vec<&AgentId> =
             channel.members.iter().filter_map(|member| member.party.agent()).collect();
         let id = &channel.id;

@@ -26,8 +26,8 @@ fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
 
 impl Swarm {
     /// Loads the frozen agents. Must be called before the first turn.
-    pub fn load_frozen(&self) -> Result<(), StoreError> {
-        let found = self.store.frozen()?;
+    pub async fn load_frozen(&self) -> Result<(), StoreError> {
+        let found = self.store.freezes().state().await?;
         self.frozen.send_replace(found.clone());
         // Nothing else runs at this point. If something did hold the lock, it reads the database itself.
         if let Ok(mut written) = self.written.try_lock() {
@@ -40,7 +40,7 @@ impl Swarm {
     /// the agents that are frozen or thawed by that.
     pub async fn reload_frozen(&self) -> Result<Vec<AgentId>, StoreError> {
         let mut written = self.written.lock().await;
-        let now = self.store.frozen()?;
+        let now = self.store.freezes().state().await?;
         if now == *written {
             return Ok(Vec::new());
         }
@@ -52,7 +52,7 @@ impl Swarm {
         *written = now;
         drop(written);
         for agent in &changed {
-            self.notify_agent_state(agent)?;
+            self.notify_agent_state(agent).await?;
         }
         Ok(changed)
     }
@@ -146,12 +146,12 @@ impl Swarm {
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         let mut written = self.written.lock().await;
         let entry = AuditEntry { detail, ..entry(by, agent, true) };
-        let changed = self.store.set_frozen(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
+        let changed = self.store.freezes().set(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
         // Again: a thaw that held the lock first has cleared memory after the freeze above.
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         written.freeze(Some(agent), freeze);
         drop(written);
-        self.publish_freeze(by, agent, true, changed)?;
+        self.publish_freeze(by, agent, true, changed).await?;
         Ok(changed)
     }
 
@@ -164,12 +164,12 @@ impl Swarm {
         self.require_agent(agent)?;
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, false);
-        let changed = self.store.set_frozen(agent.clone(), None, entry, unix_ms()).await?;
+        let changed = self.store.freezes().set(agent.clone(), None, entry, unix_ms()).await?;
         // After the write, unlike a freeze: if the write fails, the agent stays held.
         self.frozen.send_modify(|frozen| frozen.thaw(Some(agent)));
         written.thaw(Some(agent));
         drop(written);
-        self.publish_freeze(by, agent, false, changed)?;
+        self.publish_freeze(by, agent, false, changed).await?;
         Ok(changed)
     }
 
@@ -187,12 +187,12 @@ impl Swarm {
         let agents = self.entries(by, true);
         let who = Some(freeze.by.clone());
         let changed =
-            self.store.set_home_frozen(who, home_audit_entry(by, true), agents.clone(), now).await?;
+            self.store.freezes().set_home(who, home_audit_entry(by, true), agents.clone(), now).await?;
         // Again, as for one agent: a thaw may have come between.
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
         written.freeze(None, freeze);
         drop(written);
-        self.publish_home_freeze(by, true, agents, changed)
+        self.publish_home_freeze(by, true, agents, changed).await
     }
 
     /// Thaws the whole home, including agents that were frozen one by one. Returns for each agent `true` if it was
@@ -205,11 +205,11 @@ impl Swarm {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, false);
         let entry = home_audit_entry(by, false);
-        let changed = self.store.set_home_frozen(None, entry, agents.clone(), unix_ms()).await?;
+        let changed = self.store.freezes().set_home(None, entry, agents.clone(), unix_ms()).await?;
         self.frozen.send_modify(|frozen| frozen.thaw(None));
         written.thaw(None);
         drop(written);
-        self.publish_home_freeze(by, false, agents, changed)
+        self.publish_home_freeze(by, false, agents, changed).await
     }
 
     fn entries(&self, by: &By, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
@@ -217,7 +217,7 @@ impl Swarm {
         agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
     }
 
-    fn publish_home_freeze(
+    async fn publish_home_freeze(
         &self,
         by: &By,
         frozen: bool,
@@ -226,12 +226,12 @@ impl Swarm {
     ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let all: Vec<(AgentId, bool)> = agents.into_iter().map(|(agent, _)| agent).zip(changed).collect();
         for (agent, changed) in &all {
-            self.publish_freeze(by, agent, frozen, *changed)?;
+            self.publish_freeze(by, agent, frozen, *changed).await?;
         }
         Ok(all)
     }
 
-    fn publish_freeze(
+    async fn publish_freeze(
         &self,
         by: &By,
         agent: &AgentId,
@@ -242,6 +242,6 @@ impl Swarm {
             let name = if frozen { "agent.frozen" } else { "agent.thawed" };
             self.bell.publish(name, &json!({"agent": agent, "by": by.party}));
         }
-        self.notify_agent_state(agent)
+        self.notify_agent_state(agent).await
     }
 }

@@ -19,14 +19,14 @@ pub(super) struct WakeRestriction {
 
 impl Swarm {
     /// Returns the effect of the brake on a message that is about to be posted.
-    pub(super) fn braked(&self, new: &NewPost) -> Result<WakeRestriction, SwarmError> {
+    pub(super) async fn braked(&self, new: &NewPost) -> Result<WakeRestriction, SwarmError> {
         let free = WakeRestriction { after: Duration::ZERO, stop: None };
         if new.author.agent().is_none() || new.wake == WakeUrgency::Nobody {
             return Ok(free);
         }
         let limits = self.loop_limits();
         // Read more rows than the limit, because flock's own messages stand between those of agents.
-        let posts = self.store.posts_since_human(&new.channel, limits.turns_without_human * 2 + 50)?;
+        let posts = self.store.posts().since_human(&new.channel, limits.turns_without_human * 2 + 50).await?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
         let mut recent: Vec<RecentMessage> = posts.iter().rev().map(RecentMessage::from).collect();
         // The store returns only the start of each stored message, so the new one is cut to the same length for the
@@ -64,7 +64,11 @@ impl Swarm {
     ) -> Result<(Duration, NewExchange), SwarmError> {
         let now = unix_ms();
         let limits = self.loop_limits();
-        let sent = self.store.exchanges(from, to, limits.turns_without_human.saturating_add(50))?;
+        let sent = self
+            .store
+            .exchanges()
+            .since_human(from, to, limits.turns_without_human.saturating_add(50))
+            .await?;
         let mut recent: Vec<RecentMessage> = sent.iter().rev().map(RecentMessage::from).collect();
         let end = text.char_indices().nth(OUTLINE_CHARS).map_or(text.len(), |(at, _)| at);
         // A direct message calls its recipient, just as a mention does in a channel.
@@ -76,7 +80,7 @@ impl Swarm {
             LoopVerdict::Stop(why) => {
                 tracing::warn!(agent = %from, %to, %why, "a direct message is not sent");
                 let entry = by.entry("task.brake", to.as_str(), Level::Yellow, why.to_string());
-                self.store.audit(entry, now).await?;
+                self.store.audit().append(entry, now).await?;
                 return Err(SwarmError::Refused(why.refusal(to)));
             }
         };

@@ -59,6 +59,7 @@ struct PendingCall {
 }
 
 /// A call that a paused agent was not allowed to make.
+#[derive(Clone, PartialEq, Eq)]
 struct RefusedCall {
     day: String,
     need: UsageAmount,
@@ -99,7 +100,7 @@ impl TeamOversight {
         let now = unix_ms();
         // The call counts for the day on which it begins, even if it ends after midnight.
         let day = budget::day(now, &self.zone);
-        let channel = match self.swarm.charged(&call.session, Some(call.turn)) {
+        let channel = match self.swarm.charged(&call.session, Some(call.turn)).await {
             Ok(channel) => channel,
             Err(error) => return Err(unknown(&error)),
         };
@@ -136,7 +137,7 @@ impl TeamOversight {
         };
         // This future may be dropped while the reservation is being written. The guard then takes it back.
         let mut unclaimed = ReservationGuard { store: self.swarm.store(), id: Some(id) };
-        let outcome = self.swarm.store().reserve_usage(new, limits).await;
+        let outcome = self.swarm.store().usage().reserve(new, limits).await;
         match outcome {
             Ok(Ok(())) => {
                 unclaimed.id = None;
@@ -205,6 +206,7 @@ impl TeamOversight {
         match self
             .swarm
             .store()
+            .usage()
             .record_budget_notice(day.name.clone(), channel.clone(), name.to_owned())
             .await
         {
@@ -235,7 +237,7 @@ impl TeamOversight {
         }
         let by = By { session: Some(call.session.clone()), turn: Some(call.turn), ..By::system() };
         let entry = by.entry("budget.pause", call.agent.as_str(), Level::Yellow, text.to_owned());
-        if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
+        if let Err(error) = self.swarm.store().audit().append(entry, unix_ms()).await {
             tracing::error!(error = chain(&error), "failed to write a pause into the audit");
         }
     }
@@ -313,7 +315,7 @@ struct ReservationGuard<'s> {
 impl Drop for ReservationGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.store.settle_usage(id, None);
+            self.store.usage().settle(id, None);
         }
     }
 }
@@ -327,24 +329,32 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
         let (Some(paused), Some(swarm)) = (paused.upgrade(), swarm.upgrade()) else { return };
         let config = swarm.config();
         let today = budget::day(unix_ms(), &zone).name;
-        let mut paused = lock(&paused);
-        paused.retain(|agent, refused| {
-            let limits = budget::limits(&config.budgets, agent, None);
-            let has_room = match swarm.store().exceeded_limit(&today, &limits, refused.need) {
+        let looked_at = lock(&paused).clone();
+        for (agent, refused) in looked_at {
+            let limits = budget::limits(&config.budgets, &agent, None);
+            let has_room = match swarm.store().usage().exceeded_limit(&today, &limits, refused.need).await {
                 Ok(exceeded) => exceeded.is_none(),
                 Err(error) => {
                     tracing::error!(error = chain(&error), "failed to look at the budgets");
                     false
                 }
             };
-            if has_room {
-                swarm.resume(agent);
-                swarm.bell().tell(SchedulerEvent::Resumed(agent.clone()));
-            }
             // On a new day the scheduler ends the pause by itself.
-            !has_room && refused.day == today
-        });
-        if paused.is_empty() {
+            if !has_room && refused.day == today {
+                continue;
+            }
+            let mut paused = lock(&paused);
+            // Another call of the agent may have been refused meanwhile, which the next look judges.
+            if paused.get(&agent) != Some(&refused) {
+                continue;
+            }
+            paused.remove(&agent);
+            if has_room {
+                swarm.resume(&agent);
+                swarm.bell().tell(SchedulerEvent::Resumed(agent));
+            }
+        }
+        if lock(&paused).is_empty() {
             return;
         }
     }
@@ -363,7 +373,7 @@ impl Oversight for TeamOversight {
         // An id that is not in the table was settled before, so a second call changes nothing.
         let Ok(id) = i64::try_from(reservation.id()) else { return };
         let Some(call) = lock(&self.calls).remove(&id) else { return };
-        self.swarm.store().settle_usage(id, self.settled(&call, taken, reservation.seen()));
+        self.swarm.store().usage().settle(id, self.settled(&call, taken, reservation.seen()));
     }
 
     fn ask<'a>(
@@ -397,7 +407,7 @@ impl Oversight for TeamOversight {
                 call.arguments_sha256
             );
             let entry = By::call(context).entry("tool.call", &call.name, level, detail);
-            if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
+            if let Err(error) = self.swarm.store().audit().append(entry, unix_ms()).await {
                 tracing::error!(error = chain(&error), "failed to write a tool call into the audit");
             }
         })

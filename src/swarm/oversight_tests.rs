@@ -51,14 +51,14 @@ fn call(agent: &str, session: &str) -> ModelCall {
     }
 }
 
-fn total_usage(rig: &Fixture) -> (u64, u64) {
-    let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
+async fn total_usage(rig: &Fixture) -> (u64, u64) {
+    let sums = rig.swarm.store().usage().sums(&UsageFilter::default(), UsageBy::Day).await.unwrap();
     sums.iter().fold((0, 0), |(tokens, cost), sum| (tokens + sum.tokens(), cost + sum.cost_micros))
 }
 
-fn pause_messages(rig: &Fixture) -> Vec<String> {
+async fn pause_messages(rig: &Fixture) -> Vec<String> {
     let dev = "dev".parse().unwrap();
-    let posts = rig.swarm.store().messages(&dev, Page::Last, 50).unwrap();
+    let posts = rig.swarm.store().posts().page(&dev, Page::Last, 50).await.unwrap();
     posts.into_iter().map(|post| post.content).filter(|text| text.contains("pauses")).collect()
 }
 
@@ -66,28 +66,32 @@ fn pause_messages(rig: &Fixture) -> Vec<String> {
 async fn a_call_reserves_its_maximum_and_records_its_real_usage() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
-    assert_eq!(total_usage(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
+    assert_eq!(
+        total_usage(&rig).await,
+        (1000, 8125),
+        "the input may be written to the cache, which costs more"
+    );
     let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cost: None };
     rig.watch.settle(first, CallUsage::Told(usage));
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(total_usage(&rig), (100, 815));
+    assert_eq!(total_usage(&rig).await, (100, 815));
     let second = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(second, CallUsage::Sent);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(
-        total_usage(&rig),
+        total_usage(&rig).await,
         (1000, 815 + 4500),
         "what was cut before its answer counts as what was sent"
     );
     let refused = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(refused, CallUsage::Nothing);
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(total_usage(&rig), (1000, 815 + 4500), "what was refused took nothing");
+    assert_eq!(total_usage(&rig).await, (1000, 815 + 4500), "what was refused took nothing");
     let begun = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(begun, CallUsage::Begun);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(
-        total_usage(&rig),
+        total_usage(&rig).await,
         (2000, 815 + 4500 + 8125),
         "an answer of which nobody knows the length may be whole"
     );
@@ -112,8 +116,8 @@ async fn an_implausibly_low_count_is_replaced_by_the_estimate() {
         let (input, output) = told;
         rig.watch.settle(reserved, CallUsage::Told(Usage { input, output, ..Usage::default() }));
         rig.swarm.store().settle().await.unwrap();
-        assert_eq!(total_usage(&rig).0 - before, counts, "{told:?} {seen:?}");
-        before = total_usage(&rig).0;
+        assert_eq!(total_usage(&rig).await.0 - before, counts, "{told:?} {seen:?}");
+        before = total_usage(&rig).await.0;
     }
     let cached = Usage { input: 10, output: 20, cache_read: 1_990, ..Usage::default() };
     assert_eq!(
@@ -142,7 +146,7 @@ async fn a_call_dropped_while_reserving_leaves_no_reservation() {
         }
     }
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(total_usage(&rig), (0, 0));
+    assert_eq!(total_usage(&rig).await, (0, 0));
 }
 
 #[tokio::test]
@@ -153,7 +157,7 @@ async fn an_exhausted_budget_pauses_the_agent_until_it_is_raised() {
         let PauseReason(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
         assert!(why.contains("the budget of coder for the day") && why.contains("1000 of 1500"), "{why}");
     }
-    assert_eq!(pause_messages(&rig).len(), 1);
+    assert_eq!(pause_messages(&rig).await.len(), 1);
     rig.watch.reserve(&call("tester", "channel:dev")).await.expect("it has no budget");
     let mut until = None;
     for event in rig.team.events() {
@@ -185,24 +189,29 @@ async fn a_pause_is_reported_once_in_each_channel_that_calls_the_agent() {
         members: vec!["coder".parse().unwrap()],
         message: None,
     };
-    let says = |id: &str| {
-        let posts = rig.swarm.store().messages(&id.parse().unwrap(), Page::Last, 50).unwrap();
+    let says = async |id: &str| {
+        let posts = rig.swarm.store().posts().page(&id.parse().unwrap(), Page::Last, 50).await.unwrap();
         posts.iter().filter(|post| post.content.contains("pauses")).count()
     };
     let _first = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
     rig.watch.reserve(&call("coder", "main:ann")).await.unwrap_err();
-    assert_eq!(says("dev"), 1, "its members are to read that the channel was made");
+    assert_eq!(says("dev").await, 1, "its members are to read that the channel was made");
     rig.swarm.create_channel(&ann, make("ops")).await.unwrap();
     for _ in 0..2 {
         rig.swarm.post(&ann, &"ops".parse().unwrap(), "coder, go on".into(), true).await.unwrap();
     }
-    assert_eq!(says("ops"), 1, "{:?}", rig.swarm.store().messages(&"ops".parse().unwrap(), Page::Last, 9));
+    assert_eq!(
+        says("ops").await,
+        1,
+        "{:?}",
+        rig.swarm.store().posts().page(&"ops".parse().unwrap(), Page::Last, 9).await
+    );
     let paused = rig.swarm.paused();
     let pause = &paused[&"coder".parse::<AgentId>().unwrap()];
     assert!(pause.reason.contains("the budget of coder") && pause.until.is_some(), "{pause:?}");
     rig.swarm.resume(&"coder".parse().unwrap());
     rig.swarm.create_channel(&ann, make("lab")).await.unwrap();
-    assert_eq!(says("lab"), 0);
+    assert_eq!(says("lab").await, 0);
 }
 
 #[tokio::test]
@@ -211,7 +220,7 @@ async fn a_channel_budget_does_not_pause_agents_elsewhere() {
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     rig.watch.reserve(&call("tester", "channel:Dev")).await.unwrap_err();
     rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
-    assert_eq!(pause_messages(&rig).len(), 1);
+    assert_eq!(pause_messages(&rig).await.len(), 1);
     for event in rig.team.events() {
         assert!(!matches!(event, SchedulerEvent::Paused { .. }), "{event:?}");
     }
@@ -227,7 +236,7 @@ async fn each_pause_is_in_the_audit_once_a_day_also_if_an_agent_has_several() {
         rig.watch.reserve(&unpriced).await.unwrap_err();
     }
     let filter = AuditFilter { action: Some("budget".into()), ..AuditFilter::default() };
-    let rows = rig.swarm.store().audit_rows(&filter, 20).unwrap();
+    let rows = rig.swarm.store().audit().rows(&filter, 20).await.unwrap();
     assert_eq!(rows.len(), 2, "{rows:?}");
 }
 
@@ -254,22 +263,25 @@ async fn a_frozen_agent_waits_for_a_thaw_also_after_a_restart() {
     assert!(rig.swarm.freeze(&By::human("ann"), &coder).await.unwrap());
     assert!(!rig.swarm.freeze(&By::human("bob"), &coder).await.unwrap(), "it is frozen already");
     assert!(!is_free(&rig.watch));
-    let written = rig.swarm.store().frozen().unwrap();
+    let written = rig.swarm.store().freezes().state().await.unwrap();
     assert_eq!(written.of(&coder).unwrap().by, "human:ann");
 
     let (ringer, _events) = tokio::sync::mpsc::unbounded_channel();
     let live = Arc::new(Live::open(rig.swarm.home().clone()).unwrap());
     let bell = Notifier::new(ringer, Arc::new(|_, _| {}));
     let next = Arc::new(Swarm::new(swarm::SwarmParts { live, store: rig.swarm.store().clone(), bell }));
-    next.load_frozen().unwrap();
+    next.load_frozen().await.unwrap();
     let watch = TeamOversight::new(next.clone(), Arc::new(NoOversight));
     assert!(!is_free(&watch));
     let (waits, ann) = (watch.thawed(&coder), By::human("ann"));
     let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
     assert!(thawed.unwrap());
     assert!(is_free(&watch));
-    let rows =
-        next.store().audit_rows(&AuditFilter { action: Some("agent".into()), ..AuditFilter::default() }, 9);
+    let rows = next
+        .store()
+        .audit()
+        .rows(&AuditFilter { action: Some("agent".into()), ..AuditFilter::default() }, 9)
+        .await;
     let actions: Vec<String> = rows.unwrap().into_iter().map(|row| row.action).collect();
     assert_eq!(actions, ["agent.thaw", "agent.freeze"]);
 }
@@ -295,7 +307,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
         reported: None,
     };
     rig.watch.called(&context, &called).await;
-    let rows = rig.swarm.store().audit_rows(&AuditFilter::default(), 1).unwrap();
+    let rows = rig.swarm.store().audit().rows(&AuditFilter::default(), 1).await.unwrap();
     let row = &rows[0];
     assert_eq!(
         (row.actor.as_str(), row.action.as_str(), row.subject.as_str()),
@@ -334,14 +346,14 @@ async fn a_configured_price_overrides_the_built_in_one() {
     let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };
     let PauseReason(why) = watch.reserve(&free).await.unwrap_err();
     assert!(why.contains("the price of lab/free is unknown") && why.contains("in tokens"), "{why}");
-    assert_eq!(total_usage(&rig), (0, 0));
+    assert_eq!(total_usage(&rig).await, (0, 0));
     let first = watch.reserve(&asked(1000)).await.unwrap();
     watch.settle(first, CallUsage::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(total_usage(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
+    assert_eq!(total_usage(&rig).await, (150_000, 400_000), "0.2 for the input and 0.2 for the output");
     let PauseReason(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
     assert!(why.contains("$0.40 of $1.00"), "{why}");
-    let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
+    let audited = rig.swarm.store().audit().rows(&AuditFilter::default(), 10).await.unwrap();
     assert!(audited.iter().any(|row| row.action == "budget.pause" && row.subject == "coder"), "{audited:?}");
 }
 
@@ -355,8 +367,8 @@ async fn a_cost_reported_by_the_provider_is_recorded() {
         rig.watch.settle(reserved, CallUsage::Told(usage));
     }
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(total_usage(&rig), (60, 2 * 77));
-    let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
+    assert_eq!(total_usage(&rig).await, (60, 2 * 77));
+    let sums = rig.swarm.store().usage().sums(&UsageFilter::default(), UsageBy::Day).await.unwrap();
     assert_eq!(sums[0].unpriced, 0, "the price of one is not known, and what it cost is");
 }
 
@@ -377,7 +389,7 @@ async fn an_unpriced_model_needs_a_token_limit_or_permission() {
         let there = ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "channel:dev") };
         rig.watch.reserve(&there).await.unwrap_err();
     }
-    assert_eq!(pause_messages(&rig).len(), 1, "said once");
+    assert_eq!(pause_messages(&rig).await.len(), 1, "said once");
 }
 
 #[tokio::test]
@@ -394,17 +406,17 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
     let tester: AgentId = "tester".parse().unwrap();
     rig.swarm.send_message(&by("coder", &first.session, first.turn), &tester, "test it", None).await.unwrap();
     let there = call("tester", "dm:coder");
-    store.take_item(there.session.clone(), there.turn).await.unwrap().unwrap();
+    store.inbox().take(there.session.clone(), there.turn).await.unwrap().unwrap();
     let _second = rig.watch.reserve(&there).await.unwrap();
     // A task that was created within the task, and a session that was begun in it.
     let coder: AgentId = "coder".parse().unwrap();
     rig.swarm.send_message(&by("tester", &there.session, there.turn), &coder, "mend it", None).await.unwrap();
     let back = call("coder", "dm:tester");
-    store.take_item(back.session.clone(), back.turn).await.unwrap().unwrap();
+    store.inbox().take(back.session.clone(), back.turn).await.unwrap().unwrap();
     let _third = rig.watch.reserve(&back).await.unwrap();
     let spawned = call("coder", "request:spawn-1-x");
-    let dev = rig.swarm.charged(&back.session, None).unwrap().unwrap();
-    store.charge_session(spawned.session.clone(), dev).await.unwrap();
+    let dev = rig.swarm.charged(&back.session, None).await.unwrap().unwrap();
+    store.usage().charge_session(spawned.session.clone(), dev).await.unwrap();
     let PauseReason(why) = rig.watch.reserve(&spawned).await.unwrap_err();
     assert!(why.contains("the budget of channel dev") && why.contains("3000 of 3500"), "{why}");
     // A session that nobody started from the channel is not charged to it.

@@ -45,7 +45,9 @@ impl Swarm {
             }
             paused.insert(agent.clone(), pause.clone());
         }
-        for unseen in self.store.all_unseen()?.into_iter().filter(|unseen| unseen.agent == *agent) {
+        for unseen in
+            self.store.deliveries().all_unseen().await?.into_iter().filter(|unseen| unseen.agent == *agent)
+        {
             self.post_pause(&unseen.channel, &pause).await?;
         }
         Ok(())
@@ -90,8 +92,11 @@ impl Swarm {
 
     /// Reports a pause in a channel, once a day for each budget.
     pub(super) async fn post_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
-        let is_new =
-            self.store.record_budget_notice(pause.day.clone(), channel.clone(), pause.budget.clone()).await?;
+        let is_new = self
+            .store
+            .usage()
+            .record_budget_notice(pause.day.clone(), channel.clone(), pause.budget.clone())
+            .await?;
         if is_new {
             // Boxed, because posting leads back to this function and the future would have infinite size.
             let said = Box::pin(self.post_as_system(channel, pause.reason.clone(), false)).await;

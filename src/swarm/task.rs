@@ -255,7 +255,7 @@ impl Swarm {
         let (after, exchange) = self.check_direct_message(by, sender, to, text).await?;
         // The work for this message is charged to the channel in which it began.
         let charged = match &by.session {
-            Some(session) => self.charged(session, by.turn)?,
+            Some(session) => self.charged(session, by.turn).await?,
             None => None,
         };
         let new = NewTask {
@@ -320,7 +320,7 @@ impl Swarm {
             task: None,
             now: new.now,
         };
-        let task = match self.store().add_task(new, item, entry).await? {
+        let task = match self.store().tasks().add(new, item, entry).await? {
             TaskAdded::New(task) => task,
             // The same message was sent again. It has its task and must not run twice.
             TaskAdded::Before(task) => return Ok(task),
@@ -345,7 +345,7 @@ impl Swarm {
         let Some(caller) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent responds to tasks".to_owned()));
         };
-        let task = self.store().task(id)?.filter(|task| {
+        let task = self.store().tasks().find(id).await?.filter(|task| {
             task.assignee() == caller || (task.kind == TaskKind::Message && task.requester == caller.as_str())
         });
         // The same answer for a task of others as for a missing one, so that ids of other tasks can't be probed.
@@ -397,7 +397,7 @@ impl Swarm {
         check_text(text)?;
         let requester = a2a_requester(client);
         // A client sees only its own tasks, and other ids look like missing ones.
-        if self.store().task(id)?.is_none_or(|task| task.requester != requester) {
+        if self.store().tasks().find(id).await?.is_none_or(|task| task.requester != requester) {
             return Err(no_such_task(id));
         }
         let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
@@ -418,7 +418,7 @@ impl Swarm {
         id.clone_into(&mut entry.subject);
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
         // Nothing is left for the session, so the scheduler must not start a turn for it.
-        if in_flight.is_none() && !self.store().has_items(&task.session)? {
+        if in_flight.is_none() && !self.store().inbox().has_items(&task.session).await? {
             self.bell().tell(SchedulerEvent::Seen(task.session.clone()));
         }
         Ok((task, in_flight))
@@ -427,21 +427,21 @@ impl Swarm {
     /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
     /// meanwhile. The turn must not begin then.
     pub async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
-        if self.store().task(id)?.is_none_or(|task| task.session != *session) {
+        if self.store().tasks().find(id).await?.is_none_or(|task| task.session != *session) {
             // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
         }
         match self.change(id, TaskEvent::Began(turn), None).await {
             Ok(_) => Ok(true),
             Err(SwarmError::Store(error)) => Err(error),
-            Err(_) => Ok(self.store().task(id)?.is_some_and(|task| !task.state.is_final())),
+            Err(_) => Ok(self.store().tasks().find(id).await?.is_some_and(|task| !task.state.is_final())),
         }
     }
 
     /// Returns `true` if a task that is done in this session has ended. Returns `false` if that is not known.
     #[must_use]
-    pub fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
-        let task = self.store().task(id).ok().flatten();
+    pub async fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
+        let task = self.store().tasks().find(id).await.ok().flatten();
         task.is_some_and(|task| task.session == *session && task.state.is_final())
     }
 
@@ -455,7 +455,7 @@ impl Swarm {
         turn: TurnId,
         end: TaskEnd,
     ) -> Result<(), StoreError> {
-        let Some(task) = self.store().task(id)?.filter(|task| task.session == *session) else {
+        let Some(task) = self.store().tasks().find(id).await?.filter(|task| task.session == *session) else {
             return Ok(());
         };
         let entry = AuditEntry {
@@ -481,10 +481,12 @@ impl Swarm {
     /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
     /// that no longer exist. Returns the number of the former.
     pub async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
-        let stranded = self.store().stranded_tasks()?;
+        let stranded = self.store().tasks().stranded().await?;
         self.fail_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
-        for agent in self.store().agents_with_tasks()?.iter().filter(|agent| config.agent(agent).is_none()) {
+        for agent in
+            self.store().tasks().assignees().await?.iter().filter(|agent| config.agent(agent).is_none())
+        {
             self.end_agent_tasks(agent).await?;
         }
         Ok(stranded.len())
@@ -507,10 +509,10 @@ impl Swarm {
 
     /// Ends the tasks of a deleted agent and removes its card.
     pub async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
-        for id in self.store().open_tasks(agent)? {
+        for id in self.store().tasks().open_ids(agent).await? {
             self.lose(&id, "the agent was removed").await?;
         }
-        self.store().delete_card(agent.clone()).await?;
+        self.store().cards().delete(agent.clone()).await?;
         Ok(())
     }
 
@@ -554,7 +556,7 @@ impl Swarm {
             Some(TaskChange { task: after, item, recall, entry, exchange, key })
         };
         // The closure runs inside the write transaction, so that it sees the current state of the task.
-        let changed = self.store().change_task(id.to_owned(), change).await?;
+        let changed = self.store().tasks().change(id.to_owned(), change).await?;
         let Some(TaskChangeResult { before, after, in_flight }) = changed else {
             return Err(no_such_task(id));
         };

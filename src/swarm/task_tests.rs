@@ -28,7 +28,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
     for _ in 0..2 {
         team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("It is.".into())).await.unwrap();
     }
-    let done = team.store.task(&task.id).unwrap().unwrap();
+    let done = team.store.tasks().find(&task.id).await.unwrap().unwrap();
     assert_eq!((done.state, done.response.as_deref()), (TaskState::Completed, Some("It is.")));
     assert!(done.completed_at.is_some() && done.turn == Some(first));
 
@@ -40,11 +40,11 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
     assert_eq!(team.notified_sessions(), ["agent:coder:flock:channel:dev"]);
 
     // There is one row for the task, and each party is counted once.
-    assert_eq!(team.store.tasks(&Default::default(), 100).unwrap().len(), 1);
-    let counts = team.store.task_counts().unwrap();
+    assert_eq!(team.store.tasks().list(&Default::default(), 100).await.unwrap().len(), 1);
+    let counts = team.store.tasks().counts().await.unwrap();
     assert_eq!((counts["tester"].total, counts["tester"].completed), (1, 1));
     assert!(!counts.contains_key("coder") && counts["tester"].failed == 0);
-    assert_eq!(team.audited(), ["task.send", "task.end"]);
+    assert_eq!(team.audited().await, ["task.send", "task.end"]);
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn invalid_messages_are_refused_before_anything_is_stored() {
     assert!(error.to_string().contains("write a file"), "{error}");
     let error = team.swarm.send_message(&By::human("ann"), &"tester".parse().unwrap(), "x", None).await;
     assert!(error.is_err());
-    assert!(team.store.tasks(&Default::default(), 10).unwrap().is_empty());
-    assert!(team.notified_sessions().is_empty() && team.audited().is_empty());
+    assert!(team.store.tasks().list(&Default::default(), 10).await.unwrap().is_empty());
+    assert!(team.notified_sessions().is_empty() && team.audited().await.is_empty());
 }
 
 #[tokio::test]
@@ -73,11 +73,11 @@ async fn a_message_wakes_a_sleeping_agent() {
     let team = Team::new();
     let entry = By::system().entry("agent.sleep", "tester", Level::Green, String::new());
     let tester: AgentId = "tester".parse().unwrap();
-    team.store.set_asleep(tester.clone(), Some("done".into()), entry, 1).await.unwrap();
-    team.swarm.notify_agent_state(&tester).unwrap();
+    team.store.agents().set_asleep(tester.clone(), Some("done".into()), entry, 1).await.unwrap();
+    team.swarm.notify_agent_state(&tester).await.unwrap();
     let by = team.by("coder", "agent:coder:flock:main:me");
     team.swarm.send_message(&by, &tester, "get up", None).await.unwrap();
-    let states = team.store.agent_states().unwrap();
+    let states = team.store.agents().states().await.unwrap();
     assert!(states.iter().all(|state| state.asleep_at.is_none()));
 }
 
@@ -88,17 +88,19 @@ async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
     let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
     team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
     let (tester, dev): (AgentId, crate::id::ChannelId) = ("tester".parse().unwrap(), "dev".parse().unwrap());
-    let sleeps = || team.store.agent_state(&tester).unwrap().is_some_and(|state| state.asleep_at.is_some());
+    let sleeps = async || {
+        team.store.agents().state(&tester).await.unwrap().is_some_and(|state| state.asleep_at.is_some())
+    };
     let by = team.by("tester", "agent:tester:flock:channel:dev");
     assert!(team.swarm.sleep(&by, &tester, "done").await.unwrap());
     team.swarm.post_final(&by, &dev, "good night".into()).await.unwrap();
-    assert!(sleeps(), "the closing text of that turn");
-    team.swarm.notify_agent_state(&tester).unwrap();
+    assert!(sleeps().await, "the closing text of that turn");
+    team.swarm.notify_agent_state(&tester).await.unwrap();
     team.swarm.post(&by, &dev, "one thing more".into(), true).await.unwrap();
-    assert!(sleeps(), "a post of that turn");
+    assert!(sleeps().await, "a post of that turn");
     let later = By { turn: Some(turn()), ..by };
     team.swarm.post(&later, &dev, "here I am".into(), true).await.unwrap();
-    assert!(!sleeps(), "a later turn");
+    assert!(!sleeps().await, "a later turn");
 }
 
 #[tokio::test]
@@ -117,8 +119,8 @@ async fn the_reply_to_a_question_goes_to_the_assignees_session() {
     assert!(again.to_string().contains("was asked already"), "{again}");
     // The turn that asked the question ends with a text that is not the answer.
     team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into())).await.unwrap();
-    team.store.delete_items(first).await.unwrap();
-    assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::InputRequired);
+    team.store.inbox().delete(first).await.unwrap();
+    assert_eq!(team.store.tasks().find(&task.id).await.unwrap().unwrap().state, TaskState::InputRequired);
 
     let question = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert!(question.text.contains(&task.id) && question.text.ends_with("\nwhich one?"), "{}", question.text);
@@ -127,12 +129,12 @@ async fn the_reply_to_a_question_goes_to_the_assignees_session() {
     assert_eq!(replied.state, TaskState::Working);
     // A repeated, late report of that turn still does not end the task.
     team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into())).await.unwrap();
-    assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Working);
+    assert_eq!(team.store.tasks().find(&task.id).await.unwrap().unwrap().state, TaskState::Working);
     // The requester's own turn, which was given the question, does not end the task either.
     let own = asker.session.clone().unwrap();
     team.swarm.end_task(&task.id, &own, turn(), TaskEnd::Done("I have replied.".into())).await.unwrap();
     team.swarm.end_task(&task.id, &own, turn(), TaskEnd::Failed("no model".into())).await.unwrap();
-    assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Working);
+    assert_eq!(team.store.tasks().find(&task.id).await.unwrap().unwrap().state, TaskState::Working);
     let twice = team.swarm.respond_task(&asker, &task.id, "the third").await.unwrap_err();
     assert!(twice.to_string().contains("nothing was asked"), "{twice}");
 
@@ -143,7 +145,7 @@ async fn the_reply_to_a_question_goes_to_the_assignees_session() {
     team.swarm.end_task(&task.id, &task.session, second, TaskEnd::Done("green".into())).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert_eq!(answer.text, "green");
-    assert_eq!(team.store.tasks(&Default::default(), 10).unwrap().len(), 1);
+    assert_eq!(team.store.tasks().list(&Default::default(), 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -186,7 +188,7 @@ async fn a_stopped_task_is_removed_from_the_inbox_and_does_not_begin() {
     let (_, in_flight) = team.swarm.stop_task("human:ann", &task.id).await.unwrap();
     assert_eq!(in_flight, Some(running), "whoever stopped it ends this turn");
     team.swarm.end_task(&task.id, &task.session, running, TaskEnd::Done("too late".into())).await.unwrap();
-    assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Canceled);
+    assert_eq!(team.store.tasks().find(&task.id).await.unwrap().unwrap().state, TaskState::Canceled);
 }
 
 #[tokio::test]
@@ -203,20 +205,20 @@ async fn failures_are_reported_and_stranded_tasks_end_after_a_crash() {
         .end_task(&failed.id, &failed.session, first, TaskEnd::Failed("no model".into()))
         .await
         .unwrap();
-    team.store.delete_items(first).await.unwrap();
+    team.store.inbox().delete(first).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert_eq!(answer.text, format!("[task {} failed: no model]", failed.id));
     // The item of the second task has ended, and nobody reported the outcome of its turn.
     let second = turn();
     team.take(&lost.session, second).await.unwrap();
     team.swarm.begin_task(&lost.id, &lost.session, second).await.unwrap();
-    team.store.delete_items(second).await.unwrap();
+    team.store.inbox().delete(second).await.unwrap();
     assert_eq!(team.swarm.fail_stranded_tasks().await.unwrap(), 1);
     assert_eq!(team.swarm.fail_stranded_tasks().await.unwrap(), 0);
-    let state = |id: &str| team.store.task(id).unwrap().unwrap().state;
-    assert_eq!((state(&lost.id), state(&waits.id)), (TaskState::Failed, TaskState::Submitted));
+    let state = async |id: &str| team.store.tasks().find(id).await.unwrap().unwrap().state;
+    assert_eq!((state(&lost.id).await, state(&waits.id).await), (TaskState::Failed, TaskState::Submitted));
     team.swarm.end_agent_tasks(&to).await.unwrap();
-    assert_eq!(state(&waits.id), TaskState::Rejected, "its agent is gone before it began");
+    assert_eq!(state(&waits.id).await, TaskState::Rejected, "its agent is gone before it began");
 }
 
 #[test]
@@ -325,10 +327,10 @@ async fn direct_messages_are_refused_at_the_limit_without_a_person() {
     let others = team.swarm.send_message(&coder, &"sysadmin".parse().unwrap(), "hello", None).await;
     assert!(others.is_ok(), "it holds this pair only");
     let entry = By::human("ann").entry("chat.turn", "orchestrator", Level::Green, String::new());
-    team.store.audit(entry, unix_ms() + 1).await.unwrap();
+    team.store.audit().append(entry, unix_ms() + 1).await.unwrap();
     assert_eq!(sends(1).await.unwrap_err().0, 0, "what is said to somebody else");
     let entry = By::human("ann").entry("chat.turn", "tester", Level::Green, String::new());
-    team.store.audit(entry, unix_ms()).await.unwrap();
+    team.store.audit().append(entry, unix_ms()).await.unwrap();
     assert_eq!(sends(50).await, Ok(()));
     assert!(sends(50).await.is_err());
     let wanted = Wanted {
@@ -341,7 +343,7 @@ async fn direct_messages_are_refused_at_the_limit_without_a_person() {
     assert!(sends(50).await.is_err(), "flock's own words are nobody's");
     team.swarm.post(&By::human("ann"), &"dev".parse().unwrap(), "go on".into(), true).await.unwrap();
     assert_eq!(sends(50).await, Ok(()), "a person spoke where one of them is a member");
-    assert!(team.audited().iter().any(|action| action == "task.brake"));
+    assert!(team.audited().await.iter().any(|action| action == "task.brake"));
 }
 
 #[tokio::test]

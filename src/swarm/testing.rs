@@ -101,11 +101,11 @@ impl Team {
 
     /// Takes the next inbox item of this session for a turn.
     pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<InboxItem> {
-        self.store.take_item(session.clone(), turn).await.unwrap()
+        self.store.inbox().take(session.clone(), turn).await.unwrap()
     }
 
     /// Returns the actions in the audit.
-    pub fn audited(&self) -> Vec<String> {
-        self.store.audited()
+    pub async fn audited(&self) -> Vec<String> {
+        self.store.audit().actions().await
     }
 }

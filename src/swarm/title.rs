@@ -29,7 +29,7 @@ impl Swarm {
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
     /// [`SwarmError::Invalid`] if a text is empty or too long.
     pub async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
-        let known = self.channel(id)?;
+        let known = self.channel(id).await?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(known.id));
         }
@@ -50,13 +50,13 @@ impl Swarm {
         let action = if name.is_some() { "channel.rename" } else { "channel.topic" };
         let entry = by.entry(action, known.id.as_str(), Level::Green, changes.join("; "));
         let notice = system(&known.id, text, unix_ms());
-        let posted = self.store.update_channel(known.id.clone(), name, topic, notice, entry).await?;
+        let posted = self.store.channels().update(known.id.clone(), name, topic, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
         self.bell
             .publish("channel.message", &json!({"channel": known.id, "seq": posted.seq, "author": "system"}));
-        self.channel(&known.id)
+        self.channel(&known.id).await
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
         let found = team.swarm.retitle(&ann, &id, title("", "the\n second\u{202e} one")).await.unwrap();
         assert_eq!((found.name.as_str(), found.topic.as_str()), ("The release", "the second one"));
         team.swarm.retitle(&ann, &id, title("The release", "the second one")).await.unwrap();
-        let said = team.store.messages(&id, Page::After(1), 9).unwrap();
+        let said = team.store.posts().page(&id, Page::After(1), 9).await.unwrap();
         let said: Vec<&str> = said.iter().map(|post| post.content.as_str()).collect();
         let told = [
             "human:ann renamed this channel to \"The release\"",

@@ -38,7 +38,7 @@ pub async fn add(
         expires_at: new.expires_at,
         revoked_at: None,
     };
-    if !store.add_token(new, token_hash(token.as_bytes()), entry, now).await? {
+    if !store.tokens().add(new, token_hash(token.as_bytes()), entry, now).await? {
         return Err(SwarmError::TokenExists(kept.name));
     }
     // On disk before anybody gets the token: a power failure must not lose a token that is in use.
@@ -53,7 +53,7 @@ pub async fn add(
 /// Returns [`SwarmError::NoToken`] if no token has this name or it was revoked.
 pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
     let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
-    if !store.revoke_token(name.to_owned(), entry, unix_ms()).await? {
+    if !store.tokens().revoke(name.to_owned(), entry, unix_ms()).await? {
         return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));
     }
     // A power failure must not bring a revoked token back.

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -187,8 +188,9 @@ impl DelegatedTurn<'_, '_> {
         let (runtime, session) = (Arc::clone(self.runtime), self.scope.context.session.clone());
         let (agent, conversation, own) =
             (self.scope.context.agent.clone(), conversation.to_owned(), path.clone());
+        let handle = Handle::current();
         let read = tokio::task::spawn_blocking(move || {
-            let known = runtime.knows(&session, &conversation)?;
+            let known = handle.block_on(runtime.knows(&session, &conversation))?;
             let read = recent_exchanges::before(&file, &agent, known);
             Ok::<_, TurnError>(read.map_err(TranscriptError::reading(&own))?)
         });

@@ -129,7 +129,7 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     // holds.
     let prompt = scope.engine.prompt(agent, label, tools, *calls, at)?;
     asked.system = prompt.text.to_string();
-    scope.engine.parts.store.renew_session(scope.context.session.clone(), Some(prompt), at).await?;
+    scope.engine.parts.store.sessions().renew(scope.context.session.clone(), Some(prompt), at).await?;
     scope.events.tell(TurnEvent::Notice(format!(
         "the conversation was compacted from about {before} to {after} tokens; the transcript has all of it"
     )));

@@ -76,7 +76,7 @@ impl ChannelBackend {
             return Ok(found);
         }
         match Reader::open(&self.home)? {
-            Some(reader) => Ok(channels::list(&reader, filter, |_| true)?),
+            Some(reader) => Ok(channels::list(&reader, filter, |_| true).await?),
             None => Ok(json!({"channels": []})),
         }
     }
@@ -87,7 +87,7 @@ impl ChannelBackend {
             return Ok(found);
         }
         match Reader::open(&self.home)? {
-            Some(reader) => Ok(channels::read(&reader, id, reading)?),
+            Some(reader) => Ok(channels::read(&reader, id, reading).await?),
             None => Err(SwarmError::NoChannel(id.clone()).into()),
         }
     }

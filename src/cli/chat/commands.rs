@@ -1,10 +1,11 @@
 //! Commands that `flock chat` itself executes at its prompt. All other commands go to the agent.
 
 use crate::agent::command::Command;
+use crate::cli::database;
 use crate::config::Config;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::store::{ChannelState, Reader};
+use crate::store::ChannelState;
 use crate::ui::editor::CompletionWords;
 
 /// A command of the prompt.
@@ -71,9 +72,9 @@ pub fn is_command(text: &str) -> bool {
 /// Returns the words that Tab completes in this home.
 pub fn completion(config: &Config, home: &Home) -> CompletionWords {
     // Without a readable database channels are simply not completed.
-    let channels = || Reader::open(home).ok()??.channels(None, None).ok();
-    let open =
-        channels().unwrap_or_default().into_iter().filter(|channel| channel.state == ChannelState::Active);
+    let channels = database::read(home, async |reader| reader.channels().list(None, None).await);
+    let channels = channels.ok().flatten().unwrap_or_default();
+    let open = channels.into_iter().filter(|channel| channel.state == ChannelState::Active);
     CompletionWords {
         commands: ALL.iter().map(|(name, _)| (*name).to_owned()).collect(),
         of_agents: vec![AGENT.to_owned()],

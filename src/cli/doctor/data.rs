@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::inspect::{self, TranscriptFault};
+use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
@@ -74,13 +75,15 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
     const NAME: &str = "audit";
     const MEND: &str = "flock audit --verify";
     // Problems with opening the database are reported by its own check.
-    let reader = Reader::open(home).ok()??;
-    let found = if deep {
-        reader.verify_audit().map(|verified| (Some(verified.rows), verified.broken))
-    } else {
-        reader.check_audit_ends().map(|broken| (None, broken))
-    };
-    Some(match found {
+    Reader::open(home).ok()??;
+    let found = database::read(home, async |reader| {
+        if deep {
+            reader.audit().verify().await.map(|verified| (Some(verified.rows), verified.broken))
+        } else {
+            reader.audit().check_ends().await.map(|broken| (None, broken))
+        }
+    });
+    Some(match found.transpose()? {
         Ok((_, Some(broken))) => {
             let text = format!("{broken}: the disk lost writes, or somebody changed the database");
             Check::bad(NAME, text, MEND)
@@ -95,14 +98,14 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
 fn lost_writes(home: &Home) -> Option<Check> {
     const NAME: &str = "writes";
     const NEWS: i64 = 30 * 24 * 3_600_000;
-    let reader = Reader::open(home).ok()??;
     let filter = AuditFilter {
         action: Some("disk.lost".to_owned()),
         since: Some(unix_ms().saturating_sub(NEWS)),
         ..AuditFilter::default()
     };
     // The newest report is enough: earlier ones are in the audit log.
-    let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
+    let rows = database::read(home, async |reader| reader.audit().rows(&filter, 1).await);
+    let row = rows.ok()??.pop()?;
     let text =
         format!("the start at {} found that the disk lost writes: {}", time::local(row.at), row.detail);
     Some(Check::warn(NAME, text, "check the disk and the newest messages: dmesg; flock audit --action disk"))

@@ -1,10 +1,10 @@
 //! Check for hosts that agents were granted without a person's decision.
 
 use super::check::Check;
+use crate::cli::database;
 use crate::config::{Config, EgressApprover};
 use crate::error::chain;
 use crate::home::Home;
-use crate::store::Reader;
 use crate::swarm::triage::view;
 
 const NAME: &str = "egress";
@@ -15,13 +15,8 @@ pub fn all(home: &Home, config: &Config) -> Option<Check> {
     if config.egress_ask != EgressApprover::Person {
         return None;
     }
-    let granted = match Reader::open(home) {
-        Ok(Some(reader)) => reader.automatic_grants("egress"),
-        Ok(None) => return None,
-        Err(error) => Err(error),
-    };
-    let rows = match granted {
-        Ok(rows) => rows,
+    let rows = match database::read(home, async |reader| reader.grants().automatic("egress").await) {
+        Ok(rows) => rows?,
         Err(error) => return Some(Check::warn(NAME, chain(&error), "flock status")),
     };
     let known: Vec<String> = rows

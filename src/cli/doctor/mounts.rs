@@ -4,27 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::check::Check;
+use crate::cli::database;
 use crate::config::Config;
 use crate::error::chain;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::binds;
 use crate::sandbox::mount::{ApprovedMount, Mounts};
-use crate::store::Reader;
 use crate::swarm::triage;
 
 const NAME: &str = "mounts";
 
 /// Checks that each granted folder can still be mounted. One that can't stops all commands of its agent.
 pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
-    let granted = match Reader::open(home) {
-        Ok(Some(reader)) => reader.granted("mount"),
-        Ok(None) => return Vec::new(),
+    let granted = match database::read(home, async |reader| reader.grants().list("mount").await) {
+        Ok(granted) => granted.unwrap_or_default(),
         // An unreadable database becomes one warning here. The details are in the database's own check.
-        Err(error) => Err(error),
-    };
-    let granted = match granted {
-        Ok(granted) => granted,
         Err(error) => return vec![Check::warn(NAME, chain(&error), "flock status")],
     };
     let mut usable: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::check::Check;
 use super::fix::Fix;
+use crate::cli::database;
 use crate::clock::{self, unix_ms};
 use crate::gateway::clock_check;
 use crate::home::lock::Lock;
 use crate::home::{Home, pending, temp_files};
 use crate::install::self_update::pending_change::PendingProgramChange;
-use crate::store::Reader;
 use crate::supervise::unit::NAMES;
 use crate::supervise::{SUPERVISOR, pid_file};
 
@@ -75,9 +75,7 @@ pub fn processes(home: &Home) -> Vec<Check> {
 pub fn tokens(home: &Home) -> Vec<Check> {
     const NAME: &str = "tokens";
     // An unreadable database is reported by its own check.
-    let Ok(Some(tokens)) =
-        Reader::open(home).and_then(|reader| reader.map(|reader| reader.tokens()).transpose())
-    else {
+    let Ok(Some(tokens)) = database::read(home, async |reader| reader.tokens().list().await) else {
         return Vec::new();
     };
     let now = unix_ms();

@@ -63,7 +63,7 @@ async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
     let changes: Vec<String> = plan.changes.iter().map(shown).collect();
     let by = By::human(&person::login());
     let entry = by.entry("agent.edit", plan.now.id.as_str(), Level::Yellow, changes.join("; "));
-    Store::open(home)?.audit(entry, unix_ms()).await?;
+    Store::open(home)?.audit().append(entry, unix_ms()).await?;
     Ok(())
 }
 

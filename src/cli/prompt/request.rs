@@ -11,13 +11,12 @@ use super::show::find;
 use crate::agent::TurnError;
 use crate::agent::preview::{PreviewedRequest, RequestPreviewer};
 use crate::agent::transcript::hygiene::{AppliedRule, Rule};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, database};
 use crate::config::{ConfigError, Live};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::openclaw;
 use crate::runtime::cli;
-use crate::store::Reader;
 use crate::tool::catalog;
 
 /// Prints the request.
@@ -43,8 +42,14 @@ pub(super) fn run(
     let preview = RequestPreviewer { home, config: &config, tools: &tools, zone: TimeZone::system() };
     // A program writes its own request to the model. Only what flock gives to the program can be shown.
     if let Some(program) = cli::named(&agent.runtime) {
-        let reader = Reader::open(home)?;
-        let mut made = preview.of_program(program, agent, model, session.as_ref().zip(reader.as_ref()))?;
+        let known = match &session {
+            Some(session) => database::read(home, async |reader| {
+                reader.program_conversations().find(&session.key, program.name()).await
+            })?,
+            None => None,
+        };
+        let known = known.flatten();
+        let mut made = preview.of_program(program, agent, model, session.as_ref(), known.as_ref())?;
         made["agent"] = json!(agent.id);
         made["session"] = json!(session.as_ref().map(|session| &session.key));
         made["model"] = json!(model);

@@ -10,7 +10,7 @@ use crate::agent::estimate::{text_cost, tools_cost};
 use crate::agent::prompt::{
     Knowledge, PromptContext, SectionText, SystemPromptBuilder, ToolCallStyle, locale,
 };
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, database};
 use crate::clock;
 use crate::config::{ConfigError, Live};
 use crate::error::Kind;
@@ -19,7 +19,7 @@ use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{known_models, label};
 use crate::runtime::{NATIVE, cli};
-use crate::store::{Reader, Session};
+use crate::store::Session;
 use crate::tool::{catalog, policy};
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -150,7 +150,7 @@ pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Ses
         let text = format!("session {key} does not belong to agent {agent}");
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock prompt show {}", key.agent())));
     }
-    let known = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
+    let known = database::read(home, async |reader| reader.sessions().find(key).await)?.flatten();
     known.ok_or_else(|| {
         Failure::new(Kind::Failed, format!("there is no session {key}"))
             .hint(format!("flock prompt show {agent}"))

@@ -10,13 +10,13 @@ use crate::agent::preview::RequestPreviewer;
 use crate::agent::session::CompactionReport;
 use crate::agent::{Engine, EngineParts, NoOversight, TurnError, TurnLimits};
 use crate::cli::reconnect::{Repeat, Waiting};
-use crate::cli::{Context, Failure, person, team};
+use crate::cli::{Context, Failure, database, person, team};
 use crate::config::{ConfigError, Live};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
-use crate::store::{Level, NewSession, Reader, Session, Store};
+use crate::store::{Level, NewSession, Session, Store};
 use crate::supervise::gateway_client::{Client, GatewayClientError};
 use crate::swarm::By;
 use crate::tool::catalog;
@@ -103,7 +103,7 @@ impl<'a> SessionBackend<'a> {
         team::require_no_gateway(&self.home)?;
         let store = Store::open(&self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };
-        if !store.create_session(new, crate::clock::unix_ms()).await? {
+        if !store.sessions().create(new, crate::clock::unix_ms()).await? {
             return Err(exists(key));
         }
         record(&store, key, "session.import").await?;
@@ -147,7 +147,7 @@ impl<'a> SessionBackend<'a> {
 async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result<(), Failure> {
     let by = By { session: Some(key.clone()), ..By::human(&person::login()) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
-    Ok(store.audit(entry, crate::clock::unix_ms()).await?)
+    Ok(store.audit().append(entry, crate::clock::unix_ms()).await?)
 }
 
 /// Returns the session that a person names, either by its key or as their own session with an agent.
@@ -163,7 +163,7 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
                 .hint("flock session list")
         })?;
         // Keys are compared without regard to case. The stored spelling is the right one.
-        let known = Reader::open(home)?.map(|reader| reader.spelled(&parsed)).transpose()?;
+        let known = database::read(home, async |reader| reader.sessions().canonical_key(&parsed).await)?;
         return Ok(known.unwrap_or(parsed));
     }
     let agent: AgentId = named.parse().map_err(|error| {
@@ -182,7 +182,7 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
 ///
 /// Returns an error if there is none, or if the database can't be read.
 pub fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
-    let found = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
+    let found = database::read(home, async |reader| reader.sessions().find(key).await)?.flatten();
     found.ok_or_else(|| TurnError::NoSession(key.clone()).into())
 }
 

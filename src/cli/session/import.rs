@@ -9,13 +9,12 @@ use serde_json::json;
 use super::backend::{self, SessionBackend};
 use crate::agent::transcript::import_export::{self, ImportedSession};
 use crate::agent::transcript::import_note;
-use crate::cli::{Context, Exit, Failure, person};
+use crate::cli::{Context, Exit, Failure, database, person};
 use crate::clock;
 use crate::config::ConfigError;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{SessionKey, SessionKind};
-use crate::store::Reader;
 
 /// Create a session from an exported one
 ///
@@ -64,7 +63,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         if desk.live().current().agent(key.agent()).is_none() {
             return Err(ConfigError::Unknown(key.agent().clone()).into());
         }
-        if Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()?.flatten().is_some() {
+        let find = || database::read(&home, async |reader| reader.sessions().find(&key).await);
+        if find()?.flatten().is_some() {
             return Err(backend::exists(&key));
         }
         let name = uuid::Uuid::now_v7().to_string();
@@ -79,7 +79,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Err(error) => Err(failed(error)),
         };
         // A gateway that was killed before it answered may have created the session.
-        let has_session = |error| match Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()? {
+        let has_session = |error| match find()? {
             Some(Some(made)) if made.file == name => Ok(()),
             _ => Err(error),
         };

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, database};
 use crate::gateway::status_source;
 use crate::id::AgentId;
-use crate::store::Reader;
 use crate::tool::sessions::SessionInfo;
 use crate::ui::{Table, TextStyle, time};
 
@@ -28,12 +27,10 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The list is read from the database directly, so it works with and without a gateway.
-    let found = match Reader::open(&home)? {
-        Some(reader) => reader.sessions(args.agent.as_ref(), args.limit)?,
-        // A home without a database has no sessions, which is no error.
-        None => Vec::new(),
-    };
-    let found: Vec<SessionInfo> = found.into_iter().map(SessionInfo::from).collect();
+    let (agent, limit) = (args.agent.as_ref(), args.limit);
+    let found = database::read(&home, async |reader| reader.sessions().list(agent, limit).await)?;
+    // A home without a database has no sessions, which is no error.
+    let found: Vec<SessionInfo> = found.into_iter().flatten().map(SessionInfo::from).collect();
     if context.printer.is_json() {
         let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
         context.printer.json(&json!({"sessions": sessions}));

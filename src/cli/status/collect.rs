@@ -8,14 +8,14 @@ use super::report::{AgentReport, GatewayReport, StatusReport, SupervisorReport};
 use super::unit::UnitReport;
 use super::{engine, openclaw};
 use crate::agent::identity;
-use crate::cli::{programs, settings, team, write_check};
+use crate::cli::{database, programs, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
 use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
-use crate::store::{FreezeState, Reader, RequestState};
+use crate::store::{FreezeState, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
@@ -166,10 +166,9 @@ fn measure_processes(report: &mut StatusReport) {
 
 /// Returns the number of requests that wait for a person, or `None` if the database can't be read.
 fn approvals_waiting(home: &Home) -> Option<usize> {
+    let open = database::read(home, async |reader| reader.requests().list(true, u32::MAX).await).ok()?;
     // A home without a database has no requests.
-    let Some(reader) = Reader::open(home).ok()? else { return Some(0) };
-    let open = reader.requests(true, u32::MAX).ok()?;
-    Some(open.iter().filter(|row| row.state == RequestState::Waiting).count())
+    Some(open.iter().flatten().filter(|row| row.state == RequestState::Waiting).count())
 }
 
 /// Returns the CPU time over the whole life of the process, in percent of one core, rounded down to a tenth.

@@ -55,25 +55,28 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
             let task = if incoming.waits { client.settled(task).await? } else { task };
-            CallReply::Value(view::given(version, client.shown(version, &task, incoming.history, true)?))
+            CallReply::Value(view::given(
+                version,
+                client.shown(version, &task, incoming.history, true).await?,
+            ))
         }
         RpcMethod::Stream => {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
             let telling = TaskStreamOptions { history: incoming.history, until: StreamEnd::Settled };
-            CallReply::Stream(Box::new(client.follow(&task.id)?), telling)
+            CallReply::Stream(Box::new(client.follow(&task.id).await?), telling)
         }
         RpcMethod::Get => {
             let (id, history) = request::task(&call.params)?;
-            CallReply::Value(client.shown(version, &client.own(&id)?, history, true)?)
+            CallReply::Value(client.shown(version, &client.own(&id).await?, history, true).await?)
         }
         RpcMethod::Cancel => {
             let (id, history) = request::task(&call.params)?;
-            CallReply::Value(client.shown(version, &client.cancel(&id).await?, history, true)?)
+            CallReply::Value(client.shown(version, &client.cancel(&id).await?, history, true).await?)
         }
         RpcMethod::Subscribe => {
             let (id, history) = request::task(&call.params)?;
-            let task = client.own(&id)?;
+            let task = client.own(&id).await?;
             // A task that waits for its client can still change, so only one that has ended is refused.
             if task.state.is_final() {
                 return Err(RpcFault::unsupported(format!(
@@ -82,11 +85,11 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
                 )));
             }
             CallReply::Stream(
-                Box::new(client.follow(&id)?),
+                Box::new(client.follow(&id).await?),
                 TaskStreamOptions { history, until: StreamEnd::Final },
             )
         }
-        RpcMethod::List => CallReply::Value(client.list(version, &request::listing(&call.params)?)?),
+        RpcMethod::List => CallReply::Value(client.list(version, &request::listing(&call.params)?).await?),
         RpcMethod::Push => return Err(RpcFault::push()),
         RpcMethod::ExtendedCard => return Err(RpcFault::no_extended_card()),
     })
@@ -106,10 +109,10 @@ impl Client<'_> {
             return sent.await.map_err(fault);
         };
         // A repeated reply is answered before the state is checked, because the first one has changed the state.
-        if let Some(task) = self.replied(id, incoming)? {
+        if let Some(task) = self.replied(id, incoming).await? {
             return Ok(task);
         }
-        let task = self.own(id)?;
+        let task = self.own(id).await?;
         if incoming.context.as_ref().is_some_and(|context| *context != task.context) {
             return Err(RpcFault::params("`message.contextId` is not the one of this task"));
         }
@@ -121,7 +124,7 @@ impl Client<'_> {
         }
         let sent = swarm.reply_a2a(self.name, id, &incoming.text, Some(self.key(incoming))).await;
         if let Err(SwarmError::Refused(_)) = &sent
-            && let Some(task) = self.replied(id, incoming)?
+            && let Some(task) = self.replied(id, incoming).await?
         {
             // The same reply came twice at the same time, and the other one was first.
             return Ok(task);
@@ -143,25 +146,31 @@ impl Client<'_> {
     }
 
     /// Returns the task if it has received this reply before.
-    fn replied(&self, id: &str, incoming: &IncomingMessage) -> Result<Option<Task>, RpcFault> {
+    async fn replied(&self, id: &str, incoming: &IncomingMessage) -> Result<Option<Task>, RpcFault> {
         let key = self.key(incoming);
-        let first = self.gateway.swarm.store().keyed_request(&key, unix_ms());
+        let first = self.gateway.swarm.store().idempotency_keys().find(&key, unix_ms()).await;
         match first.map_err(|error| storage_fault(&error))? {
             None => Ok(None),
-            Some(first) if first.digest == key.digest => self.own(id).map(Some),
+            Some(first) if first.digest == key.digest => self.own(id).await.map(Some),
             Some(_) => Err(fault(SwarmError::KeyReused)),
         }
     }
 
-    fn shown(
+    async fn shown(
         &self,
         version: ProtocolVersion,
         task: &Task,
         history: Option<usize>,
         artifacts: bool,
     ) -> Result<Value, RpcFault> {
-        let said =
-            self.gateway.swarm.store().task_messages(&task.id).map_err(|error| storage_fault(&error))?;
+        let said = self
+            .gateway
+            .swarm
+            .store()
+            .tasks()
+            .messages(&task.id)
+            .await
+            .map_err(|error| storage_fault(&error))?;
         let shown = view::task(version, task, &said, history, artifacts);
         Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
@@ -171,7 +180,7 @@ impl Client<'_> {
     /// It returns earlier if that takes too long or if the agent is frozen. A frozen task ends only after a thaw, and
     /// nobody knows when that is.
     async fn settled(&self, task: Task) -> Result<Task, RpcFault> {
-        let mut follower = self.follow(&task.id)?;
+        let mut follower = self.follow(&task.id).await?;
         let agents = std::slice::from_ref(self.agent);
         let settle = async {
             while !view::settles(follower.task().state) {
@@ -193,19 +202,23 @@ impl Client<'_> {
     }
 
     async fn cancel(&self, id: &str) -> Result<Task, RpcFault> {
-        let task = self.own(id)?;
+        let task = self.own(id).await?;
         match self.gateway.stop_task(&a2a_requester(self.name), &task.id).await {
             Ok(task) => Ok(task),
             // The task may have ended since it was read, so its state is read again.
             Err(SwarmError::Refused(_)) => {
-                let state = self.own(id)?.state;
+                let state = self.own(id).await?.state;
                 Err(RpcFault::not_cancelable(format!("the task is {}", state.as_str())))
             }
             Err(error) => Err(fault(error)),
         }
     }
 
-    fn list(&self, version: ProtocolVersion, asked: &request::TaskListParams) -> Result<Value, RpcFault> {
+    async fn list(
+        &self,
+        version: ProtocolVersion,
+        asked: &request::TaskListParams,
+    ) -> Result<Value, RpcFault> {
         let filter = TaskFilter {
             requester: Some(a2a_requester(self.name)),
             assignee: Some(self.agent.clone()),
@@ -216,24 +229,28 @@ impl Client<'_> {
             ..TaskFilter::default()
         };
         let store = self.gateway.swarm.store();
-        let total = store.count_tasks(&filter).map_err(|error| storage_fault(&error))?;
+        let total = store.tasks().count(&filter).await.map_err(|error| storage_fault(&error))?;
         // The total covers all pages, so the position is added only after the count.
         let page = TaskFilter { before: asked.after.clone(), ..filter };
         // One more task than asked for shows if there is a further page.
-        let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| storage_fault(&error))?;
+        let mut tasks =
+            store.tasks().list(&page, asked.limit + 1).await.map_err(|error| storage_fault(&error))?;
         let limit = asked.limit as usize;
         let has_more = tasks.len() > limit;
         tasks.truncate(limit);
         let token = tasks.last().filter(|_| has_more).map(|task| task.id.clone()).unwrap_or_default();
-        let shown = tasks.iter().map(|task| self.shown(version, task, asked.history, asked.artifacts));
-        let shown: Vec<Value> = shown.collect::<Result<_, _>>()?;
+        let mut shown = Vec::new();
+        for task in &tasks {
+            shown.push(self.shown(version, task, asked.history, asked.artifacts).await?);
+        }
         Ok(json!({"tasks": shown, "nextPageToken": token, "pageSize": tasks.len(), "totalSize": total}))
     }
 
     /// Returns a task of this caller with this agent. A foreign task gets the same error as a missing one, so a caller
     /// can't probe for ids.
-    fn own(&self, id: &str) -> Result<Task, RpcFault> {
-        let task = self.gateway.swarm.store().task(id).map_err(|error| storage_fault(&error))?;
+    async fn own(&self, id: &str) -> Result<Task, RpcFault> {
+        let task =
+            self.gateway.swarm.store().tasks().find(id).await.map_err(|error| storage_fault(&error))?;
         let is_own = |task: &Task| {
             task.kind == TaskKind::A2a
                 && task.requester == a2a_requester(self.name)
@@ -242,8 +259,9 @@ impl Client<'_> {
         task.filter(is_own).ok_or_else(RpcFault::no_task)
     }
 
-    fn follow(&self, id: &str) -> Result<TaskFollower, RpcFault> {
+    async fn follow(&self, id: &str) -> Result<TaskFollower, RpcFault> {
         TaskFollower::new(self.gateway, id)
+            .await
             .map_err(|error| storage_fault(&error))?
             .ok_or_else(RpcFault::no_task)
     }

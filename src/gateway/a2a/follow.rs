@@ -47,11 +47,11 @@ const BATCH: usize = 256;
 
 impl TaskFollower {
     /// Starts to follow the task with this id. Returns `None` if there is no such task.
-    pub fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
+    pub async fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
         // The position among the events is taken before the task is read. A change in between is then seen twice rather
         // than never.
         let (changes, position) = (gateway.events.watch(), gateway.events.now());
-        let task = gateway.swarm.store().task(id)?;
+        let task = gateway.swarm.store().tasks().find(id).await?;
         Ok(task.map(|task| Self { gateway: Arc::clone(gateway), changes, position, task }))
     }
 
@@ -68,8 +68,8 @@ impl TaskFollower {
     }
 
     /// Returns the messages of the task.
-    pub fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
-        self.gateway.swarm.store().task_messages(&self.task.id)
+    pub async fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
+        self.gateway.swarm.store().tasks().messages(&self.task.id).await
     }
 
     /// Waits for the next observation.
@@ -78,8 +78,10 @@ impl TaskFollower {
             match self.gateway.events.after(self.position, BATCH) {
                 // Some events fell out of the ring. The task itself tells if one of them was about it.
                 EventRead::Lost => {
-                    self.position = self.gateway.events.now();
-                    if self.look()? {
+                    let now = self.gateway.events.now();
+                    let is_changed = self.look().await?;
+                    self.position = now;
+                    if is_changed {
                         return Ok(TaskObservation::Changed);
                     }
                 }
@@ -90,7 +92,7 @@ impl TaskFollower {
                         () = self.gateway.stop.cancelled() => true,
                         // The look finds a change whose event was missed.
                         () = tokio::time::sleep(SILENCE) => {
-                            return Ok(if self.look()? { TaskObservation::Changed } else { TaskObservation::Nothing });
+                            return Ok(if self.look().await? { TaskObservation::Changed } else { TaskObservation::Nothing });
                         }
                     };
                     if is_over {
@@ -99,8 +101,10 @@ impl TaskFollower {
                 }
                 EventRead::Events(events) => {
                     for event in events {
+                        let seen = self.read(&event.text).await?;
+                        // Only now: if this future is dropped while it reads, the event is not lost.
                         self.position = event.position();
-                        if let Some(seen) = self.read(&event.text)? {
+                        if let Some(seen) = seen {
                             return Ok(seen);
                         }
                     }
@@ -110,13 +114,13 @@ impl TaskFollower {
     }
 
     /// Returns what an event means for this task, if it means anything.
-    fn read(&mut self, text: &str) -> Result<Option<TaskObservation>, StoreError> {
+    async fn read(&mut self, text: &str) -> Result<Option<TaskObservation>, StoreError> {
         let mut lines = text.lines();
         let mut field = |name: &str| lines.find_map(|line| line.strip_prefix(name));
         let (name, data) = (field("event: ").unwrap_or_default(), field("data: ").unwrap_or_default());
         // Most events are about other things and are not worth parsing.
         if name == "task.changed" && data.contains(&self.task.id) {
-            return Ok(self.look()?.then_some(TaskObservation::Changed));
+            return Ok(self.look().await?.then_some(TaskObservation::Changed));
         }
         // The task itself does not change when its agent is frozen or thawed, but the sentence about it does.
         if matches!(name, "agent.frozen" | "agent.thawed") && !view::settles(self.task.state) {
@@ -136,8 +140,8 @@ impl TaskFollower {
     }
 
     /// Reads the task again. Returns `true` if it has changed since the last read.
-    fn look(&mut self) -> Result<bool, StoreError> {
-        match self.gateway.swarm.store().task(&self.task.id)? {
+    async fn look(&mut self) -> Result<bool, StoreError> {
+        match self.gateway.swarm.store().tasks().find(&self.task.id).await? {
             Some(task) if task != self.task => {
                 self.task = task;
                 Ok(true)

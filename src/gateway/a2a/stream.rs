@@ -71,7 +71,7 @@ impl TaskStream {
         }
         if !self.begun {
             self.begun = true;
-            return Some(self.begin());
+            return Some(self.begin().await);
         }
         match self.follower.next().await {
             Ok(TaskObservation::Changed) => Some(self.change()),
@@ -90,9 +90,9 @@ impl TaskStream {
         }
     }
 
-    fn begin(&mut self) -> String {
+    async fn begin(&mut self) -> String {
         let task = self.follower.task();
-        let said = match self.follower.said() {
+        let said = match self.follower.said().await {
             Ok(said) => said,
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to read what was said in a task");

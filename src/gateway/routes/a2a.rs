@@ -49,7 +49,7 @@ pub async fn agent_card(
 ) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;
-    let found = gateway.swarm.card(&agent.id).map_err(ApiError::explained)?;
+    let found = gateway.swarm.card(&agent.id).await.map_err(ApiError::explained)?;
     Ok(cacheable_response(&headers, &card::show(&found, gateway.port)))
 }
 
@@ -60,7 +60,7 @@ pub async fn home_card(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
-    let cards = cards(&gateway, &caller)?;
+    let cards = cards(&gateway, &caller).await?;
     let first = || cards.first().filter(|_| caller.client().is_some());
     let found =
         cards.iter().find(|card| card.role == Role::Orchestrator).or_else(first).ok_or_else(|| {
@@ -75,13 +75,13 @@ pub async fn directory(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
-    let cards = cards(&gateway, &caller)?;
+    let cards = cards(&gateway, &caller).await?;
     Ok(cacheable_response(&headers, &card::directory(&cards, gateway.port)))
 }
 
 /// Returns the cards of the agents that the caller may see.
-fn cards(gateway: &Gateway, caller: &Caller) -> Result<Vec<Card>, ApiError> {
-    let mut cards = gateway.swarm.cards().map_err(ApiError::explained)?;
+async fn cards(gateway: &Gateway, caller: &Caller) -> Result<Vec<Card>, ApiError> {
+    let mut cards = gateway.swarm.cards().await.map_err(ApiError::explained)?;
     cards.retain(|card| caller.covers(&card.agent));
     Ok(cards)
 }

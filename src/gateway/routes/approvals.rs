@@ -78,7 +78,7 @@ pub async fn list(
         Some("all") => false,
         Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
     };
-    let mut rows = team.swarm.store().requests(open, MAX_LISTED).map_err(ApiError::internal)?;
+    let mut rows = team.swarm.store().requests().list(open, MAX_LISTED).await.map_err(ApiError::internal)?;
     rows.retain(|row| caller.covers(&row.agent));
     Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
 }
@@ -90,7 +90,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     refuse_plugin(&caller)?;
-    let row = team.swarm.store().request(&id).map_err(ApiError::internal)?;
+    let row = team.swarm.store().requests().find(&id).await.map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
     Ok(Json(json!({"request": view::json(&row)})))
@@ -132,7 +132,7 @@ pub async fn revoke(
     body: Result<Json<Revocation>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let party = deciding_party(&team, &caller, &id, body.by.as_deref())?;
+    let party = deciding_party(&team, &caller, &id, body.by.as_deref()).await?;
     let revoked = match &team.triage {
         Some(triage) => triage.revoke(&id, &party).await,
         // A process that carries out no requests can still revoke a grant in the database.
@@ -151,7 +151,7 @@ async fn decide(
     name: Option<&str>,
     decision: Decision,
 ) -> Result<RequestRow, ApiError> {
-    let decider = Decider::Owner(deciding_party(team, caller, id, name)?);
+    let decider = Decider::Owner(deciding_party(team, caller, id, name).await?);
     let (store, config) = (team.swarm.store(), team.swarm.config());
     let decided = match &team.triage {
         Some(triage) => triage.decide(id, decision, &decider).await,
@@ -171,7 +171,7 @@ async fn wait_until_ended(team: &TeamState, mut row: RequestRow) -> Result<Reque
             break;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
-        let found = team.swarm.store().request(&row.id).map_err(ApiError::internal)?;
+        let found = team.swarm.store().requests().find(&row.id).await.map_err(ApiError::internal)?;
         row = found.unwrap_or(row);
     }
     Ok(row)
@@ -189,14 +189,14 @@ fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
 }
 
 /// Returns the person who decides about this request. A client's token must cover the agent of the request.
-fn deciding_party(
+async fn deciding_party(
     team: &TeamState,
     caller: &Caller,
     id: &str,
     name: Option<&str>,
 ) -> Result<Party, ApiError> {
     refuse_plugin(caller)?;
-    if let Some(row) = team.swarm.store().request(id).map_err(ApiError::internal)? {
+    if let Some(row) = team.swarm.store().requests().find(id).await.map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
     match caller {

@@ -39,9 +39,7 @@ pub async fn list(
         before: rows.before,
     };
     let limit = rows.limit.unwrap_or(20);
-    // A filtered read may pass over many rows, so it runs on a thread for blocking work.
-    let read = tokio::task::spawn_blocking(move || gateway.swarm.store().audit_rows(&filter, limit)).await;
-    let rows = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+    let rows = gateway.swarm.store().audit().rows(&filter, limit).await.map_err(ApiError::internal)?;
     Ok(Json(json!({"rows": rows})))
 }
 
@@ -65,10 +63,6 @@ pub async fn usage(
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;
     // Days are those of this machine's time zone.
     let filter = budget::usage_filter(sums.day, sums.since, jiff::Zoned::now().date(), agent);
-    let found = {
-        let (gateway, filter) = (gateway.clone(), filter.clone());
-        tokio::task::spawn_blocking(move || gateway.swarm.store().usage(&filter, sums.by)).await
-    };
-    let found = found.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+    let found = gateway.swarm.store().usage().sums(&filter, sums.by).await.map_err(ApiError::internal)?;
     Ok(Json(budget::report(&filter, &found)))
 }

@@ -18,7 +18,6 @@ use crate::gateway::idempotency;
 use crate::gateway::scope;
 use crate::id::ChannelId;
 use crate::store::Channel;
-use crate::swarm::SwarmError;
 use crate::swarm::channel::MAX_MESSAGE;
 
 type JsonResult = Result<axum::Json<Value>, ApiError>;
@@ -32,7 +31,7 @@ pub async fn list(
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
-    run_blocking(move || channels::list(team.swarm.store(), &filter, is_shown)).await
+    Ok(axum::Json(channels::list(team.swarm.store(), &filter, is_shown).await?))
 }
 
 /// Creates a channel.
@@ -57,8 +56,8 @@ pub async fn show(
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check_covered(&team, &caller, &id)?;
-    run_blocking(move || channels::show(team.swarm.store(), &id)).await
+    check_covered(&team, &caller, &id).await?;
+    Ok(axum::Json(channels::show(team.swarm.store(), &id).await?))
 }
 
 /// Returns messages of a channel.
@@ -70,8 +69,8 @@ pub async fn read(
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check_covered(&team, &caller, &id)?;
-    run_blocking(move || channels::read(team.swarm.store(), &id, &reading)).await
+    check_covered(&team, &caller, &id).await?;
+    Ok(axum::Json(channels::read(team.swarm.store(), &id, &reading).await?))
 }
 
 /// Posts a message in a channel.
@@ -86,7 +85,7 @@ pub async fn post(
     check_size(&say.content)?;
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
-    check_covered(&team, &caller, &id)?;
+    check_covered(&team, &caller, &id).await?;
     // The digest covers the parsed request, so its layout as JSON makes no difference.
     let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
     let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
@@ -148,9 +147,9 @@ fn covers(caller: &Caller, channel: &Channel) -> bool {
 
 /// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
 /// client reads what they post.
-fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
+async fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
     match caller.client() {
-        Some(token) if !scope::covers_channel(token, &team.swarm.channel(id)?) => {
+        Some(token) if !scope::covers_channel(token, &team.swarm.channel(id).await?) => {
             Err(scope::agent_not_covered(token))
         }
         _ => Ok(()),
@@ -168,10 +167,4 @@ fn check_size(text: &str) -> Result<(), ApiError> {
     let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", text.len());
     Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "message_too_large", text)
         .with_hint("write the text to a file and post the name of the file"))
-}
-
-/// Runs a read on a thread for blocking work, so that a long channel delays no other request.
-async fn run_blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> JsonResult {
-    let done = tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?;
-    Ok(axum::Json(done?))
 }

@@ -67,7 +67,7 @@ pub async fn complete(
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
     caller.check_agent(&agent)?;
     refuse_frozen(&gateway, &headers, &agent)?;
-    let key = session_key(&gateway, &headers, &agent)?;
+    let key = session_key(&gateway, &headers, &agent).await?;
     key.as_ref().map_or(Ok(()), |key| caller.check_session(key))?;
     // The agent and the session come from headers, so they belong to the digest beside the body.
     let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();
@@ -290,7 +290,7 @@ pub(super) async fn record(
     let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
     let by = By { session: Some(session.clone()), turn: Some(turn), ..By::party(caller.party()?) };
     let entry = by.entry("chat.turn", agent.as_str(), Level::Green, detail);
-    gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::internal)
+    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::internal)
 }
 
 async fn stream(
@@ -327,7 +327,7 @@ fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<A
     Ok(gateway.agent(name).map_err(as_model)?.id)
 }
 
-fn session_key(
+async fn session_key(
     gateway: &Gateway,
     headers: &HeaderMap,
     agent: &AgentId,
@@ -341,7 +341,7 @@ fn session_key(
             format!("session {key} does not belong to agent {agent}"),
         ));
     }
-    gateway.swarm.store().spelled(&key).map(Some).map_err(ApiError::internal)
+    gateway.swarm.store().sessions().canonical_key(&key).await.map(Some).map_err(ApiError::internal)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ApiError> {

@@ -57,12 +57,17 @@ struct Reader {
 impl Reader {
     /// Returns `true` if the caller may see an event. A client with a token for some agents sees only events that name
     /// nothing but these agents.
-    fn is_shown(&self, event: &GatewayEvent) -> bool {
+    async fn is_shown(&self, event: &GatewayEvent) -> bool {
         let Some(token) = self.caller.client() else { return true };
-        scope::may_see_event(token, &event.data(), |channel| {
-            let channel = channel.parse().ok().and_then(|id| self.gateway.swarm.channel(&id).ok());
-            channel.is_some_and(|channel| scope::covers_channel(token, &channel))
-        })
+        let data = event.data();
+        let is_covered = match data["channel"].as_str().map(str::parse) {
+            Some(Ok(id)) => {
+                let channel = self.gateway.swarm.channel(&id).await;
+                channel.is_ok_and(|channel| scope::covers_channel(token, &channel))
+            }
+            _ => false,
+        };
+        scope::may_see_event(token, &data, |_| is_covered)
     }
 
     /// Returns the next piece, or `None` at the end. The server asks for a piece only if the connection has room for
@@ -79,10 +84,14 @@ impl Reader {
                 EventRead::Lost => return None,
                 EventRead::Events(events) => {
                     if let Some(last) = events.last() {
+                        let mut text = String::new();
+                        for event in &events {
+                            if self.is_shown(event).await {
+                                text.push_str(&event.text);
+                            }
+                        }
                         // Events that are not shown count as read too.
                         self.position = last.position();
-                        let shown = events.iter().filter(|event| self.is_shown(event));
-                        let text: String = shown.map(|event| event.text.as_str()).collect();
                         if !text.is_empty() {
                             return Some(text.into());
                         }

@@ -70,7 +70,7 @@ pub async fn say(
     caller.check_agent(&agent.id)?;
     // A frozen agent is refused before a key is claimed, so the same request may be repeated later.
     refuse_frozen(&gateway, &headers, &agent.id)?;
-    let session = resolve_session(&gateway, &caller, &agent, session_key.as_deref())?;
+    let session = resolve_session(&gateway, &caller, &agent, session_key.as_deref()).await?;
     caller.check_session(&session)?;
     let turn = TurnId::new();
     // The whole body is part of the digest, so a repeat with other options is a different request.
@@ -189,10 +189,8 @@ pub async fn list(
     let key = filter.session_key.as_deref();
     let agent = chosen(&gateway, filter.agent.as_deref(), key)?;
     caller.check_agent(&agent.id)?;
-    let session = resolve_session(&gateway, &caller, &agent, key)?;
-    let engine = gateway.engine.clone();
-    let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
-    let messages = read.map_err(ApiError::internal)?.map_err(failure_of)?;
+    let session = resolve_session(&gateway, &caller, &agent, key).await?;
+    let messages = gateway.engine.messages(&session, limit, with_trace).await.map_err(failure_of)?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
     Ok(Answer(json!({"messages": messages})))
 }
@@ -210,9 +208,7 @@ async fn stored(
     session: &SessionKey,
     turn: TurnId,
 ) -> Result<Option<ListedMessage>, ApiError> {
-    let (engine, session) = (gateway.engine.clone(), session.clone());
-    let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
-    read.map_err(ApiError::internal)?.map_err(failure_of)
+    gateway.engine.answer_of(session, turn).await.map_err(failure_of)
 }
 
 fn shown(message: &ListedMessage, with_trace: bool) -> Value {
@@ -240,7 +236,7 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
 }
 
 /// Returns the session that is named, otherwise the session that the client or this home's user has with the agent.
-fn resolve_session(
+async fn resolve_session(
     gateway: &Gateway,
     caller: &Caller,
     agent: &Agent,
@@ -255,7 +251,7 @@ fn resolve_session(
             format!("session {key} does not belong to agent {}", agent.id),
         ));
     }
-    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
+    gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
 /// Returns the session of a client, or that of the user under the name that `flock chat` uses.

@@ -79,7 +79,7 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = parse_key(&gateway, &key)?;
+    let key = parse_key(&gateway, &key).await?;
     caller.check_agent(key.agent())?;
     let report = report(&gateway, key).await?;
     Ok(axum::Json(json!(report)))
@@ -91,7 +91,7 @@ pub async fn compact(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = parse_key(&gateway, &key)?;
+    let key = parse_key(&gateway, &key).await?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
     // The last compaction is reported only if it is a new one.
@@ -105,8 +105,8 @@ pub async fn reset(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = parse_key(&gateway, &key)?;
-    let known = gateway.engine.session(&key).map_err(ApiError::explained)?;
+    let key = parse_key(&gateway, &key).await?;
+    let known = gateway.engine.session(&key).await.map_err(ApiError::explained)?;
     if known.is_none() {
         return Err(failure(TurnError::NoSession(key).into()));
     }
@@ -135,7 +135,7 @@ pub async fn adopt(
     }
     let new = NewSession { key: key.clone(), file };
     // The row is created only if the key is free, so two imports can't share a session.
-    if !engine.store().create_session(new, unix_ms()).await.map_err(ApiError::explained)? {
+    if !engine.store().sessions().create(new, unix_ms()).await.map_err(ApiError::explained)? {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "session_exists",
@@ -161,17 +161,15 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     begins && matches!(last, Some(Record::Imported(_)))
 }
 
-fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
+async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
     gateway.agent(key.agent().as_str())?;
-    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
+    gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
 async fn report(gateway: &Gateway, key: SessionKey) -> Result<ContextReport, ApiError> {
-    let (engine, asked) = (gateway.engine.clone(), key.clone());
-    let found =
-        tokio::task::spawn_blocking(move || engine.report(&asked)).await.map_err(ApiError::internal)?;
+    let found = gateway.engine.report(&key).await;
     found.map_err(|error| failure(error.into()))?.ok_or_else(|| failure(TurnError::NoSession(key).into()))
 }
 
@@ -218,5 +216,5 @@ pub(super) async fn record(
 ) -> Result<(), ApiError> {
     let by = By { session: Some(key.clone()), ..By::party(caller.party()?) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
-    gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)
+    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)
 }

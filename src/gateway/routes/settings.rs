@@ -96,7 +96,7 @@ pub async fn change(
         "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
     let by = By::human("owner");
     let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
-    gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)?;
+    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
     Ok(Answer(shown))
 }
 

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
-use crate::store::ChannelState;
+use crate::store::{ChannelState, StoreError};
 
 /// Returns the state of the gateway.
 pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     let config = gateway.config();
     let turns = gateway.driver.list();
     let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
+    let team = team(&gateway).await;
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -25,7 +26,7 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
         "paused": gateway.swarm.paused(),
         "turns": {"running": turns.len() - waiting, "waiting": waiting},
-        "team": team(&gateway),
+        "team": team,
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
@@ -35,9 +36,10 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
 
 /// Returns the number of channels in each state, the number of sessions with unread messages, and the providers that
 /// are down.
-fn team(gateway: &Gateway) -> Value {
+async fn team(gateway: &Gateway) -> Value {
     let store = gateway.swarm.store();
-    let counted = store.channel_counts().and_then(|counts| Ok((counts, store.all_unseen()?.len())));
+    let count = async || Ok((store.channels().counts().await?, store.deliveries().all_unseen().await?.len()));
+    let counted: Result<_, StoreError> = count().await;
     let (counts, unseen) = match counted {
         Ok(counted) => counted,
         Err(error) => {

@@ -43,14 +43,12 @@ pub async fn list(
         ..TaskFilter::default()
     };
     let limit = asked.limit.unwrap_or(50).clamp(1, 200);
-    // For a caller that may see few of many tasks, many pages are read. So this runs on a thread for blocking work.
-    let read = tokio::task::spawn_blocking(move || covered(&gateway, &caller, filter, limit)).await;
-    let found = read.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    let found = covered(&gateway, &caller, filter, limit).await.map_err(ApiError::explained)?;
     Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
 }
 
 /// Returns the newest tasks that the caller may see, at most `limit`.
-fn covered(
+async fn covered(
     gateway: &Gateway,
     caller: &Caller,
     mut filter: TaskFilter,
@@ -58,7 +56,7 @@ fn covered(
 ) -> Result<Vec<Task>, StoreError> {
     let mut found = Vec::new();
     loop {
-        let page = gateway.swarm.store().tasks(&filter, limit)?;
+        let page = gateway.swarm.store().tasks().list(&filter, limit).await?;
         filter.before = page.last().map(|task| task.id.clone());
         let is_last = page.len() < limit as usize;
         found.extend(page.into_iter().filter(|task| covers(caller, task)));
@@ -77,7 +75,7 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let task = find(&gateway, &id).map_err(ApiError::explained)?;
+    let task = find(&gateway, &id).await.map_err(ApiError::explained)?;
     // A task that the caller may not see looks like a missing one.
     let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
     let mut shown = describe(&task);
@@ -98,7 +96,7 @@ pub async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     // A missing task is 404, and one that has ended is 409.
-    find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
+    find(&gateway, &id).await.map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {
         Ok(task) => Ok(Json(describe(&task))),
         Err(SwarmError::Refused(reason)) => {
@@ -112,8 +110,8 @@ fn covers(caller: &Caller, task: &Task) -> bool {
     caller.client().is_none_or(|token| scope::covers_task(token, task))
 }
 
-fn find(gateway: &Gateway, id: &str) -> Result<Option<Task>, StoreError> {
-    gateway.swarm.store().task(id)
+async fn find(gateway: &Gateway, id: &str) -> Result<Option<Task>, StoreError> {
+    gateway.swarm.store().tasks().find(id).await
 }
 
 fn unknown() -> ApiError {

@@ -47,7 +47,7 @@ pub struct RevokeTokenQuery {
 
 /// Returns what is known of all tokens, but not the tokens themselves.
 pub async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
-    let tokens = team.swarm.store().tokens().map_err(ApiError::explained)?;
+    let tokens = team.swarm.store().tokens().list().await.map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
 

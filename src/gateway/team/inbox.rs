@@ -72,8 +72,11 @@ impl ChannelInbox {
     ) -> Result<Option<Batch>, crate::store::StoreError> {
         let is_command = |given: &Given| command_of(given).is_some();
         let limits = BatchLimits { messages: MESSAGES, bytes, alone: is_command, may_be_alone: commands };
-        let batch =
-            self.store.take_batch(self.agent.clone(), self.channel.clone(), self.turn, limits).await?;
+        let batch = self
+            .store
+            .deliveries()
+            .take_batch(self.agent.clone(), self.channel.clone(), self.turn, limits)
+            .await?;
         if let Some(batch) = &batch
             && batch.messages.iter().any(|post| post.author.is_human() || post.mentions.has(&self.agent))
         {
@@ -134,7 +137,8 @@ impl Inbox for ChannelInbox {
             let to = to.unsigned_abs();
             // Deliveries may be noted in any order, so the position never goes back.
             self.delivered.fetch_max(to, Ordering::AcqRel);
-            let noted = self.store.delivered(self.agent.clone(), self.channel.clone(), self.turn, to).await;
+            let noted =
+                self.store.deliveries().record(self.agent.clone(), self.channel.clone(), self.turn, to).await;
             if let Err(error) = noted {
                 // The transcript holds the messages, and the next start takes the position from there.
                 tracing::error!(error = chain(&error), "failed to note a delivery");

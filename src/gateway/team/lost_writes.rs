@@ -19,14 +19,14 @@ const MAX_NAMED: usize = 10;
 /// are given to it again.
 pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let store = team.swarm.store();
-    let mut positions = store.clamp_positions().await?;
+    let mut positions = store.deliveries().clamp_positions().await?;
     let (mut transcripts, mut database) = (Vec::new(), Vec::new());
-    for lost in team.engine.lost()? {
+    for lost in team.engine.lost().await? {
         match lost {
             LostWrites::Transcript { session, shown } => {
                 if let (Some(channel), Some(shown)) = (session.channel(), shown) {
                     let agent = session.agent().clone();
-                    positions += usize::from(store.rewind_position(agent, channel, shown).await?);
+                    positions += usize::from(store.deliveries().rewind(agent, channel, shown).await?);
                 }
                 transcripts.push(session.to_string());
             }
@@ -40,8 +40,8 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     tracing::error!(found, "the disk lost writes");
     let filter = AuditFilter { action: Some(ACTION.to_owned()), ..AuditFilter::default() };
     // Each start finds the same loss until such a session has its next turn, so an identical row is not written again.
-    if store.audit_rows(&filter, 1)?.first().is_none_or(|row| row.detail != found) {
-        store.audit(By::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
+    if store.audit().rows(&filter, 1).await?.first().is_none_or(|row| row.detail != found) {
+        store.audit().append(By::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
     }
     Ok(())
 }

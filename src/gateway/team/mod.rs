@@ -96,7 +96,7 @@ impl Team {
     ) {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
-        let mut effects = self.meet(&mut scheduler, &mut known);
+        let mut effects = self.meet(&mut scheduler, &mut known).await;
         // Positions that point past what exists are repaired before `recover` works with them.
         if let Err(error) = lost_writes::settle(&self).await {
             tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
@@ -112,7 +112,7 @@ impl Team {
         // The watchdog looks soon if not everything could be settled here.
         tokio::spawn(watchdog::watch(Arc::clone(&self), recovered.is_err() || settled.is_err()));
         let mut mark = None;
-        effects.extend(self.scan_for_work(&mut scheduler, &mut mark));
+        effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
         let mut looked_at = unix_ms();
         let mut archive_at = self.end_archives().await;
         loop {
@@ -135,12 +135,12 @@ impl Team {
                 }
                 () = tokio::time::sleep(wait) => None,
             };
-            effects = self.meet(&mut scheduler, &mut known);
+            effects = self.meet(&mut scheduler, &mut known).await;
             let now = unix_ms();
             // All events that are queued are taken in before any effect, so one round of decisions sees them together.
             let mut next = first;
             while let Some(event) = next {
-                effects.extend(self.handle_event(&mut scheduler, event, now));
+                effects.extend(self.handle_event(&mut scheduler, event, now).await);
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
@@ -150,7 +150,7 @@ impl Team {
                 if let Err(error) = self.swarm.reload_frozen().await {
                     tracing::error!(error = chain(&error), "failed to check which agents are frozen");
                 }
-                effects.extend(self.scan_for_work(&mut scheduler, &mut mark));
+                effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;
             } else if archive_at.is_some_and(|at| now >= at) {
@@ -163,12 +163,12 @@ impl Team {
     ///
     /// This function looks up what is left for a session, and not the place where a turn ends. Anything committed after
     /// the look is announced after it, so nothing new is taken for seen.
-    fn handle_event(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
+    async fn handle_event(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
         match event {
-            SchedulerEvent::Seen(session) => scheduler.on(self.left(&session), now),
+            SchedulerEvent::Seen(session) => scheduler.on(self.left(&session).await, now),
             SchedulerEvent::Ended { session, how } => {
                 // The remaining work comes first: the scheduler has to know it when it hears that the session is free.
-                let mut effects = scheduler.on(self.left(&session), now);
+                let mut effects = scheduler.on(self.left(&session).await, now);
                 effects.extend(scheduler.on(SchedulerEvent::Ended { session, how }, now));
                 effects
             }
@@ -177,7 +177,7 @@ impl Team {
     }
 
     /// Tells the scheduler about agents that were added, changed or removed since the last look.
-    fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
+    async fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
         // This also ends the turns of removed agents, if no request did it before.
         let config = self.gateway.config();
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
@@ -189,7 +189,7 @@ impl Team {
         for agent in removed {
             effects.extend(scheduler.on(SchedulerEvent::Gone(agent), now));
         }
-        match self.swarm.agent_events() {
+        match self.swarm.agent_events().await {
             Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to read the agents' states");
@@ -213,15 +213,18 @@ impl Team {
 
     /// Tells the scheduler about all that waits, or, with a `mark`, about what came after it. Work that the swarm has
     /// announced already changes nothing.
-    fn scan_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
+    async fn scan_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
         let now = unix_ms();
         let mut effects = Vec::new();
         let store = self.swarm.store();
         let found = match *mark {
-            Some(mark) => store.unseen_since(mark),
+            Some(mark) => store.deliveries().unseen_since(mark).await,
             // The newest message is read first. A message that comes between the two reads is then seen twice rather
             // than never.
-            None => store.newest_message().and_then(|newest| Ok((newest, store.all_unseen()?))),
+            None => match store.deliveries().newest_message().await {
+                Ok(newest) => store.deliveries().all_unseen().await.map(|unseen| (newest, unseen)),
+                Err(error) => Err(error),
+            },
         };
         match found {
             Ok((newest, unseen)) => {
@@ -233,7 +236,7 @@ impl Team {
             }
             Err(error) => tracing::error!(error = chain(&error), "failed to look for new messages"),
         }
-        match self.swarm.store().sessions_with_items() {
+        match self.swarm.store().inbox().sessions().await {
             Ok(sessions) => {
                 for session in sessions {
                     let event = SchedulerEvent::Unseen {
@@ -254,7 +257,7 @@ impl Team {
             match effect {
                 Effect::Start { session, priority } => {
                     if priority == Priority::Message {
-                        self.swarm.store().record_turn(session.agent().clone(), unix_ms());
+                        self.swarm.store().agents().record_turn(session.agent().clone(), unix_ms());
                     }
                     let team = Arc::clone(self);
                     tokio::spawn(async move { team.work(session).await });
@@ -282,10 +285,10 @@ impl Team {
     }
 
     /// Returns what is still undelivered for a session, as an event for the scheduler.
-    fn left(&self, session: &SessionKey) -> SchedulerEvent {
+    async fn left(&self, session: &SessionKey) -> SchedulerEvent {
         let store = self.swarm.store();
-        let found = (|| {
-            if store.has_items(session)? {
+        let found = async {
+            if store.inbox().has_items(session).await? {
                 return Ok(Some(SchedulerEvent::Unseen {
                     session: session.clone(),
                     priority: Priority::Mention,
@@ -293,10 +296,10 @@ impl Team {
                 }));
             }
             let Some(channel) = session.channel() else { return Ok(None) };
-            let unseen = store.unseen(session.agent(), &channel)?;
+            let unseen = store.deliveries().unseen(session.agent(), &channel).await?;
             Ok::<_, crate::store::StoreError>(unseen.as_ref().map(unseen_event))
-        })();
-        match found {
+        };
+        match found.await {
             Ok(event) => event.unwrap_or_else(|| SchedulerEvent::Seen(session.clone())),
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to look for new messages");

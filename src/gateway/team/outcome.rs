@@ -58,7 +58,7 @@ impl Team {
         // An agent that has posted in the channel with the tool has answered already.
         if text.trim().is_empty()
             || !inbox.wants_answer()
-            || self.swarm.store().has_posted(&channel, work.turn, 0)?
+            || self.swarm.store().posts().has_posted(&channel, work.turn, 0).await?
         {
             return Ok(());
         }
@@ -180,10 +180,10 @@ impl Team {
         let store = self.swarm.store();
         let result = self.insist(move || {
             Box::pin(async move {
-                store.requeue_items(work.turn).await?;
+                store.inbox().requeue(work.turn).await?;
                 if let Some(channel) = work.session.channel() {
                     // Without a position nothing counts as delivered.
-                    store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
+                    store.deliveries().end(work.session.agent().clone(), channel, work.turn, None).await?;
                 }
                 Ok(())
             })
@@ -198,7 +198,7 @@ impl Team {
         // This is separate from the next step, because a repeated call could notify the session twice.
         self.insist(move || {
             let (session, reason) = (work.session.clone(), reason.to_owned());
-            Box::pin(store.queue_resume(session, work.turn, reason, attempts, unix_ms()))
+            Box::pin(store.inbox().queue_resume(session, work.turn, reason, attempts, unix_ms()))
         })
         .await?;
         self.insist(move || Box::pin(self.conclude(work, false))).await
@@ -222,11 +222,11 @@ impl Team {
     async fn conclude(&self, work: &TeamTurn, items: bool) -> Result<(), StoreError> {
         let store = self.swarm.store();
         if items {
-            store.delete_items(work.turn).await?;
+            store.inbox().delete(work.turn).await?;
         }
         if let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) {
             let agent = work.session.agent().clone();
-            store.end_delivery(agent, channel, work.turn, inbox.delivered()).await?;
+            store.deliveries().end(agent, channel, work.turn, inbox.delivered()).await?;
         }
         Ok(())
     }
@@ -246,10 +246,10 @@ impl Team {
 
     /// Returns `true` if somebody in the channel waits for this agent: a person wrote, or somebody mentioned the agent,
     /// after its last post. Only the newest 50 messages are considered.
-    pub(super) fn is_awaited(&self, session: &SessionKey) -> Result<bool, StoreError> {
+    pub(super) async fn is_awaited(&self, session: &SessionKey) -> Result<bool, StoreError> {
         let Some(channel) = session.channel() else { return Ok(false) };
         let agent = session.agent();
-        let recent = self.swarm.store().messages(&channel, Page::Last, 50)?;
+        let recent = self.swarm.store().posts().page(&channel, Page::Last, 50).await?;
         let since = recent.iter().rev().take_while(|post| post.author.agent() != Some(agent));
         Ok(since.into_iter().any(|post| post.author.is_human() || post.mentions.has(agent)))
     }

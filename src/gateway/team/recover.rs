@@ -32,11 +32,11 @@ pub(super) async fn take_up(team: &Arc<Team>, turns: &HashSet<TurnId>) -> Result
 async fn recover_matching(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let mut left: BTreeMap<TurnId, (SessionKey, Option<InboxItem>)> = BTreeMap::new();
-    for delivery in store.deliveries_in_flight()? {
+    for delivery in store.deliveries().in_flight().await? {
         left.insert(delivery.turn, (channel::session(&delivery.agent, &delivery.channel), None));
     }
     // A turn in a channel can have a delivery and an item. The item comes second, so the entry with it remains.
-    for item in store.items_in_flight()? {
+    for item in store.inbox().in_flight().await? {
         if let Some(turn) = item.turn {
             left.insert(turn, (item.session.clone(), Some(item)));
         }
@@ -59,7 +59,7 @@ async fn recover_turn(
     item: Option<InboxItem>,
 ) -> Result<(), TurnError> {
     let store = team.swarm.store();
-    let given = team.engine.deliveries(&session, turn)?;
+    let given = team.engine.deliveries(&session, turn).await?;
     let inbox = session
         .channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
@@ -75,11 +75,12 @@ async fn recover_turn(
                 inbox.committed(provenance).await;
             }
         }
-        if team.is_awaited(&session)? {
+        if team.is_awaited(&session).await? {
             inbox.expect_answer();
         }
     }
-    match (store.turn(turn)?.map(|turn| turn.state), team.engine.answer(&session, turn)?) {
+    match (store.turns().find(turn).await?.map(|turn| turn.state), team.engine.answer(&session, turn).await?)
+    {
         (Some(TurnState::Done), Some(text)) => {
             if team.swarm.frozen().contains(session.agent()) {
                 // The result waits for the thaw in a task of its own, so the other turns do not wait with it.

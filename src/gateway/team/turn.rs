@@ -89,18 +89,18 @@ impl Team {
         let running = self.held();
         // An earlier turn of this session is open in the database although nothing works on it. Its deliveries are
         // settled first.
-        if store.turns_in_flight(session)?.iter().any(|turn| !running.contains(turn))
+        if store.deliveries().turns_in_flight(session).await?.iter().any(|turn| !running.contains(turn))
             && let Err(error) = watchdog::settle(self).await
         {
             tracing::error!(error = chain(&error), %session, "failed to settle an earlier turn");
         }
         let agent = session.agent().clone();
         let item = loop {
-            let Some(item) = store.take_item(session.clone(), turn).await? else { break None };
+            let Some(item) = store.inbox().take(session.clone(), turn).await? else { break None };
             match &item.task {
                 // The task was stopped between the take above and now.
                 Some(task) if !self.swarm.begin_task(task, session, turn).await? => {
-                    store.delete_items(turn).await?;
+                    store.inbox().delete(turn).await?;
                 }
                 _ => break Some(item),
             }
@@ -123,7 +123,7 @@ impl Team {
         // A resumed turn may owe an answer to messages that an earlier turn was given.
         if let (Some(inbox), Some(item)) = (&inbox, &item)
             && item.kind == InboxItemKind::Resume
-            && self.is_awaited(session)?
+            && self.is_awaited(session).await?
         {
             inbox.expect_answer();
         }
@@ -176,7 +176,7 @@ impl Team {
                 return Ok(NewContent::Command(batch, command));
             }
             let (store, channel) = (self.swarm.store(), batch.channel.id.clone());
-            store.end_delivery(agent.clone(), channel, turn, Some(batch.up_to)).await?;
+            store.deliveries().end(agent.clone(), channel, turn, Some(batch.up_to)).await?;
         }
     }
 
@@ -220,7 +220,7 @@ impl Team {
             inbox.look();
         }
         if let Some(task) = work.task()
-            && self.swarm.is_task_over(task, &work.session)
+            && self.swarm.is_task_over(task, &work.session).await
         {
             // The task was stopped before there was a turn to cancel.
             self.gateway.driver.cancel_turn(work.turn);

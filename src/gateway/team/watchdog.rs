@@ -122,9 +122,9 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
     // The order of these three reads is what `drift::compare` relies on.
-    let before = work_in_progress(team)?;
+    let before = work_in_progress(team).await?;
     let running = running(team);
-    let after = work_in_progress(team)?;
+    let after = work_in_progress(team).await?;
     let drift = drift::compare(&before, &running, &after);
     if drift.is_empty() {
         return Ok(());
@@ -135,24 +135,29 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [
         team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
-        store.settle_reserved(drift.calls).await.map(drop).map_err(Into::into),
+        store.usage().settle_reserved(drift.calls).await.map(drop).map_err(Into::into),
         recover::take_up(team, &drift.given.into_iter().collect()).await.map_err(Into::into),
         team.swarm.fail_tasks(&drift.tasks, LOST_REASON).await.map_err(Into::into),
     ];
     team.look.notify_one();
     parts.into_iter().collect::<Result<(), SettleError>>()?;
-    store.audit(By::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms()).await?;
+    store
+        .audit()
+        .append(By::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms())
+        .await?;
     Ok(())
 }
 
-fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
+async fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
     let store = team.swarm.store();
-    let given = store.deliveries_in_flight()?.into_iter().map(|delivery| delivery.turn);
+    let given = store.deliveries().in_flight().await?.into_iter().map(|delivery| delivery.turn);
     Ok(InProgress {
-        turns: store.running_turns()?.into_iter().map(|turn| turn.id).collect(),
-        given: given.chain(store.items_in_flight()?.into_iter().filter_map(|item| item.turn)).collect(),
-        calls: store.reserved_usage()?.into_iter().collect(),
-        tasks: store.stranded_tasks()?.into_iter().collect(),
+        turns: store.turns().running().await?.into_iter().map(|turn| turn.id).collect(),
+        given: given
+            .chain(store.inbox().in_flight().await?.into_iter().filter_map(|item| item.turn))
+            .collect(),
+        calls: store.usage().reserved().await?.into_iter().collect(),
+        tasks: store.tasks().stranded().await?.into_iter().collect(),
     })
 }
 

@@ -77,7 +77,7 @@ impl ConversationRecorder {
             if let Some(before) = before {
                 drop(before.await);
             }
-            store.set_program_conversation(session, program, kept, clock::unix_ms()).await
+            store.program_conversations().set(session, program, kept, clock::unix_ms()).await
         }));
     }
 

@@ -99,8 +99,8 @@ impl ProgramRuntime {
     }
 
     /// Returns the record of the program's conversation of a session.
-    fn known(&self, session: &SessionKey) -> Result<Option<ProgramConversation>, RuntimeError> {
-        let known = self.parts.store.program_conversation(session, self.program.name());
+    async fn known(&self, session: &SessionKey) -> Result<Option<ProgramConversation>, RuntimeError> {
+        let known = self.parts.store.program_conversations().find(session, self.program.name()).await;
         known.map_err(|error| self.not_begun(chain(&error)))
     }
 
@@ -133,7 +133,8 @@ impl ProgramRuntime {
         let renews = self.program.habits().renews_prompt;
         // Another place, login or prompt needs a new conversation, even if the program knows the old one.
         let known = self
-            .known(&order.session)?
+            .known(&order.session)
+            .await?
             .filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
             let (ended, seen) =
@@ -167,11 +168,15 @@ impl Runtime for ProgramRuntime {
         true
     }
 
-    fn knows(&self, session: &SessionKey, conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
-        Ok(self
-            .known(session)?
-            .filter(|known| known.begun.conversation == conversation)
-            .map(|known| known.turn))
+    fn knows<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        conversation: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TurnId>, RuntimeError>> {
+        Box::pin(async move {
+            let known = self.known(session).await?;
+            Ok(known.filter(|known| known.begun.conversation == conversation).map(|known| known.turn))
+        })
     }
 
     fn run<'a>(

@@ -265,7 +265,7 @@ impl House {
             prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
             now: 1,
         };
-        store.begin_turn(begin).await.unwrap();
+        store.turns().begin(begin).await.unwrap();
         let program: &'static ScriptedProgram = Box::leak(Box::new(ScriptedProgram {
             command: Box::leak(command.display().to_string().into_boxed_str()),
             renews_prompt,
@@ -311,18 +311,18 @@ impl House {
         fs_err::write(self.folder.path().join("bin/do"), script).unwrap();
     }
 
-    fn knows(&self) -> Option<TurnId> {
-        self.cli.knows(&self.order.session, &self.order.conversation).unwrap()
+    async fn knows(&self) -> Option<TurnId> {
+        self.cli.knows(&self.order.session, &self.order.conversation).await.unwrap()
     }
 
     /// Begins a new turn, with the record of the turns before it.
-    fn next(&mut self) {
+    async fn next(&mut self) {
         self.order.turn = TurnId::new();
-        self.order.missed = self.knows().map(|_| self.missed.clone());
+        self.order.missed = self.knows().await.map(|_| self.missed.clone());
     }
 
     async fn turn(&mut self) -> (Result<RuntimeReply, RuntimeError>, Vec<RuntimeEvent>) {
-        self.next();
+        self.next().await;
         let mut events = Vec::new();
         let mut tell = |event| events.push(event);
         let reply = tokio::time::timeout(LIMIT, self.cli.run(&self.order, &mut tell)).await.unwrap();
@@ -412,20 +412,20 @@ async fn an_unknown_conversation_is_replaced_in_the_same_turn() {
 #[tokio::test]
 async fn a_resumed_program_gets_only_missed_messages() {
     let mut house = House::new(true).await;
-    assert_eq!(house.knows(), None);
+    assert_eq!(house.knows().await, None);
     // A conversation without a turn cannot be continued, even if the program has named it.
     house.set_script(r#"echo '{"name":"n-0"}'; exit 1"#);
     house.turn().await.0.unwrap_err();
-    assert_eq!(house.knows(), None);
+    assert_eq!(house.knows().await, None);
     house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
     assert!(house.run(1).starts_with("args new "), "{}", house.run(1));
     let first = house.order.turn;
-    assert_eq!(house.knows(), Some(first));
+    assert_eq!(house.knows().await, Some(first));
     // The program never receives this turn.
     house.set_script(r#"echo '{"doomed":"no tools"}'; sleep 4714"#);
     house.turn().await.0.unwrap_err();
-    assert_eq!(house.knows(), Some(first));
+    assert_eq!(house.knows().await, Some(first));
     house.set_script(SUCCESS_SCRIPT);
     house.missed = "[Recent Context]\n[user] meanwhile\n---\n".to_owned();
     house.turn().await.0.unwrap();
@@ -435,28 +435,28 @@ async fn a_resumed_program_gets_only_missed_messages() {
         told.ends_with("input\n[Recent Context]\n[user] meanwhile\n---\n[Current Message]\nhello"),
         "{told}"
     );
-    assert_eq!(house.knows(), Some(house.order.turn));
+    assert_eq!(house.knows().await, Some(house.order.turn));
     // The program has the beginning of this turn.
     house.set_script(r#"echo '{"text":"half"}'; kill -9 $$"#);
     house.turn().await.0.unwrap_err();
-    assert_eq!(house.knows(), Some(house.order.turn));
+    assert_eq!(house.knows().await, Some(house.order.turn));
     // A turn that is no longer in the session's record cannot be continued from.
     house.set_script(SUCCESS_SCRIPT);
-    house.next();
+    house.next().await;
     house.order.missed = None;
     house.cli.run(&house.order, &mut |_| {}).await.unwrap();
     let told = house.run(5);
     assert!(told.starts_with("args new ") && told.contains("[user] before"), "{told}");
     // Another conversation of flock's contains nothing of this one.
     house.order.conversation.push('2');
-    assert_eq!(house.knows(), None);
+    assert_eq!(house.knows().await, None);
 }
 
 #[tokio::test]
 async fn a_cancelled_turn_counts_as_received() {
     let mut house = House::new(true).await;
     house.set_script(r#"echo '{"name":"n-1"}'; echo '{"text":"half"}'; sleep 4715"#);
-    house.next();
+    house.next().await;
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let mut tell = move |event| drop(said.send(event));
     {
@@ -469,12 +469,12 @@ async fn a_cancelled_turn_counts_as_received() {
         }
     }
     let known = async {
-        while house.knows().is_none() {
+        while house.knows().await.is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(LIMIT, known).await.expect("it must be written down");
-    assert_eq!(house.knows(), Some(house.order.turn));
+    assert_eq!(house.knows().await, Some(house.order.turn));
 }
 
 #[tokio::test]
@@ -603,7 +603,8 @@ async fn a_turn_is_not_repeated_after_its_sandbox_was_lost() {
     assert!(message.contains("does not answer") && hint.contains("docker"), "{message}, {hint}");
     // The last line has no line end, but was read nevertheless.
     assert!(events.contains(&RuntimeEvent::Text(" an answer".to_owned())), "{events:?}");
-    let known = house.cli.parts.store.program_conversation(&house.order.session, "scripted").unwrap();
+    let known =
+        house.cli.parts.store.program_conversations().find(&house.order.session, "scripted").await.unwrap();
     assert_eq!(known.map(|known| known.name).as_deref(), Some("n-1"), "its name is kept");
     // A turn that was not begun may be tried again.
     let mut house = House::with(true, Some(LostSandbox(String::new())), false).await;

@@ -31,7 +31,7 @@ impl DockerSandbox {
         need: Purpose,
     ) -> Result<Arc<Live>, SandboxError> {
         let (plan, _making) = loop {
-            let plan = self.plan(agent)?;
+            let plan = self.plan(agent).await?;
             if slot.is_frozen() {
                 return Err(SandboxError::Frozen(agent.clone()));
             }
@@ -60,7 +60,7 @@ impl DockerSandbox {
             };
             if is_as_found {
                 // The configuration may have changed during the wait: an agent that is gone gets no container.
-                break (self.plan(agent)?, making);
+                break (self.plan(agent).await?, making);
             }
         };
         // The old container is not used any more, even if making the new one fails.

@@ -27,7 +27,7 @@ use crate::sandbox::egress::{ConfiguredEgress, Dialer, EgressPolicy, SandboxApi,
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, EngineExec};
 use crate::sandbox::helper::{HelperError, ProbeExpectations, ProbeReport};
-use crate::sandbox::mount::ApprovedMounts;
+use crate::sandbox::mount::MountSource;
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::{ProgramMount, ProgramMounts, STATE_TARGET};
 use crate::sandbox::spec::HELPER_TARGET;
@@ -60,7 +60,7 @@ pub struct DockerSandbox {
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dialer>,
     inside: Option<Weak<dyn SandboxApi>>,
-    mounts: ApprovedMounts,
+    mounts: MountSource,
     fittings: ProgramMounts,
 }
 
@@ -77,7 +77,7 @@ impl DockerSandbox {
             engine,
             slots: Mutex::default(),
             standing: Mutex::new(Arc::new(|_| false)),
-            mounts: Arc::new(|_| Vec::new()),
+            mounts: Arc::new(|_| Box::pin(async { Vec::new() })),
             fittings: Arc::new(|_| Vec::new()),
         }
     }
@@ -90,7 +90,7 @@ impl DockerSandbox {
 
     /// Sets the source of the approved mounts. It is read before each command.
     #[must_use]
-    pub fn with_mounts(self, mounts: ApprovedMounts) -> Self {
+    pub fn with_mounts(self, mounts: MountSource) -> Self {
         Self { mounts, ..self }
     }
 
@@ -155,13 +155,14 @@ impl DockerSandbox {
     }
 
     /// Collects everything the agent's container depends on from the current configuration.
-    fn plan(&self, agent: &AgentId) -> Result<ContainerPlan, SandboxError> {
+    async fn plan(&self, agent: &AgentId) -> Result<ContainerPlan, SandboxError> {
         let config = (self.config)();
         let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
         if found.sandbox == SandboxMode::Off {
             return Err(SandboxError::Off(agent.clone()));
         }
-        Ok(ContainerPlan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
+        let mounts = (self.mounts)(agent.clone()).await;
+        Ok(ContainerPlan::new(&self.home, &config, found, mounts, (self.fittings)(found)))
     }
 
     async fn probe_container(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use super::rule::{EgressRule, Host};
 use crate::config::Network;
 use crate::id::AgentId;
+use crate::provider::BoxFuture;
 use crate::sandbox::docker::ConfigSource;
 
 /// The rules on what agents may reach. An implementation adds approvals to the configuration.
 pub trait EgressPolicy: Send + Sync {
     /// Returns the agent's current rules. This is called for each connection and repeatedly while one is open, on the
     /// async runtime's threads, so it must be quick.
-    fn rules(&self, agent: &AgentId) -> Vec<EgressRule>;
+    fn rules<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>>;
 
     /// Records a connection that has ended or was refused.
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord);
@@ -68,10 +69,8 @@ impl ConfiguredEgress {
     pub const fn new(config: ConfigSource) -> Self {
         Self { config }
     }
-}
 
-impl EgressPolicy for ConfiguredEgress {
-    fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
+    fn configured_rules(&self, agent: &AgentId) -> Vec<EgressRule> {
         let config = (self.config)();
         let Some(agent) = config.agent(agent).filter(|agent| agent.network == Network::Proxy) else {
             return Vec::new();
@@ -85,6 +84,12 @@ impl EgressPolicy for ConfiguredEgress {
             }
         };
         agent.egress.iter().filter_map(read).collect()
+    }
+}
+
+impl EgressPolicy for ConfiguredEgress {
+    fn rules<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
+        Box::pin(async { self.configured_rules(agent) })
     }
 
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {

@@ -105,13 +105,13 @@ impl Proxy {
         }
     }
 
-    fn allows(&self, host: &Host, port: u16) -> bool {
-        self.policy.rules(&self.agent).iter().any(|rule| rule.allows(host, port))
+    async fn allows(&self, host: &Host, port: u16) -> bool {
+        self.policy.rules(&self.agent).await.iter().any(|rule| rule.allows(host, port))
     }
 
     /// Connects to a host that the policy allows, at an address that was checked.
     async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, ConnectError> {
-        if !self.allows(host, port) {
+        if !self.allows(host, port).await {
             return Err(ConnectError::NotAllowed);
         }
         let found = match host {
@@ -157,7 +157,7 @@ impl OutboundRequest {
     async fn revoked(&self) {
         loop {
             tokio::time::sleep(RULE_CHECK_INTERVAL).await;
-            if !self.proxy.allows(&self.host, self.port) {
+            if !self.proxy.allows(&self.host, self.port).await {
                 return;
             }
         }
@@ -291,8 +291,10 @@ mod tests {
     struct OneName(AtomicBool);
 
     impl EgressPolicy for OneName {
-        fn rules(&self, _agent: &AgentId) -> Vec<EgressRule> {
-            if self.0.load(Ordering::SeqCst) { vec!["host.example:443".parse().unwrap()] } else { Vec::new() }
+        fn rules<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
+            let is_allowed = self.0.load(Ordering::SeqCst);
+            let rules = if is_allowed { vec!["host.example:443".parse().unwrap()] } else { Vec::new() };
+            Box::pin(async { rules })
         }
 
         fn note(&self, _agent: &AgentId, _connection: &ConnectionRecord) {}

@@ -55,20 +55,21 @@ async fn add_request(store: &Store, id: &str, level: Level, state: RequestState)
         exchange: None,
         now: 1,
     };
-    assert!(store.add_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
+    assert!(store.requests().add(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
 }
 
 async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> RequestTransition {
     let along = Along::audit(entry("human:ann", "request.approve"));
-    store.approve_request(id.into(), sha256.into(), now + 1000, along, now).await.unwrap()
+    store.requests().approve(id.into(), sha256.into(), now + 1000, along, now).await.unwrap()
 }
 
 async fn begin(store: &Store, id: &str, now: i64) -> RequestTransition {
-    store.begin_request(id.into(), entry("system", "request.begin"), now).await.unwrap()
+    store.requests().begin(id.into(), entry("system", "request.begin"), now).await.unwrap()
 }
 
 fn audited(store: &Store, action: &str) -> i64 {
     store
+        .pool
         .read("count", |connection| {
             connection.query_row("SELECT count(*) FROM audit WHERE action = ?1", [action], |row| row.get(0))
         })
@@ -118,7 +119,7 @@ async fn a_red_request_begins_once_and_only_with_its_approved_body() {
     assert!(matches!(begin(&store, "r-1", 21).await, RequestTransition::Not(_)));
     let along = Along::audit(entry("system", "request.done"));
     let done =
-        store.step_request("r-1".into(), RequestStep::Finish, Some("ok".into()), along, 30).await.unwrap();
+        store.requests().step("r-1".into(), RequestStep::Finish, Some("ok".into()), along, 30).await.unwrap();
     let RequestTransition::Done(row) = done else { panic!("{done:?}") };
     assert_eq!((row.state, row.used_at, row.ended_at), (RequestState::Done, Some(20), Some(30)));
     assert_eq!((row.decided_by.as_deref(), row.result.as_deref()), (Some("human:ann"), Some("ok")));
@@ -183,7 +184,7 @@ async fn a_level_can_only_be_raised_and_only_before_the_start() {
     add_request(&store, "r-1", Level::Yellow, RequestState::Triage).await;
     let raise = |id: &'static str, level| {
         let along = Along::audit(entry("sysadmin", "triage.raise"));
-        store.raise_request(id.into(), level, "odd".into(), along, 5)
+        store.requests().raise(id.into(), level, "odd".into(), along, 5)
     };
     assert!(matches!(raise("r-1", Level::Green).await.unwrap(), RequestTransition::Not(_)));
     assert!(matches!(raise("r-1", Level::Yellow).await.unwrap(), RequestTransition::Not(_)));
@@ -218,23 +219,27 @@ async fn a_grant_holds_until_it_is_revoked() {
         now: 1,
     };
     for (id, body) in [("r-1", "one"), ("r-2", "two"), ("r-3", "three")] {
-        assert!(store.add_request(new(id, body), Along::audit(entry("coder", "ask"))).await.unwrap());
+        assert!(store.requests().add(new(id, body), Along::audit(entry("coder", "ask"))).await.unwrap());
     }
-    assert!(!store.add_request(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
-    assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
+    assert!(!store.requests().add(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
+    assert_eq!(store.grants().bodies(&agent, "egress").await.unwrap(), Vec::<String>::new());
     for id in ["r-1", "r-2"] {
         assert!(matches!(begin(&store, id, 2).await, RequestTransition::Done(_)));
         let along = Along::audit(entry("system", "done"));
-        store.step_request(id.into(), RequestStep::Finish, None, along, 3).await.unwrap();
+        store.requests().step(id.into(), RequestStep::Finish, None, along, 3).await.unwrap();
     }
-    assert_eq!(store.grants(&agent, "egress").unwrap(), ["one", "two"]);
-    assert_eq!(store.grants(&agent, "mount").unwrap(), Vec::<String>::new());
+    assert_eq!(store.grants().bodies(&agent, "egress").await.unwrap(), ["one", "two"]);
+    assert_eq!(store.grants().bodies(&agent, "mount").await.unwrap(), Vec::<String>::new());
     let revoke = |only: Option<&str>| {
-        store.revoke_grants(agent.clone(), only.map(str::to_owned), entry("human:ann", "revoke"), 9)
+        store.grants().revoke(agent.clone(), only.map(str::to_owned), entry("human:ann", "revoke"), 9)
     };
     assert_eq!(revoke(Some("r-1")).await.unwrap(), 1);
-    assert_eq!(store.grants(&agent, "egress").unwrap(), ["two"]);
+    assert_eq!(store.grants().bodies(&agent, "egress").await.unwrap(), ["two"]);
     assert_eq!(revoke(None).await.unwrap(), 1);
-    assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
-    assert_eq!(store.request("r-3").unwrap().unwrap().state, RequestState::Denied, "what waited is over");
+    assert_eq!(store.grants().bodies(&agent, "egress").await.unwrap(), Vec::<String>::new());
+    assert_eq!(
+        store.requests().find("r-3").await.unwrap().unwrap().state,
+        RequestState::Denied,
+        "what waited is over"
+    );
 }

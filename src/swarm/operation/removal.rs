@@ -59,9 +59,9 @@ impl Removal<'_> {
     /// inherit them.
     async fn revoke(&self) -> Result<(), OperationError> {
         let (store, agent) = (self.swarm.store(), &self.pending.agent);
-        store.revoke_grants(agent.clone(), None, self.entry("request.revoke"), unix_ms()).await?;
+        store.grants().revoke(agent.clone(), None, self.entry("request.revoke"), unix_ms()).await?;
         // Recorded only once per operation, even if the steps are repeated.
-        store.audit_once(self.entry("agent.remove"), self.pending.begun_at, unix_ms()).await?;
+        store.audit().append_once(self.entry("agent.remove"), self.pending.begun_at, unix_ms()).await?;
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Removal<'_> {
     /// agent with this id, but a file without its row belongs to nobody.
     async fn purge(&self) -> Result<(), OperationError> {
         let agent = &self.pending.agent;
-        self.swarm.store().forget_agent(agent.clone()).await?;
+        self.swarm.store().agents().delete(agent.clone()).await?;
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
         }

@@ -39,7 +39,7 @@ pub async fn rename_in_home(
         session: None,
         turn: None,
     };
-    store.rename_agent(old.clone(), to.clone(), entry, unix_ms()).await?;
+    store.agents().rename(old.clone(), to.clone(), entry, unix_ms()).await?;
     // The rows must be on disk before the folders move: otherwise a power failure could leave the rows with the old id.
     store.sync().await?;
     rename(&home.agent(old), &home.agent(to))?;

@@ -79,7 +79,7 @@ async fn team() -> Team {
     let wanted = Wanted { id: dev, topic: "work".into(), members, message: None };
     team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
     let key: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
-    team.store.create_session(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
+    team.store.sessions().create(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
     let item = NewInboxItem {
         session: key,
         kind: InboxItemKind::Notice,
@@ -88,9 +88,9 @@ async fn team() -> Team {
         task: None,
         now: 1,
     };
-    team.store.add_item(item).await.unwrap();
+    team.store.inbox().add(item).await.unwrap();
     let asleep = By::system().entry("agent.sleep", "coder", crate::store::Level::Green, String::new());
-    team.store.set_asleep(coder(), Some("tired".into()), asleep, 1).await.unwrap();
+    team.store.agents().set_asleep(coder(), Some("tired".into()), asleep, 1).await.unwrap();
     for folder in
         [home.sessions(&coder()), home.workspace(&coder()), home.openclaw_state().join("agents/coder")]
     {
@@ -111,7 +111,7 @@ fn removal(team: &Team, purge: bool) -> PendingOperation {
 }
 
 /// Returns every trace of the coder.
-fn traces(team: &Team) -> Vec<String> {
+async fn traces(team: &Team) -> Vec<String> {
     let (home, id) = (team.swarm.home(), coder());
     let mut found = Vec::new();
     let mut note = |is_there: bool, what: &str| {
@@ -120,11 +120,11 @@ fn traces(team: &Team) -> Vec<String> {
         }
     };
     note(config::read(home).unwrap().agent(&id).is_some(), "configuration");
-    note(!team.store.sessions(Some(&id), 9).unwrap().is_empty(), "session");
-    note(!team.store.sessions_with_items().unwrap().is_empty(), "item");
-    note(team.store.agent_state(&id).unwrap().is_some(), "state");
+    note(!team.store.sessions().list(Some(&id), 9).await.unwrap().is_empty(), "session");
+    note(!team.store.inbox().sessions().await.unwrap().is_empty(), "item");
+    note(team.store.agents().state(&id).await.unwrap().is_some(), "state");
     let party = Party::Agent(id.clone());
-    note(!team.store.channels(Some(&party), None).unwrap().is_empty(), "membership");
+    note(!team.store.channels().list(Some(&party), None).await.unwrap().is_empty(), "membership");
     note(home.agent(&id).exists(), "transcripts");
     note(home.workspace(&id).exists(), "workspace");
     note(home.openclaw_state().join("agents/coder").exists(), "openclaw");
@@ -132,8 +132,8 @@ fn traces(team: &Team) -> Vec<String> {
     found
 }
 
-fn removals(team: &Team) -> usize {
-    let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+async fn removals(team: &Team) -> usize {
+    let rows = team.store.audit().rows(&AuditFilter::default(), 100).await.unwrap();
     rows.iter().filter(|row| row.action == "agent.remove").count()
 }
 
@@ -154,12 +154,12 @@ async fn an_interrupted_removal_is_finished_by_the_next_call() {
             });
             soon.await.unwrap();
         }
-        assert!(traces(&team).contains(&"record".to_owned()), "{at:?}: {:?}", traces(&team));
+        assert!(traces(&team).await.contains(&"record".to_owned()), "{at:?}: {:?}", traces(&team).await);
         let whole = InterruptedServices::new(InterruptAt::Never);
         let ended = finish_all(&team.swarm, &whole).await.unwrap();
         assert!(matches!(&ended[..], [(_, Ok(warnings))] if warnings.is_empty()), "{at:?}: {ended:?}");
-        assert_eq!(traces(&team), Vec::<String>::new(), "{at:?}");
-        assert_eq!(removals(&team), 1, "{at:?}: the audit says it once");
+        assert_eq!(traces(&team).await, Vec::<String>::new(), "{at:?}");
+        assert_eq!(removals(&team).await, 1, "{at:?}: the audit says it once");
         assert!(finish_all(&team.swarm, &whole).await.unwrap().is_empty());
     }
 }
@@ -170,7 +170,7 @@ async fn removal_without_purge_keeps_files_and_sessions() {
     let pending = removal(&team, false);
     pending::write(team.swarm.home(), &pending).unwrap();
     finish(&team.swarm, &InterruptedServices::new(InterruptAt::Never), pending).await.unwrap();
-    assert_eq!(traces(&team), ["session", "item", "state", "transcripts", "workspace", "openclaw"]);
+    assert_eq!(traces(&team).await, ["session", "item", "state", "transcripts", "workspace", "openclaw"]);
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn an_agent_added_again_during_its_removal_stays_configured() {
     let pending = PendingOperation { configured: true, ..removal(&team, true) };
     pending::write(home, &pending).unwrap();
     finish(&team.swarm, &InterruptedServices::new(InterruptAt::Never), pending).await.unwrap();
-    assert_eq!(traces(&team), ["configuration"]);
+    assert_eq!(traces(&team).await, ["configuration"]);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_failed_step_keeps_the_record_of_the_operation() {
     pending::write(team.swarm.home(), &pending).unwrap();
     let error = finish(&team.swarm, &FailingServices, pending).await.unwrap_err();
     assert_eq!(error.to_string(), "failed to move or take away the packages of coder: the store is ill");
-    assert_eq!(traces(&team), ["openclaw", "record"]);
+    assert_eq!(traces(&team).await, ["openclaw", "record"]);
     let found = pending::read(team.swarm.home(), &coder()).unwrap().unwrap();
     assert!(found.configured && found.purges());
     assert_eq!(found.command(), "flock remove coder --purge");
@@ -202,7 +202,7 @@ async fn a_failed_step_keeps_the_record_of_the_operation() {
         finish_all(&team.swarm, &InterruptedServices::new(InterruptAt::Never)).await.unwrap().len(),
         1
     );
-    assert_eq!(traces(&team), Vec::<String>::new());
+    assert_eq!(traces(&team).await, Vec::<String>::new());
 }
 
 /// A fake whose package store refuses every request.
@@ -239,7 +239,7 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
         let (home, maker) = (team.swarm.home(), "maker".parse::<AgentId>().unwrap());
         // Another agent's session with the renamed one gets the new id too.
         let theirs = NewSession { key: "agent:tester:flock:dm:coder".parse().unwrap(), file: "two".into() };
-        team.store.create_session(theirs, 1).await.unwrap();
+        team.store.sessions().create(theirs, 1).await.unwrap();
         let pending = rename_to(&team, "maker");
         pending::write(home, &pending).unwrap();
         let cut = InterruptedServices::new(at);
@@ -250,26 +250,33 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
         let ended = finish_all(&team.swarm, &InterruptedServices::new(InterruptAt::Never)).await.unwrap();
         assert!(matches!(&ended[..], [(_, Ok(_))]), "{at:?}: {ended:?}");
         assert_eq!(
-            traces(&team),
+            traces(&team).await,
             ["item"],
             "{at:?}: nothing is the old one's but what waits for the new one"
         );
         assert!(config::read(home).unwrap().agent(&maker).is_some());
-        let keys: Vec<String> =
-            team.store.sessions(None, 9).unwrap().iter().map(|session| session.key.to_string()).collect();
+        let keys: Vec<String> = team
+            .store
+            .sessions()
+            .list(None, 9)
+            .await
+            .unwrap()
+            .iter()
+            .map(|session| session.key.to_string())
+            .collect();
         assert!(keys.contains(&"agent:maker:flock:channel:dev".to_owned()), "{keys:?}");
         assert!(keys.contains(&"agent:tester:flock:dm:maker".to_owned()), "{keys:?}");
-        let waiting = team.store.sessions_with_items().unwrap();
+        let waiting = team.store.inbox().sessions().await.unwrap();
         assert_eq!(waiting[0].as_str(), "agent:maker:flock:channel:dev");
         let party = Party::Agent(maker.clone());
-        assert_eq!(team.store.channels(Some(&party), None).unwrap().len(), 1);
-        assert!(team.store.agent_state(&maker).unwrap().unwrap().asleep_at.is_some());
+        assert_eq!(team.store.channels().list(Some(&party), None).await.unwrap().len(), 1);
+        assert!(team.store.agents().state(&maker).await.unwrap().unwrap().asleep_at.is_some());
         for folder in
             [home.sessions(&maker), home.workspace(&maker), home.openclaw_state().join("agents/maker")]
         {
             assert_eq!(fs_err::read_to_string(folder.join("file")).unwrap(), "x");
         }
-        let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        let rows = team.store.audit().rows(&AuditFilter::default(), 100).await.unwrap();
         let renames: Vec<_> = rows.iter().filter(|row| row.action == "agent.rename").collect();
         assert_eq!((renames.len(), renames[0].subject.as_str()), (1, "coder"), "{at:?}");
         assert!(rows.iter().any(|row| row.action == "agent.sleep" && row.subject == "coder"));

@@ -11,10 +11,10 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 /// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    vec![FunctionTool::shared(&team::AUDIT, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) }))]
+    vec![FunctionTool::shared(&team::AUDIT, swarm, |s, c, a| Box::pin(async move { read(s, c, &a).await }))]
 }
 
-fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
     let level = arguments.optional::<String>("level")?.filter(|level| !level.is_empty());
     let level = level
         .map(|level| level.parse::<Level>())
@@ -26,8 +26,12 @@ fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResul
         level,
         ..AuditFilter::default()
     };
-    let rows =
-        swarm.store().audit_rows(&filter, arguments.limit(20, MAX_AUDIT_ROWS)?).map_err(SwarmError::from)?;
+    let rows = swarm
+        .store()
+        .audit()
+        .rows(&filter, arguments.limit(20, MAX_AUDIT_ROWS)?)
+        .await
+        .map_err(SwarmError::from)?;
     if rows.is_empty() {
         return Ok("no rows of the audit match".to_owned());
     }

@@ -15,12 +15,14 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
-        FunctionTool::shared(&team::DISCOVER, swarm, |s, c, a| Box::pin(async move { discover(s, c, &a) })),
+        FunctionTool::shared(&team::DISCOVER, swarm, |s, c, a| {
+            Box::pin(async move { discover(s, c, &a).await })
+        }),
         FunctionTool::shared(&team::UPDATE_CARD, swarm, |s, c, a| Box::pin(update(s, c, a))),
     ]
 }
 
-fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
     let word = |name| -> Result<Option<String>, ToolError> {
         let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
         Ok(text.filter(|text| !text.is_empty()))
@@ -29,7 +31,7 @@ fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -
     let query = CardQuery { text: word("query")?, role, skill: word("skill")? };
     let limit = arguments.limit(20, 100)? as usize;
     // Every agent may look at every card. Only writing is limited to its own.
-    let found = swarm.discover(&query)?;
+    let found = swarm.discover(&query).await?;
     if found.is_empty() {
         return Ok("no agent matches".to_owned());
     }

@@ -23,8 +23,12 @@ const MAX_READ: usize = 48 << 10;
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::CHANNEL_POST, swarm, |s, c, a| Box::pin(post(s, c, a))),
-        FunctionTool::shared(&team::CHANNEL_READ, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) })),
-        FunctionTool::shared(&team::CHANNEL_LIST, swarm, |s, c, a| Box::pin(async move { list(s, c, &a) })),
+        FunctionTool::shared(&team::CHANNEL_READ, swarm, |s, c, a| {
+            Box::pin(async move { read(s, c, &a).await })
+        }),
+        FunctionTool::shared(&team::CHANNEL_LIST, swarm, |s, c, a| {
+            Box::pin(async move { list(s, c, &a).await })
+        }),
         FunctionTool::shared(&team::ARCHIVE_READY, swarm, |s, c, a| Box::pin(ready(s, c, a))),
         FunctionTool::shared(&team::CHANNEL_CREATE, swarm, |s, c, a| Box::pin(create(s, c, a))),
         FunctionTool::shared(&team::ASSIGN_MEMBERS, swarm, |s, c, a| Box::pin(assign(s, c, a))),
@@ -57,7 +61,7 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
     Ok(match swarm.post(&by, &id, message, notify).await? {
         PostReceipt::New(seq) => {
             // The notes tell the model about mentions that reach nobody, while it can still correct them.
-            let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
+            let notes = if notify { swarm.unheard(&by.party, &id, &text).await? } else { Vec::new() };
             let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
             format!("posted to #{id} as seq {seq}{notes}")
         }
@@ -68,12 +72,12 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
     })
 }
 
-fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let id = id(arguments)?;
     let reader = By::call(context).party;
     let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?;
     if let Some(query) = arguments.optional::<String>("query")? {
-        let (channel, found) = swarm.search(&reader, &id, &query, limit)?;
+        let (channel, found) = swarm.search(&reader, &id, &query, limit).await?;
         return Ok(shown(&channel, &found, 0));
     }
     let offset: Option<u64> = arguments.optional("offset")?;
@@ -85,7 +89,7 @@ fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Too
         (None, Some(before)) => Page::Before(before),
         (None, None) => Page::Last,
     };
-    let (channel, messages) = swarm.read(&reader, &id, page, limit)?;
+    let (channel, messages) = swarm.read(&reader, &id, page, limit).await?;
     let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
     if let (1.., Some(post)) = (offset, messages.first())
         && offset >= post.content.len()
@@ -153,11 +157,11 @@ fn render_part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let member: Option<String> = arguments.optional("member")?;
     let member = member.map(|name| name.trim().parse::<Party>()).transpose()?;
     let archived: Option<bool> = arguments.optional("archived")?;
-    let found = swarm.readable_channels(&By::call(context).party, member.as_ref())?;
+    let found = swarm.readable_channels(&By::call(context).party, member.as_ref()).await?;
     let is_wanted = |channel: &&Channel| {
         archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
     };

@@ -102,7 +102,10 @@ async fn reading_can_be_limited_to_members() {
         assert!(listed.starts_with("#mine") && !listed.contains("theirs"), "{listed}");
     }
     assert_eq!(call(&*list, json!({"member": "tester"})).await.unwrap(), "no channels");
-    assert!(team.swarm.read(&ann.party, &"theirs".parse().unwrap(), Page::Last, 5).is_ok(), "a person may");
+    assert!(
+        team.swarm.read(&ann.party, &"theirs".parse().unwrap(), Page::Last, 5).await.is_ok(),
+        "a person may"
+    );
 }
 
 #[tokio::test]

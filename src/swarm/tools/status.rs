@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Tool, ToolResult, team};
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
-        FunctionTool::shared(&team::STATUS, swarm, |s, c, a| Box::pin(async move { status(s, c, &a) })),
+        FunctionTool::shared(&team::STATUS, swarm, |s, c, a| Box::pin(async move { status(s, c, &a).await })),
         FunctionTool::shared(&team::SLEEP, swarm, |s, c, a| Box::pin(sleep(s, c, a))),
     ]
 }
@@ -32,7 +32,7 @@ async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) 
     })
 }
 
-fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
     let wanted: Option<String> = arguments.optional("agentId")?;
     let wanted: Option<AgentId> = wanted.map(|id| id.trim().parse()).transpose()?;
     if let Some(id) = &wanted {
@@ -40,7 +40,7 @@ fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> 
     }
     let config = swarm.config();
     let now = unix_ms();
-    let states = swarm.store().agent_states().map_err(SwarmError::from)?;
+    let states = swarm.store().agents().states().await.map_err(SwarmError::from)?;
     let mut lines = Vec::new();
     for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
         let state = states.iter().find(|state| state.agent == agent.id);
@@ -61,7 +61,7 @@ fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> 
         lines.push(format!("{} ({}{archetype}): {stands}", agent.id, agent.role.as_str()));
     }
     if wanted.is_none() {
-        let counts = swarm.store().channel_counts().map_err(SwarmError::from)?;
+        let counts = swarm.store().channels().counts().await.map_err(SwarmError::from)?;
         let archived = counts.iter().filter(|(state, _)| *state == ChannelState::Archived);
         let archived: u64 = archived.map(|(_, count)| count).sum();
         let all: u64 = counts.iter().map(|(_, count)| count).sum();

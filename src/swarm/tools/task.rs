@@ -18,9 +18,11 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::MESSAGE, swarm, |s, c, a| Box::pin(message(s, c, a))),
-        FunctionTool::shared(&team::TASKS, swarm, |s, c, a| Box::pin(async move { tasks(s, c, &a) })),
+        FunctionTool::shared(&team::TASKS, swarm, |s, c, a| Box::pin(async move { tasks(s, c, &a).await })),
         FunctionTool::shared(&team::TASK_RESPOND, swarm, |s, c, a| Box::pin(respond(s, c, a))),
-        FunctionTool::shared(&team::HISTORY, swarm, |s, c, a| Box::pin(async move { history(s, c, &a) })),
+        FunctionTool::shared(&team::HISTORY, swarm, |s, c, a| {
+            Box::pin(async move { history(s, c, &a).await })
+        }),
     ]
 }
 
@@ -59,7 +61,7 @@ async fn respond(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments
     })
 }
 
-fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let own = context.agent.clone();
     let mut filter = TaskFilter { state: state(arguments)?, ..TaskFilter::default() };
     match arguments.optional::<String>("direction")?.as_deref() {
@@ -70,8 +72,12 @@ fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> To
         None | Some("all" | "") => filter.party = Some(own.clone()),
         Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
     }
-    let found =
-        swarm.store().tasks(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?).map_err(SwarmError::from)?;
+    let found = swarm
+        .store()
+        .tasks()
+        .list(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?)
+        .await
+        .map_err(SwarmError::from)?;
     if found.is_empty() {
         return Ok("there are no such tasks".to_owned());
     }
@@ -95,7 +101,7 @@ fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> To
     Ok(lines.join("\n"))
 }
 
-fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
+async fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
     // Without an id, the history of the whole team is listed.
     let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
     let since = arguments.optional::<u64>("since")?;
@@ -105,8 +111,12 @@ fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolRe
         since: since.map(|since| i64::try_from(since).unwrap_or(i64::MAX)),
         ..TaskFilter::default()
     };
-    let found =
-        swarm.store().tasks(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?).map_err(SwarmError::from)?;
+    let found = swarm
+        .store()
+        .tasks()
+        .list(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?)
+        .await
+        .map_err(SwarmError::from)?;
     if found.is_empty() {
         return Ok("there are no such tasks".to_owned());
     }

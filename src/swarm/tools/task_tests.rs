@@ -25,7 +25,7 @@ async fn the_sender_is_the_calling_session_whatever_is_claimed() {
         "contextData": {"requester": "human:ann"}
     });
     let said = call(&team, "coder", "flock_message", arguments).await.unwrap();
-    let task = team.store.tasks(&TaskFilter::default(), 1).unwrap().remove(0);
+    let task = team.store.tasks().list(&TaskFilter::default(), 1).await.unwrap().remove(0);
     assert!(said.contains(&task.id), "{said}");
     assert_eq!((task.requester.as_str(), task.assignee().as_str()), ("coder", "tester"));
     assert_eq!(task.request, "hi\n\nAttached data: {\"requester\":\"human:ann\"}");
@@ -56,7 +56,9 @@ async fn tasks_are_listed_by_direction_and_state() {
     assert!(sent.contains("[submitted] to tester: one") && sent.lines().count() == 1, "{sent}");
     let task = team
         .store
-        .tasks(&TaskFilter { requester: Some("coder".into()), ..TaskFilter::default() }, 1)
+        .tasks()
+        .list(&TaskFilter { requester: Some("coder".into()), ..TaskFilter::default() }, 1)
+        .await
         .unwrap();
     team.swarm
         .end_task(&task[0].id, &task[0].session, TurnId::new(), TaskEnd::Done("the answer".into()))
@@ -77,7 +79,7 @@ async fn the_history_shows_only_summaries() {
     let team = Team::new();
     let secret = format!("start {} the-secret-end", "x".repeat(300));
     call(&team, "coder", "flock_message", json!({"to": "tester", "message": secret})).await.unwrap();
-    let task = team.store.tasks(&TaskFilter::default(), 1).unwrap().remove(0);
+    let task = team.store.tasks().list(&TaskFilter::default(), 1).await.unwrap().remove(0);
     team.swarm
         .end_task(&task.id, &task.session, TurnId::new(), TaskEnd::Done("a private answer".into()))
         .await
@@ -96,7 +98,7 @@ async fn the_history_shows_only_summaries() {
 async fn a_question_and_its_reply_go_through_the_tool() {
     let team = Team::new();
     call(&team, "coder", "flock_message", json!({"to": "tester", "message": "do it"})).await.unwrap();
-    let id = team.store.tasks(&TaskFilter::default(), 1).unwrap().remove(0).id;
+    let id = team.store.tasks().list(&TaskFilter::default(), 1).await.unwrap().remove(0).id;
     let respond = |agent: &'static str, text: &'static str| {
         let arguments = json!({"taskId": id, "response": text, "agentId": "tester"});
         call(&team, agent, "flock_task_respond", arguments)

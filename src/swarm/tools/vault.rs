@@ -113,7 +113,7 @@ fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -
     let how_much = format!("{} bytes, sha256 {}", content.len(), text_digest(&content));
     let entry = By::call(context).entry("vault.write", &place.to_string(), Level::Green, how_much);
     // This runs on a blocking thread, so waiting here does not stall the runtime.
-    let written = tokio::runtime::Handle::current().block_on(shared.store.audit(entry, unix_ms()));
+    let written = tokio::runtime::Handle::current().block_on(shared.store.audit().append(entry, unix_ms()));
     written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;
     Ok(match how {
         WriteMode::Replace => format!("wrote {size} bytes to {place}"),

@@ -124,7 +124,7 @@ pub async fn decide(
     now: i64,
 ) -> Result<RequestRow, DecideError> {
     let party = authorize(config, decider)?;
-    let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
+    let row = store.requests().find(id).await?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let moved = match decision {
         // A person can't approve what they are not shown.
         Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
@@ -142,7 +142,7 @@ pub async fn decide(
                 )],
                 post: messages::post(&row, &text, now),
             };
-            store.restore_grant(row.id.clone(), sha256, along, now).await?
+            store.grants().restore(row.id.clone(), sha256, along, now).await?
         }
         Decision::Approve { sha256 } => {
             let along = Along {
@@ -152,7 +152,7 @@ pub async fn decide(
             };
             // An approval expires too, if the request can't begin for long, for example while its agent is frozen.
             let until = now.saturating_add(to_millis(config.approval_time));
-            store.approve_request(row.id.clone(), sha256, until, along, now).await?
+            store.requests().approve(row.id.clone(), sha256, until, along, now).await?
         }
         Decision::Deny { reason } => {
             let reason: Option<String> = reason.map(|reason| super::request::shown(&reason));
@@ -163,7 +163,7 @@ pub async fn decide(
                 items: vec![messages::result(&row, &format!("Your request {text}"), now)],
                 post: messages::post(&row, &text, now),
             };
-            store.step_request(row.id.clone(), RequestStep::Deny, reason, along, now).await?
+            store.requests().step(row.id.clone(), RequestStep::Deny, reason, along, now).await?
         }
     };
     match moved {
@@ -217,17 +217,17 @@ fn can_revoke(party: &Party, row: &RequestRow) -> bool {
 /// Returns [`DecideError::Unknown`] if there is no such request, and [`DecideError::NoGrant`] if it grants nothing that
 /// this party could revoke. Nothing has changed then.
 pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
-    let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
+    let row = store.requests().find(id).await?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let entry = entry(party, "request.revoke", &row, super::view::brief_row(&row));
     if !can_revoke(party, &row) {
         return Err(DecideError::NoGrant(row.id));
     }
     // Nothing is left to revoke, for example after a second call.
-    if store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, now).await? == 0 {
+    if store.grants().revoke(row.agent.clone(), Some(row.id.clone()), entry, now).await? == 0 {
         return Err(DecideError::NoGrant(row.id));
     }
     store.sync().await?;
-    store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
+    store.requests().find(id).await?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
 }
 
 /// Revokes packages that a person removes from an agent, however the agent got them. The agent does not get them again
@@ -247,12 +247,12 @@ pub async fn take_back(
         let is_of = |row: &RequestRow| installed_package(row).is_some_and(|name| name == package.as_str());
         // The same package may have been granted by several requests.
         let granted: Vec<RequestRow> =
-            store.granted_requests(agent, "package")?.into_iter().filter(is_of).collect();
+            store.grants().carried_out(agent, "package").await?.into_iter().filter(is_of).collect();
         for row in &granted {
             revoke(store, &row.id, party, now).await?;
         }
         // Without a request to revoke, nothing would keep the agent from getting the package again.
-        if granted.is_empty() && !store.revoked_requests(agent, "package")?.iter().any(is_of) {
+        if granted.is_empty() && !store.grants().revoked(agent, "package").await?.iter().any(is_of) {
             record_denied_package(store, agent, package, party, now).await?;
         }
     }
@@ -309,7 +309,7 @@ async fn record_denied_package(
         turn: None,
     };
     // An id is random and short, so it may be taken already.
-    while !store.add_request(new.clone(), Along::audit(entry(&new.id))).await? {
+    while !store.requests().add(new.clone(), Along::audit(entry(&new.id))).await? {
         new.id = super::new_id();
     }
     revoke(store, &new.id, party, now).await.map(drop)

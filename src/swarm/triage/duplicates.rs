@@ -14,14 +14,14 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Refused`] if the request was denied in the last day or was revoked, or if the agent has
     /// too many open requests or granted hosts.
-    pub(super) fn known(
+    pub(super) async fn known(
         &self,
         agent: &AgentId,
         asked: &Asked,
         now: i64,
     ) -> Result<Option<String>, SwarmError> {
         let store = self.swarm.store();
-        let open = store.requests(true, MAX_ROWS)?;
+        let open = store.requests().list(true, MAX_ROWS).await?;
         // Another agent may ask for the same: grants belong to one agent.
         let own: Vec<&RequestRow> = open.iter().filter(|row| row.agent == *agent).collect();
         if let Some(row) = own.iter().find(|row| row_matches(row, |other| other.is_repeat_of(&asked.request)))
@@ -33,12 +33,12 @@ impl Triage {
                 "you have {MAX_OPEN} open requests, which is the limit; wait for one of them"
             )));
         }
-        self.refuse_denied(agent, asked, now)?;
-        self.refuse_revoked(agent, asked)?;
+        self.refuse_denied(agent, asked, now).await?;
+        self.refuse_revoked(agent, asked).await?;
         if let Request::Egress { .. } = asked.request {
             // Waiting requests count too. Otherwise approving all of them could exceed the limit.
             let waiting = own.iter().filter(|row| row.kind == "egress").count();
-            if store.grants(agent, "egress")?.len() + waiting >= MAX_HOSTS {
+            if store.grants().bodies(agent, "egress").await?.len() + waiting >= MAX_HOSTS {
                 return Err(SwarmError::Refused(format!(
                     "you have {MAX_HOSTS} granted or requested hosts, the limit; a person can take one back: flock \
                      approvals revoke"
@@ -48,8 +48,8 @@ impl Triage {
         Ok(None)
     }
 
-    fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
-        let denied = self.swarm.store().denied_requests(agent, asked.request.kind(), now - DAY_MS)?;
+    async fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
+        let denied = self.swarm.store().requests().denied(agent, asked.request.kind(), now - DAY_MS).await?;
         // A wider request is refused too: otherwise it would get around the denial of a part.
         let Some(row) = denied.iter().find(|row| row_matches(row, |other| asked.request.includes(other)))
         else {
@@ -69,8 +69,8 @@ impl Triage {
     }
 
     /// Refuses a request that overlaps with a revoked one, until a person grants that one again.
-    fn refuse_revoked(&self, agent: &AgentId, asked: &Asked) -> Result<(), SwarmError> {
-        let revoked = self.swarm.store().revoked_requests(agent, asked.request.kind())?;
+    async fn refuse_revoked(&self, agent: &AgentId, asked: &Asked) -> Result<(), SwarmError> {
+        let revoked = self.swarm.store().grants().revoked(agent, asked.request.kind()).await?;
         let meets = |other: &Request| asked.request.includes(other) || other.includes(&asked.request);
         let Some(row) = revoked.iter().find(|row| row_matches(row, meets)) else { return Ok(()) };
         Err(SwarmError::Refused(format!(

@@ -11,7 +11,7 @@ impl Swarm {
     /// Revokes the grants of agents that are no longer configured, so that a later agent with the same id does not get
     /// them.
     pub async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
-        for agent in self.store().granted_agents()? {
+        for agent in self.store().grants().agents().await? {
             if self.config().agent(&agent).is_none() {
                 let entry = By::system().entry(
                     "request.revoke",
@@ -19,7 +19,7 @@ impl Swarm {
                     Level::Yellow,
                     "it is not configured any more".to_owned(),
                 );
-                self.store().revoke_grants(agent, None, entry, unix_ms()).await?;
+                self.store().grants().revoke(agent, None, entry, unix_ms()).await?;
             }
         }
         Ok(())
@@ -27,9 +27,9 @@ impl Swarm {
 
     /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
     /// were granted.
-    pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
+    pub async fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
-        let granted = self.store().grants(agent, "egress")?;
+        let granted = self.store().grants().bodies(agent, "egress").await?;
         let granted = granted.iter().filter_map(|body| match Asked::read(body)?.request {
             Request::Egress { host, port } => Some(request::rule(&host, port)),
             _ => None,
@@ -39,8 +39,15 @@ impl Swarm {
 
     /// Returns the host folders that an agent was granted to read, with symbolic links resolved, and their names in the
     /// sandbox.
-    pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
-        Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| mount_of_body(body)).collect())
+    pub async fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
+        Ok(self
+            .store()
+            .grants()
+            .bodies(agent, "mount")
+            .await?
+            .iter()
+            .filter_map(|body| mount_of_body(body))
+            .collect())
     }
 }
 

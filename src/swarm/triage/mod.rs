@@ -132,7 +132,7 @@ impl Triage {
 
     async fn tell(&self, row: &RequestRow, text: &str) -> Result<(), StoreError> {
         let news = messages::result(row, text, unix_ms());
-        self.swarm.store().add_item(news.clone()).await?;
+        self.swarm.store().inbox().add(news.clone()).await?;
         self.ring(&[news]);
         Ok(())
     }

@@ -40,12 +40,12 @@ impl Triage {
     ) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let before: HashMap<String, RequestState> =
-            store.requests(true, MAX_ROWS)?.into_iter().map(|row| (row.id, row.state)).collect();
+            store.requests().list(true, MAX_ROWS).await?.into_iter().map(|row| (row.id, row.state)).collect();
         // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
         // begun nor ended meanwhile.
         let underway = self.underway().clone();
         let mut failed = None;
-        for row in store.requests(true, MAX_ROWS)? {
+        for row in store.requests().list(true, MAX_ROWS).await? {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
                 continue;
             }
@@ -78,7 +78,7 @@ impl Triage {
         let entry = By::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
         let along = Along { entry, items: vec![news.clone()], post: None };
         let result = Some(OUTCOME_UNKNOWN.to_owned());
-        self.swarm.store().step_request(row.id.clone(), RequestStep::Fail, result, along, now).await?;
+        self.swarm.store().requests().step(row.id.clone(), RequestStep::Fail, result, along, now).await?;
         self.ring(&[news]);
         Ok(())
     }

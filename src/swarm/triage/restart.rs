@@ -42,7 +42,7 @@ impl Triage {
             return Err(SwarmError::Refused(text));
         }
         let entry = by.entry("gateway.restart", "gateway", Level::Yellow, shown(reason));
-        self.swarm.store().audit(entry, unix_ms()).await?;
+        self.swarm.store().audit().append(entry, unix_ms()).await?;
         // Set only after the audit's row: if this call were dropped while it waits for that, the mark would stay.
         if self.restarting.swap(true, Ordering::SeqCst) {
             return under_way();
@@ -58,20 +58,20 @@ impl Triage {
     }
 
     /// Returns `true` if a request is being carried out.
-    fn is_running(&self) -> bool {
-        let open = self.swarm.store().requests(true, super::MAX_ROWS);
+    async fn is_running(&self) -> bool {
+        let open = self.swarm.store().requests().list(true, super::MAX_ROWS).await;
         // If that can't be determined, one may be running.
         open.map_or(true, |open| open.iter().any(|row| row.state == RequestState::Running))
     }
 
     async fn restart_after(&self, turn: Option<TurnId>) {
-        let runs = || {
-            let running = self.swarm.store().running_turns();
+        let runs = async || {
+            let running = self.swarm.store().turns().running().await;
             let is_of = |turn| running.map_or(true, |running| running.iter().any(|found| found.id == turn));
-            turn.is_some_and(is_of) || self.is_running()
+            turn.is_some_and(is_of) || self.is_running().await
         };
         let ended = async {
-            while runs() {
+            while runs().await {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };

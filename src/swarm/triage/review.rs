@@ -49,7 +49,7 @@ impl Triage {
         let config = self.swarm.config();
         let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
         let _reviewing = self.reviewing.lock().await;
-        let (rows, last) = self.swarm.store().unreviewed_requests(MOST)?;
+        let (rows, last) = self.swarm.store().requests().unreviewed(MOST).await?;
         if !is_due(rows.len(), last, now) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Triage {
             now,
         };
         let ids = rows.into_iter().map(|row| row.id).collect();
-        self.swarm.store().mark_reviewed(ids, item.clone()).await?;
+        self.swarm.store().requests().mark_reviewed(ids, item.clone()).await?;
         self.ring(&[item]);
         Ok(())
     }

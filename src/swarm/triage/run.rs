@@ -37,7 +37,7 @@ impl Triage {
                 Ok(Err(text)) => Err(SwarmError::Refused(format!("{id}: {text}"))),
                 // It did not begin here: another task has it, or its level was raised meanwhile.
                 Err(_) => {
-                    let state = self.swarm.store().request(id)?.map_or("gone", |row| row.state.as_str());
+                    let state = self.swarm.store().requests().find(id).await?.map_or("gone", |row| row.state.as_str());
                     Ok(format!("{id}: it is {state}; you will be told the outcome"))
                 }
             },
@@ -79,16 +79,16 @@ impl Triage {
 
     async fn run(&self, id: &str, teller: Option<oneshot::Sender<RequestOutcome>>) -> Result<(), StoreError> {
         let store = self.swarm.store();
-        let Some(row) = store.request(id)? else { return Ok(()) };
+        let Some(row) = store.requests().find(id).await? else { return Ok(()) };
         let involved = self.involved(&row);
         // A frozen agent's request stays in its state and begins after the thaw, or at the next start.
         if self.stop.run_until_cancelled(self.swarm.wait_all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
         // The level may have been raised while the task waited for a thaw.
-        let level = store.request(id)?.map_or(Level::Red, |row| row.level);
+        let level = store.requests().find(id).await?.map_or(Level::Red, |row| row.level);
         let entry = By::system().entry("request.begin", id, level, String::new());
-        let row = match store.begin_request(id.to_owned(), entry, unix_ms()).await? {
+        let row = match store.requests().begin(id.to_owned(), entry, unix_ms()).await? {
             RequestTransition::Done(row) => row,
             RequestTransition::Changed(row) | RequestTransition::Expired(row) => {
                 let text = row.result.clone().unwrap_or_else(|| "it has expired".to_owned());
@@ -125,7 +125,7 @@ impl Triage {
             // A later agent with the same id must not inherit the grants.
             self.insist(|| {
                 let entry = By::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
-                Box::pin(store.revoke_grants(gone.clone(), None, entry, unix_ms()))
+                Box::pin(store.grants().revoke(gone.clone(), None, entry, unix_ms()))
             })
             .await?;
         }
@@ -135,7 +135,8 @@ impl Triage {
     async fn carry_out(&self, asked: &Asked, cancel: &CancellationToken) -> RequestOutcome {
         // A former agent's grants would pass to the new agent with its id.
         if let Request::AgentCreate { id, .. } = &asked.request {
-            let granted = self.swarm.store().granted_agents().map_err(|error| crate::error::chain(&error))?;
+            let granted =
+                self.swarm.store().grants().agents().await.map_err(|error| crate::error::chain(&error))?;
             if granted.contains(id) {
                 return Err(format!(
                     "a removed agent {id} still has grants; they are revoked at the next change of the configuration, or \
@@ -175,7 +176,7 @@ impl Triage {
                 let entry = By::system().entry(action, &row.id, row.level, what.clone());
                 let along = Along { entry, items: items.clone(), post: None };
                 let result = Some(text.clone());
-                Box::pin(self.swarm.store().step_request(row.id.clone(), step, result, along, now))
+                Box::pin(self.swarm.store().requests().step(row.id.clone(), step, result, along, now))
             })
             .await?;
         if let RequestTransition::Done(row) = &moved {
@@ -189,7 +190,7 @@ impl Triage {
             && teller.send(told.map(|_| text.clone()).map_err(|_| text)).is_err()
         {
             // The requester stopped waiting in the meantime, so the result goes to its session.
-            self.swarm.store().add_item(news.clone()).await?;
+            self.swarm.store().inbox().add(news.clone()).await?;
             self.ring(&[news]);
         }
         Ok(())

@@ -53,7 +53,7 @@ impl Triage {
         let id = new_id();
         let remarks = self.bind(&config, &id, &mut request).await?;
         let mut asked = Asked { agent: agent.clone(), request };
-        let context = self.context(&config, asker, &asked, place)?;
+        let context = self.context(&config, asker, &asked, place).await?;
         if let Some(why) = floor::refusal(&asked.request, &context) {
             return Err(SwarmError::Refused(why));
         }
@@ -67,7 +67,7 @@ impl Triage {
         // From here on one request at a time: the check of earlier requests and the insert must not interleave.
         let asking = self.asking.lock().await;
         let now = unix_ms();
-        if let Some(answer) = self.known(agent, &asked, now)? {
+        if let Some(answer) = self.known(agent, &asked, now).await? {
             return Ok(answer);
         }
         // A RED request waits for a person from the start. All others may begin without one.
@@ -147,7 +147,7 @@ impl Triage {
                 along.items.push(for_sysadmin(sysadmin, &row, &question(&row, asked), new.now));
             }
             let items = along.items.clone();
-            if self.swarm.store().add_request(new.clone(), along).await? {
+            if self.swarm.store().requests().add(new.clone(), along).await? {
                 for item in &items {
                     self.swarm.bell().notify_session_after(item.session.clone(), Priority::Mention, after);
                 }
@@ -198,7 +198,7 @@ impl Triage {
         let name = target.as_ref().and_then(|target| target.strip_prefix("/mnt/")).unwrap_or_default();
         let new = ApprovedMount { source: path.as_str().into(), name: name.to_owned() };
         request.check().map_err(SwarmError::Invalid)?;
-        let mut all = self.swarm.granted_mounts(agent)?;
+        let mut all = self.swarm.granted_mounts(agent).await?;
         if place == PathClass::Below && !all.contains(&new) {
             // A mount that can't be made would make all commands of the agent fail.
             all.push(new);
@@ -213,7 +213,7 @@ impl Triage {
         Ok(place)
     }
 
-    fn context<'a>(
+    async fn context<'a>(
         &self,
         config: &'a Config,
         agent: &'a Agent,
@@ -224,11 +224,13 @@ impl Triage {
             // A granted wildcard may cover the host, so rules are compared and not texts.
             Request::Egress { host, port } => {
                 let wanted = request::rule(host, *port).parse::<EgressRule>().ok();
-                let rules = self.swarm.egress_rules(&agent.id)?;
+                let rules = self.swarm.egress_rules(&agent.id).await?;
                 let rules = rules.iter().filter_map(|rule| rule.parse::<EgressRule>().ok());
                 wanted.is_some_and(|wanted| rules.into_iter().any(|rule| rule.covers(&wanted)))
             }
-            other => self.swarm.store().grants(&agent.id, other.kind())?.contains(&asked.body()),
+            other => {
+                self.swarm.store().grants().bodies(&agent.id, other.kind()).await?.contains(&asked.body())
+            }
         };
         let archetype = match &asked.request {
             Request::AgentCreate { archetype: Some(name), .. } => {
@@ -237,7 +239,7 @@ impl Triage {
             _ => true,
         };
         let installs = match &asked.request {
-            Request::Package { action: PackageAction::Install, .. } => self.installs(&agent.id)?,
+            Request::Package { action: PackageAction::Install, .. } => self.installs(&agent.id).await?,
             _ => 0,
         };
         let pinned = crate::nix::Pin::read(self.swarm.home(), config.nix_flake.as_deref());
@@ -247,8 +249,8 @@ impl Triage {
 
     /// Returns the number of packages that an agent asked to install in the last day, without those that a person
     /// decides about.
-    fn installs(&self, agent: &AgentId) -> Result<u32, StoreError> {
-        let asked = self.swarm.store().requests_since(agent, "package", unix_ms() - DAY_MS)?;
+    async fn installs(&self, agent: &AgentId) -> Result<u32, StoreError> {
+        let asked = self.swarm.store().requests().since(agent, "package", unix_ms() - DAY_MS).await?;
         let installs = |row: &&RequestRow| {
             let install = |asked: Asked| {
                 matches!(asked.request, Request::Package { action: PackageAction::Install, .. })

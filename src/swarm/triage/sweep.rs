@@ -63,7 +63,7 @@ impl Triage {
     /// Expires the requests that nobody decided in time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
-        for row in self.swarm.store().requests(true, MAX_ROWS)? {
+        for row in self.swarm.store().requests().list(true, MAX_ROWS).await? {
             // What runs has begun in time, however long it takes.
             if row.expires_at > now || row.state == RequestState::Running {
                 continue;
@@ -80,7 +80,7 @@ impl Swarm {
     /// way than a person is shown. Their agents are told to ask again.
     pub async fn expire_outdated(&self) -> Result<(), StoreError> {
         let now = unix_ms();
-        let open = self.store().requests(true, MAX_ROWS)?;
+        let open = self.store().requests().list(true, MAX_ROWS).await?;
         for row in open.iter().filter(|row| row.state != RequestState::Running && view::is_outdated(row)) {
             let text = execution::OUTDATED_REASON;
             let news = format!("Your request {} was {text}.", row.id);
@@ -102,7 +102,7 @@ impl Swarm {
         let entry = By::system().entry("request.expire", &row.id, row.level, detail);
         let along = Along { entry, items: vec![news.clone()], post: None };
         let (id, result) = (row.id.clone(), why.map(str::to_owned));
-        let moved = self.store().step_request(id, RequestStep::Expire, result, along, now).await?;
+        let moved = self.store().requests().step(id, RequestStep::Expire, result, along, now).await?;
         if let RequestTransition::Done(_) = moved {
             self.bell().ring(news.session, Priority::Mention);
         }

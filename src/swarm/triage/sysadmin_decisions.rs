@@ -41,7 +41,7 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if the reasoning
     /// is empty or too long or there is no such request.
-    fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
+    async fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
         let config = self.swarm.config();
         let role = by.party.agent().and_then(|agent| config.agent(agent)).map(|agent| agent.role);
         if role != Some(Role::Sysadmin) {
@@ -50,7 +50,7 @@ impl Triage {
         if reasoning.trim().is_empty() || reasoning.len() > MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reasoning` must have 1 to {MAX_REASON} bytes")));
         }
-        self.swarm.store().request(id)?.ok_or_else(|| unknown(id))
+        self.swarm.store().requests().find(id).await?.ok_or_else(|| unknown(id))
     }
 
     /// Records the sysadmin's decision about a request. It can only raise the level, and only before the request has
@@ -67,7 +67,7 @@ impl Triage {
         level: Level,
         reasoning: &str,
     ) -> Result<String, SwarmError> {
-        let row = self.for_sysadmin(by, id, reasoning)?;
+        let row = self.for_sysadmin(by, id, reasoning).await?;
         let unknown = || unknown(id);
         let now = unix_ms();
         let reasoning = shown(reasoning);
@@ -87,7 +87,7 @@ impl Triage {
         }
         let items = along.items.clone();
         let why = format!("{}: {reasoning}", by.party);
-        match self.swarm.store().raise_request(id.to_owned(), level, why, along, now).await? {
+        match self.swarm.store().requests().raise(id.to_owned(), level, why, along, now).await? {
             RequestTransition::Done(row) => {
                 self.ring(&items);
                 if row.state == RequestState::Waiting {
@@ -100,7 +100,7 @@ impl Triage {
             RequestTransition::Not(row)
             | RequestTransition::Expired(row)
             | RequestTransition::Changed(row) => {
-                self.swarm.store().audit(entry("triage.decision"), now).await?;
+                self.swarm.store().audit().append(entry("triage.decision"), now).await?;
                 let (state, stays) = (row.state.as_str(), row.level.as_str());
                 Ok(format!(
                     "noted; {id} stays {stays} ({state}): a level can only rise, before the request has begun"
@@ -118,8 +118,12 @@ impl Triage {
     ) -> Result<String, SwarmError> {
         let entry = by.entry("triage.release", &row.id, row.level, reasoning.to_owned());
         let why = format!("{}: {reasoning}", by.party);
-        let moved =
-            self.swarm.store().release_request(row.id.clone(), why, Along::audit(entry), unix_ms()).await?;
+        let moved = self
+            .swarm
+            .store()
+            .requests()
+            .release(row.id.clone(), why, Along::audit(entry), unix_ms())
+            .await?;
         // A person or the deadline may have been faster than the sysadmin.
         let RequestTransition::Done(row) = moved else {
             return Ok(format!("noted; {} no longer waits for you", row.id));
@@ -141,7 +145,7 @@ impl Triage {
         id: &str,
         reasoning: &str,
     ) -> Result<String, SwarmError> {
-        let row = self.for_sysadmin(by, id, reasoning)?;
+        let row = self.for_sysadmin(by, id, reasoning).await?;
         let reasoning = shown(reasoning);
         if row.state == RequestState::Triage && row.asks_sysadmin {
             return self.refuse(by, &row, reasoning).await;
@@ -179,7 +183,7 @@ impl Triage {
         let along = Along { entry, items: vec![news.clone()], post: messages::post(row, &text, now) };
         let store = self.swarm.store();
         let moved =
-            store.step_request(row.id.clone(), RequestStep::Deny, Some(reasoning), along, now).await?;
+            store.requests().step(row.id.clone(), RequestStep::Deny, Some(reasoning), along, now).await?;
         if !matches!(moved, RequestTransition::Done(_)) {
             return Ok(format!("noted; {} no longer waits for you", row.id));
         }
@@ -208,7 +212,7 @@ impl Triage {
     /// Reports, once, the hosts that agents were granted without a person before the rule that each new host needs a
     /// decision.
     pub(super) async fn list_older_grants(&self) -> Result<(), StoreError> {
-        let rows = self.swarm.store().unlisted_grants()?;
+        let rows = self.swarm.store().grants().unlisted().await?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -221,7 +225,7 @@ impl Triage {
         tracing::warn!("{text}");
         let entry = By::system().entry("egress.grants", "egress", Level::Yellow, text);
         let ids = rows.into_iter().map(|row| row.id).collect();
-        self.swarm.store().mark_listed(ids, entry, unix_ms()).await
+        self.swarm.store().grants().mark_listed(ids, entry, unix_ms()).await
     }
 }
 
@@ -234,7 +238,7 @@ impl Swarm {
         if !is_sysadmin || session.kind() != SessionKind::Request {
             return Ok(());
         }
-        let Some(row) = self.store().request(session.peer())? else { return Ok(()) };
+        let Some(row) = self.store().requests().find(session.peer()).await? else { return Ok(()) };
         // A turn may also end without an answer, or after a person has decided.
         if row.kind != "other" || !row.state.is_open() || text.trim().is_empty() {
             return Ok(());
@@ -247,10 +251,10 @@ impl Swarm {
         let entry = by.entry("request.answer", &row.id, row.level, String::new());
         let along = Along { entry, items: vec![news.clone()], post: None };
         let moved =
-            self.store().step_request(row.id.clone(), RequestStep::Answer, Some(text), along, now).await?;
+            self.store().requests().step(row.id.clone(), RequestStep::Answer, Some(text), along, now).await?;
         if !matches!(moved, RequestTransition::Done(_)) {
             // The request waits for a person now. The answer is delivered all the same.
-            self.store().add_item(news.clone()).await?;
+            self.store().inbox().add(news.clone()).await?;
         }
         self.bell().ring(news.session, Priority::Mention);
         Ok(())

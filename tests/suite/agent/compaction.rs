@@ -58,7 +58,7 @@ async fn two_hundred_findings_survive_fifty_compactions() {
     let request = rig.server.requests().pop().unwrap().body.to_string();
     assert_eq!(reachable(&request, &workspace), planted);
     assert!(request.contains("the task") && request.contains("Todo: 1 open: write"), "{request}");
-    let report = rig.engine.report(&main_key()).unwrap().unwrap();
+    let report = rig.engine.report(&main_key()).await.unwrap().unwrap();
     assert!(report.conversation < report.room / 2, "{report:?}");
     let messages = rig.transcript().iter().filter(|record| record["type"] == "message").count();
     assert_eq!(messages, 2 + 50 * 4 + 2, "the transcript has all of it");
@@ -233,6 +233,6 @@ async fn a_command_is_written_down_for_people_and_shown_to_no_model() {
     for (record, told) in commands.iter().zip(&told) {
         assert_eq!(record["answer"].as_str(), Some(told.as_str()));
     }
-    let history = rig.engine.history(&main_key(), 100).unwrap().unwrap();
+    let history = rig.engine.history(&main_key(), 100).await.unwrap().unwrap();
     assert!(history.iter().all(|entry| !entry.text.contains("/context")), "{history:?}");
 }

@@ -86,8 +86,8 @@ async fn what_comes_meanwhile_is_shown_once_and_in_order() {
 
         let all = [channel(1, 3), channel(4, 4), dm, channel(5, 5)];
         assert_eq!(feed.committed(), all);
-        assert_eq!(rig.engine.deliveries(&main_key(), id).unwrap(), all);
-        assert_eq!(rig.engine.deliveries(&main_key(), TurnId::new()).unwrap(), []);
+        assert_eq!(rig.engine.deliveries(&main_key(), id).await.unwrap(), all);
+        assert_eq!(rig.engine.deliveries(&main_key(), TurnId::new()).await.unwrap(), []);
         let stored: Vec<Value> = rig
             .transcript()
             .iter()
@@ -101,7 +101,7 @@ async fn what_comes_meanwhile_is_shown_once_and_in_order() {
         rig.say("and now?").await.unwrap();
         let again = said(&rig.server.requests().pop().unwrap().body);
         assert_eq!(again[..texts[2].len()], texts[2][..], "{api}");
-        assert_eq!(rig.engine.deliveries(&main_key(), id).unwrap(), all, "also behind a later turn");
+        assert_eq!(rig.engine.deliveries(&main_key(), id).await.unwrap(), all, "also behind a later turn");
     }
 }
 
@@ -221,14 +221,14 @@ async fn after_a_kill_at_any_point_the_transcript_says_what_was_delivered() {
             had_input: point != Point::BeforeInput,
         };
         assert_eq!(left, [expected], "{point:?}");
-        assert_eq!(engine.deliveries(&main_key(), id).unwrap(), known, "{point:?}");
+        assert_eq!(engine.deliveries(&main_key(), id).await.unwrap(), known, "{point:?}");
         assert_eq!(engine.recover().await.unwrap(), [], "{point:?}");
         // The session goes on, and a provider takes what is left of it.
         let request = TurnRequest { provenance: Some(Provenance::Resume { turn: id }), ..turn("go on") };
         let next = request.turn;
         engine.run(request, rig.cancel.clone(), &mut |_| {}).await.unwrap();
-        assert_eq!(engine.deliveries(&main_key(), id).unwrap(), known, "{point:?}");
-        assert_eq!(engine.deliveries(&main_key(), next).unwrap(), [Provenance::Resume { turn: id }]);
+        assert_eq!(engine.deliveries(&main_key(), id).await.unwrap(), known, "{point:?}");
+        assert_eq!(engine.deliveries(&main_key(), next).await.unwrap(), [Provenance::Resume { turn: id }]);
     }
 }
 

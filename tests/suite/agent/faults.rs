@@ -22,9 +22,9 @@ fn results(rig: &Rig) -> Vec<String> {
     results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
 }
 
-fn last_state(rig: &Rig) -> (String, TurnState) {
+async fn last_state(rig: &Rig) -> (String, TurnState) {
     let store = flock::store::Store::open(&rig.home()).unwrap();
-    let turn = store.turns(&main_key(), 1).unwrap().pop().unwrap();
+    let turn = store.turns().list(&main_key(), 1).await.unwrap().pop().unwrap();
     let lines = rig.transcript();
     (lines[lines.len() - 1]["state"].as_str().unwrap_or("none").to_owned(), turn.state)
 }
@@ -122,7 +122,7 @@ async fn a_model_that_never_ends_is_ended() {
     rig.server.always(Reply::call("1", "echo", &json!({})));
     assert!(matches!(rig.say("go").await, Err(TurnError::Steps(3))));
     assert_eq!(rig.server.requests().len(), 3);
-    assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+    assert_eq!(last_state(&rig).await, ("failed".into(), TurnState::Failed));
     rig.server.always(Reply::text("fine"));
     assert_eq!(rig.say("again").await.unwrap().text, "fine");
 }
@@ -159,7 +159,7 @@ async fn a_provider_that_fails_fails_the_turn_and_not_the_session() {
         rig.server.reply(reply);
         let error = rig.say("hi").await.unwrap_err();
         assert!(matches!(error, TurnError::Provider(_)), "{error}");
-        assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+        assert_eq!(last_state(&rig).await, ("failed".into(), TurnState::Failed));
     }
     assert_eq!(rig.say("hi").await.unwrap().text, "ok");
 }
@@ -209,7 +209,7 @@ async fn a_model_that_is_not_configured_is_an_error_that_says_how() {
     document["agents"]["defaults"]["model"] = json!({});
     rig.write_config(&document);
     assert!(matches!(rig.say("hi").await, Err(TurnError::NoModel(_))));
-    assert!(rig.engine.session(&main_key()).unwrap().is_none(), "nothing was begun");
+    assert!(rig.engine.session(&main_key()).await.unwrap().is_none(), "nothing was begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,7 +222,7 @@ async fn requests_that_make_no_sense_begin_nothing() {
     let mut request = turn("hi");
     request.agent = "other".parse().unwrap();
     assert!(matches!(rig.run(request).await, Err(TurnError::WrongAgent { .. })));
-    assert!(rig.engine.sessions(None, 10).unwrap().is_empty());
+    assert!(rig.engine.sessions(None, 10).await.unwrap().is_empty());
 }
 
 /// A tool that says when it was called and ends when it is told to, or never.
@@ -261,7 +261,7 @@ async fn a_cancelled_turn_leaves_a_transcript_that_goes_on() {
         rig.cancel.cancel();
     });
     assert!(matches!(result, Err(TurnError::Cancelled)), "{result:?}");
-    assert_eq!(last_state(&rig), ("cancelled".into(), TurnState::Cancelled));
+    assert_eq!(last_state(&rig).await, ("cancelled".into(), TurnState::Cancelled));
     let text = rig.transcript().iter().map(ToString::to_string).collect::<String>();
     assert!(text.contains("ended by the stop") && text.contains("interrupted, outcome unknown"), "{text}");
     let mut again = Rig::with(Set::default());
@@ -291,7 +291,7 @@ async fn a_turn_that_takes_too_long_is_ended() {
     let rig = Rig::with(Set { limits, ..Set::default() });
     rig.server.reply(Reply::stream(vec![Chunk::Hang]));
     assert!(matches!(rig.say("go").await, Err(TurnError::TimedOut(_))));
-    assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+    assert_eq!(last_state(&rig).await, ("failed".into(), TurnState::Failed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -388,7 +388,7 @@ async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
         "{tail:?}"
     );
     assert!(tail[3].contains(r#""state":"interrupted""#), "{tail:?}");
-    assert!(!engine.session(&main_key()).unwrap().unwrap().busy);
+    assert!(!engine.session(&main_key()).await.unwrap().unwrap().busy);
     let outcome = engine.run(turn("go on"), rig.cancel.clone(), &mut |_| {}).await.unwrap();
     assert_eq!(outcome.text, "ok");
 }
@@ -408,7 +408,8 @@ async fn what_the_transcript_says_of_a_turn_wins() {
     let engine = open(&home, Set::default().limits, registry(Vec::new()));
     assert_eq!(engine.recover().await.unwrap().len(), 1);
     drop(engine);
-    let turn = flock::store::Store::open(&home).unwrap().turns(&main_key(), 1).unwrap().remove(0);
+    let turn =
+        flock::store::Store::open(&home).unwrap().turns().list(&main_key(), 1).await.unwrap().remove(0);
     assert_eq!((turn.state, turn.tokens.output), (TurnState::Done, 5));
 }
 
@@ -484,7 +485,7 @@ async fn a_transcript_that_can_not_be_written_fails_the_turn() {
     std::fs::create_dir(&path).unwrap();
     let error = rig.say("hi").await.unwrap_err();
     assert!(matches!(error, TurnError::Transcript { .. }), "{error}");
-    assert!(!rig.engine.session(&main_key()).unwrap().unwrap().busy);
+    assert!(!rig.engine.session(&main_key()).await.unwrap().unwrap().busy);
     std::fs::remove_dir(&path).unwrap();
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     let error = rig.say("hi").await.unwrap_err();

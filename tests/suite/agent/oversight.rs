@@ -19,9 +19,9 @@ fn watched(watch: &Arc<Watch>, tools: Vec<Fake>) -> Rig {
     Rig::with(Set { registry: registry(tools), oversight: watch.clone(), ..Set::default() })
 }
 
-fn last_state(rig: &Rig) -> (TurnState, Option<String>) {
+async fn last_state(rig: &Rig) -> (TurnState, Option<String>) {
     let store = flock::store::Store::open(&rig.home()).unwrap();
-    let turn = store.turns(&main_key(), 1).unwrap().pop().unwrap();
+    let turn = store.turns().list(&main_key(), 1).await.unwrap().pop().unwrap();
     (turn.state, turn.error)
 }
 
@@ -132,9 +132,9 @@ async fn without_a_budget_nothing_is_asked_and_the_input_is_not_delivered() {
     let error = rig.run(request).await.unwrap_err();
     assert!(matches!(&error, TurnError::Paused(paused) if paused.0.contains("used up")), "{error}");
     assert_eq!(rig.server.requests().len(), 0);
-    assert_eq!(rig.engine.deliveries(&main_key(), id).unwrap(), []);
+    assert_eq!(rig.engine.deliveries(&main_key(), id).await.unwrap(), []);
     assert_eq!((rig.transcript().len(), rig.events().len()), (1, 0), "only the header");
-    let (state, reason) = last_state(&rig);
+    let (state, reason) = last_state(&rig).await;
     assert!(state == TurnState::Failed && reason.unwrap().contains("used up"));
 }
 
@@ -186,7 +186,7 @@ async fn a_turn_that_waits_because_it_is_frozen_can_be_cancelled() {
             rig.cancel.cancel();
         });
         assert!(matches!(result, Err(TurnError::Cancelled)), "{result:?}");
-        assert_eq!(last_state(&rig).0, TurnState::Cancelled);
+        assert_eq!(last_state(&rig).await.0, TurnState::Cancelled);
         assert_eq!((rig.server.requests().len(), count(&rig, "user")), (0, 0));
     }
 }

@@ -25,12 +25,12 @@ async fn sessions_are_listed_with_what_they_cost_and_what_was_said() {
     rig.server.reply(Reply::call("1", "echo", &json!({"a": 1}))).reply(Reply::text("the answer"));
     rig.say("the question").await.unwrap();
     rig.run(TurnRequest { session: key(SessionKind::Request, "r"), ..turn("other") }).await.unwrap();
-    let listed = rig.engine.sessions(Some(&"coder".parse().unwrap()), 10).unwrap();
+    let listed = rig.engine.sessions(Some(&"coder".parse().unwrap()), 10).await.unwrap();
     assert_eq!(listed.len(), 2);
-    let main = rig.engine.session(&main_key()).unwrap().unwrap();
+    let main = rig.engine.session(&main_key()).await.unwrap().unwrap();
     assert_eq!((main.turns, main.busy, main.usage.output), (1, false, 10));
     assert_eq!(main.model.as_deref(), Some("fake/test-model"));
-    let history = rig.engine.history(&main_key(), 10).unwrap().unwrap();
+    let history = rig.engine.history(&main_key(), 10).await.unwrap().unwrap();
     let said: Vec<(Role, &str)> = history.iter().map(|entry| (entry.role, entry.text.as_str())).collect();
     assert_eq!(
         said,
@@ -41,9 +41,9 @@ async fn sessions_are_listed_with_what_they_cost_and_what_was_said() {
             (Role::Assistant, "the answer"),
         ]
     );
-    assert_eq!(rig.engine.history(&main_key(), 1).unwrap().unwrap()[0].text, "the answer");
-    assert!(rig.engine.history(&key(SessionKind::Dm, "nobody"), 10).unwrap().is_none());
-    assert!(rig.engine.sessions(Some(&"other".parse().unwrap()), 10).unwrap().is_empty());
+    assert_eq!(rig.engine.history(&main_key(), 1).await.unwrap().unwrap()[0].text, "the answer");
+    assert!(rig.engine.history(&key(SessionKind::Dm, "nobody"), 10).await.unwrap().is_none());
+    assert!(rig.engine.sessions(Some(&"other".parse().unwrap()), 10).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,7 @@ async fn what_was_put_beside_a_message_for_the_model_is_not_shown_as_the_persons
     rig.server.reply(Reply::text(&format!("{time}\nit is late")));
     rig.say(&format!("what time is it?{time}")).await.unwrap();
     rig.say(&format!("what is {time} for?")).await.unwrap();
-    let history = rig.engine.history(&main_key(), 10).unwrap().unwrap();
+    let history = rig.engine.history(&main_key(), 10).await.unwrap().unwrap();
     let texts: Vec<&str> = history.iter().map(|entry| entry.text.as_str()).collect();
     assert_eq!(texts, ["what time is it?", "it is late", &format!("what is {time} for?"), "ok"]);
     // The model is not shown its own repetition; what is stored stays.
@@ -74,8 +74,8 @@ async fn old_requests_are_kept_until_they_are_to_be_forgotten() {
     assert!(request_file.exists(), "a start deletes none, whatever the clock says");
     later.forget_requests(i64::MAX).await.unwrap();
     assert!(!request_file.exists());
-    assert_eq!(later.sessions(None, 10).unwrap().len(), 1, "the session of a person stays");
-    assert_eq!(later.history(&main_key(), 10).unwrap().unwrap().len(), 2);
+    assert_eq!(later.sessions(None, 10).await.unwrap().len(), 1, "the session of a person stays");
+    assert_eq!(later.history(&main_key(), 10).await.unwrap().unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,10 +88,10 @@ async fn sessions_of_a_purged_agent_are_forgotten() {
     document["agents"]["list"].as_array_mut().unwrap().retain(|agent| agent["id"] != "coder");
     rig.write_config(&document);
     rig.engine.recover().await.unwrap();
-    assert_eq!(rig.engine.sessions(None, 10).unwrap().len(), 1, "its transcripts are kept");
+    assert_eq!(rig.engine.sessions(None, 10).await.unwrap().len(), 1, "its transcripts are kept");
     std::fs::remove_dir_all(rig.home().agent(&"coder".parse().unwrap())).unwrap();
     rig.engine.recover().await.unwrap();
-    assert!(rig.engine.sessions(None, 10).unwrap().is_empty());
+    assert!(rig.engine.sessions(None, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +112,7 @@ async fn many_sessions_at_once_stay_apart() {
     }
     for n in 0..8 {
         let session = key(SessionKind::Main, &format!("peer{n}"));
-        let history = rig.engine.history(&session, 100).unwrap().unwrap();
+        let history = rig.engine.history(&session, 100).await.unwrap().unwrap();
         assert_eq!(history.len(), 10);
         assert!(history.iter().all(|entry| entry.text == "ok" || entry.text.starts_with(&format!("{n}."))));
     }

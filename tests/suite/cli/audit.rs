@@ -27,7 +27,7 @@ async fn a_broken_chain_is_exit_code_1_with_the_row() {
     let store = store(&home);
     for actor in ["coder", "human:ann", "coder"] {
         let level = if actor == "coder" { Level::Green } else { Level::Red };
-        store.audit(entry(actor, level), 1_772_000_000_000).await.unwrap();
+        store.audit().append(entry(actor, level), 1_772_000_000_000).await.unwrap();
     }
     store.settle().await.unwrap();
     drop(store);
@@ -67,7 +67,7 @@ async fn use_is_summed_and_what_has_no_price_is_named() {
             tokens: flock::store::TokenCounts { input: 1000, output: 10, ..Default::default() },
             cost,
         };
-        store.reserve_usage(new, Vec::new()).await.unwrap().unwrap();
+        store.usage().reserve(new, Vec::new()).await.unwrap().unwrap();
     }
     drop(store);
     let shown = home.flock(["usage", "--day", "2026-02-28"]).ok();

@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 
 /// Runs the binary and kills it after `delay`, whatever it is at.
@@ -67,7 +68,7 @@ fn with_a_past(home: &TempHome, id: &str) -> flock::home::Home {
     let store = Store::open(&place).unwrap();
     let key = SessionKey::new(&agent, SessionKind::Main, "ann");
     let new = NewSession { key, file: id.to_owned() };
-    assert!(crate::support::docker::block_on(store.create_session(new, 1)).unwrap());
+    assert!(block_on(store.sessions().create(new, 1)).unwrap());
     std::fs::create_dir_all(place.sessions(&agent)).unwrap();
     std::fs::write(place.sessions(&agent).join(format!("{id}.jsonl")), "").unwrap();
     std::fs::write(place.workspace(&agent).join("secret"), "x").unwrap();
@@ -83,8 +84,8 @@ fn traces_of(home: &TempHome, place: &flock::home::Home, id: &str) -> Vec<&'stat
     let listed = home.flock(["list", "--json"]).ok().stdout.contains(&format!("\"{id}\""));
     let all = [
         ("configuration", listed),
-        ("session", !store.sessions(Some(&agent), 9).unwrap().is_empty()),
-        ("membership", !store.channels(Some(&party), None).unwrap().is_empty()),
+        ("session", !block_on(store.sessions().list(Some(&agent), 9)).unwrap().is_empty()),
+        ("membership", !block_on(store.channels().list(Some(&party), None)).unwrap().is_empty()),
         ("transcripts", place.agent(&agent).exists()),
         ("workspace", place.workspace(&agent).exists()),
         ("record", flock::home::pending::read(place, &agent).unwrap().is_some()),

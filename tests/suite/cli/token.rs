@@ -57,7 +57,7 @@ async fn doctor_names_tokens_that_have_ended() {
             turn: None,
         };
         let new = NewToken { name: name.to_owned(), agents, rights: vec![Right::Read], expires_at };
-        assert!(store.add_token(new, format!("hash of {name}"), entry, 0).await.unwrap());
+        assert!(store.tokens().add(new, format!("hash of {name}"), entry, 0).await.unwrap());
     }
     drop(store);
     let said = home.flock(["doctor"]).fails(1).stdout;

@@ -62,9 +62,10 @@ impl List {
 }
 
 impl EgressPolicy for List {
-    fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
+    fn rules<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
         assert_eq!(agent.as_str(), "coder");
-        self.rules.lock().unwrap().clone()
+        let rules = self.rules.lock().unwrap().clone();
+        Box::pin(async { rules })
     }
 
     fn note(&self, _agent: &AgentId, connection: &ConnectionRecord) {

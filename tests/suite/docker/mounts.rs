@@ -35,7 +35,8 @@ impl Approvals {
         let approvals = self.0.clone();
         team.sandbox().with_mounts(Arc::new(move |agent| {
             assert_eq!(agent.as_str(), "coder");
-            approvals.lock().unwrap().clone()
+            let approved = approvals.lock().unwrap().clone();
+            Box::pin(async { approved })
         }))
     }
 }

@@ -27,6 +27,7 @@ use flock::id::{AgentId, ChannelId, Party};
 use flock::store::{AuditEntry, Level, NewChannel, NewPost, Page, PostMentions, Reader, Store, WakeUrgency};
 use serde_json::json;
 
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 
@@ -118,7 +119,7 @@ impl Stage {
             now: 2,
         };
         let store = Store::open(&self.place()).unwrap();
-        crate::support::docker::block_on(store.create_channel(new, Some(first), entry)).unwrap().unwrap();
+        block_on(store.channels().create(new, Some(first), entry)).unwrap().unwrap();
     }
 
     fn gateway(&self, dies_at: &str) -> Child {
@@ -128,16 +129,16 @@ impl Stage {
     /// What was said, by whom.
     fn said(&self) -> Vec<(String, String)> {
         let reader = Reader::open(&self.place()).unwrap().unwrap();
-        let messages = reader.messages(&channel(), Page::Last, 100).unwrap();
+        let messages = block_on(reader.posts().page(&channel(), Page::Last, 100)).unwrap();
         messages.into_iter().map(|post| (post.author.to_string(), post.content)).collect()
     }
 
     fn is_at_rest(&self) -> bool {
         let store = Store::open(&self.place()).unwrap();
-        store.deliveries_in_flight().unwrap().is_empty()
-            && store.items_in_flight().unwrap().is_empty()
-            && store.sessions_with_items().unwrap().is_empty()
-            && store.running_turns().unwrap().is_empty()
+        block_on(store.deliveries().in_flight()).unwrap().is_empty()
+            && block_on(store.inbox().in_flight()).unwrap().is_empty()
+            && block_on(store.inbox().sessions()).unwrap().is_empty()
+            && block_on(store.turns().running()).unwrap().is_empty()
     }
 }
 

@@ -8,6 +8,7 @@ use flock::home::Home;
 use serde_json::Value;
 
 use super::storage::{ask, is_settled, running, slowly, store, with_agent};
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::stage::{LIMIT, Served, log_text, said, transcripts};
@@ -107,9 +108,13 @@ fn every_mixture_of_older_and_newer_files_is_settled_and_said() {
         is_settled(&home);
         // A task may be given out again only after the turns that were cut off are settled.
         for id in &tasks {
-            wait_until("each task has ended", LIMIT, || match store(&home).task(id).unwrap() {
-                Some(task) if !task.state.is_final() => Err(format!("{case}: {task:?}\n{}", log_text(&home))),
-                _ => Ok(()),
+            wait_until("each task has ended", LIMIT, || {
+                match block_on(store(&home).tasks().find(id)).unwrap() {
+                    Some(task) if !task.state.is_final() => {
+                        Err(format!("{case}: {task:?}\n{}", log_text(&home)))
+                    }
+                    _ => Ok(()),
+                }
             });
         }
         let is_said = lost(&home);

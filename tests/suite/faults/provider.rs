@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::model_server::{ModelServer, Reply};
 use crate::support::wait_until;
@@ -104,7 +105,7 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
     }
     let store = flock::store::Store::open(&flock::home::Home::new(home.path(), None)).unwrap();
     for agent in ["ada", "bob"] {
-        let state = store.agent_state(&agent.parse().unwrap()).unwrap();
+        let state = block_on(store.agents().state(&agent.parse().unwrap())).unwrap();
         assert!(state.is_none_or(|state| state.asleep_at.is_none()), "{agent} was put to sleep");
     }
 }

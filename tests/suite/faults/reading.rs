@@ -158,7 +158,7 @@ fn what_could_not_be_read_is_settled_without_a_restart_and_never_taken_for_damag
     disk.works();
     is_settled(&home);
     for id in &tasks {
-        let task = store(&home).task(id).unwrap().unwrap();
+        let task = block_on(store(&home).tasks().find(id)).unwrap().unwrap();
         assert!(task.state.is_final(), "{task:?}");
     }
     home.flock(["channel", "post", "work", "@coder are you there?"]).ok();

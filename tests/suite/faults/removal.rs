@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::provider::is_at_rest;
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::stage::{LIMIT, Served, add, log_text, until_said};
@@ -64,7 +65,7 @@ fn what_a_removed_agent_was_doing_ends_and_the_others_go_on() {
     });
     let count = || {
         let store = flock::store::Store::open(&flock::home::Home::new(home.path(), None)).unwrap();
-        let sessions = store.sessions(Some(&"ada".parse().unwrap()), 100).unwrap();
+        let sessions = block_on(store.sessions().list(Some(&"ada".parse().unwrap()), 100)).unwrap();
         sessions.iter().map(|session| session.turns).sum::<u64>()
     };
     let before = count();

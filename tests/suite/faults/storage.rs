@@ -76,11 +76,11 @@ pub(super) fn store(home: &TempHome) -> Store {
 fn under_way(home: &TempHome) -> String {
     let store = store(home);
     let parts = (
-        store.running_turns().unwrap(),
-        store.deliveries_in_flight().unwrap(),
-        store.items_in_flight().unwrap(),
-        store.reserved_usage().unwrap(),
-        store.stranded_tasks().unwrap(),
+        block_on(store.turns().running()).unwrap(),
+        block_on(store.deliveries().in_flight()).unwrap(),
+        block_on(store.inbox().in_flight()).unwrap(),
+        block_on(store.usage().reserved()).unwrap(),
+        block_on(store.tasks().stranded()).unwrap(),
     );
     let is_empty = parts.0.is_empty()
         && parts.1.is_empty()
@@ -127,7 +127,7 @@ fn survives(home: &TempHome, squeeze: impl Fn(), release: impl Fn()) {
     release();
     is_settled(home);
     for id in &tasks {
-        let task = store(home).task(id).unwrap().unwrap();
+        let task = block_on(store(home).tasks().find(id)).unwrap().unwrap();
         assert!(task.state.is_final(), "{task:?}");
     }
     home.flock(["channel", "post", "work", "@coder are you there?"]).ok();
@@ -288,7 +288,7 @@ fn missing_inodes_cost_nothing_once_there_are_some() {
         disk.free_inodes();
         // A turn that was refused for it waits before it is tried again.
         wait_until("the task is over", LIMIT, || {
-            let task = store(&home).task(&task).unwrap().unwrap();
+            let task = block_on(store(&home).tasks().find(&task)).unwrap().unwrap();
             if task.state.is_final() { Ok(()) } else { Err(format!("{task:?}\n{}", log_text(&home))) }
         });
         is_settled(&home);

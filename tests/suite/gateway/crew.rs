@@ -159,9 +159,15 @@ impl Runtime for Program {
         true
     }
 
-    fn knows(&self, _: &SessionKey, _: &str) -> Result<Option<TurnId>, RuntimeError> {
-        *self.knew_on.lock().unwrap() = Some(std::thread::current().id());
-        Ok(*self.knows.lock().unwrap())
+    fn knows<'a>(
+        &'a self,
+        _: &'a SessionKey,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TurnId>, RuntimeError>> {
+        Box::pin(async {
+            *self.knew_on.lock().unwrap() = Some(std::thread::current().id());
+            Ok(*self.knows.lock().unwrap())
+        })
     }
 
     fn run<'a>(

@@ -25,7 +25,7 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
         json!({"agents": [{"id": "coder", "frozen": true, "changed": true, "problem": null}]})
     );
     let coder: AgentId = "coder".parse().unwrap();
-    let known = house.gateway.swarm.store().frozen().unwrap();
+    let known = house.gateway.swarm.store().freezes().state().await.unwrap();
     assert_eq!(known.of(&coder).unwrap().by, "human:ann");
     assert!(known.home().is_none());
     let all = post(&house, "/api/freeze").await;
@@ -81,7 +81,7 @@ async fn who_is_added_to_a_frozen_home_is_frozen_until_all_are_thawed() {
     let swarm = &house.gateway.swarm;
     assert!(swarm.config().agent(&later).is_some());
     assert!(swarm.is_frozen(&later) && !swarm.is_frozen(&"coder".parse().unwrap()));
-    let events = swarm.agent_events().unwrap();
+    let events = swarm.agent_events().await.unwrap();
     let told = |id: &str| {
         let is = |event: &&SchedulerEvent| matches!(event, SchedulerEvent::Agent { agent, .. } if agent.as_str() == id);
         matches!(events.iter().find(is), Some(SchedulerEvent::Agent { frozen: true, .. }))
@@ -89,7 +89,7 @@ async fn who_is_added_to_a_frozen_home_is_frozen_until_all_are_thawed() {
     assert!(told("later") && !told("coder"), "what the scheduler is told");
     assert_eq!(post(&house, "/api/agents/later/prepare").await["sandbox"], "frozen");
     // The next gateway knows as much.
-    swarm.load_frozen().unwrap();
+    swarm.load_frozen().await.unwrap();
     assert!(swarm.is_frozen(&later));
     let thawed = post(&house, "/api/thaw").await;
     let later = thawed["agents"].as_array().unwrap().iter().find(|one| one["id"] == "later").unwrap();
@@ -113,7 +113,7 @@ async fn the_audit_and_the_use_are_the_owners_to_read() {
         session: None,
         turn: None,
     };
-    house.gateway.swarm.store().audit(entry, 1).await.unwrap();
+    house.gateway.swarm.store().audit().append(entry, 1).await.unwrap();
     assert_eq!(get(&house, "/api/audit?level=red&agent=coder").await["rows"][0]["subject"], "exec");
     assert_eq!(get(&house, "/api/audit?level=yellow").await["rows"], json!([]));
     assert_eq!(get(&house, "/api/usage?since=2026-01-01&by=model").await["total"]["calls"], 0);

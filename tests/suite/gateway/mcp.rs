@@ -94,7 +94,7 @@ async fn a_call_is_that_agents_and_is_in_the_transcript() {
     turn.say("posted");
     assert_eq!(answer.await.unwrap().0, 200);
     let engine = &crew.gateway.engine;
-    let told = engine.history(&key, 20).unwrap().unwrap();
+    let told = engine.history(&key, 20).await.unwrap().unwrap();
     let told: Vec<&str> = told.iter().map(|entry| entry.text.as_str()).collect();
     assert!(told.iter().any(|text| text.starts_with("[calls flock_channel_post")), "{told:?}");
     assert!(told.iter().any(|text| text.starts_with("[flock_channel_post answered")), "{told:?}");

@@ -12,7 +12,7 @@ use flock::gateway::relay::tickets::{COUNTS, IssuedTokens, Tickets};
 use flock::gateway::relay::{MOST, Relay};
 use flock::id::{AgentId, TurnId};
 use flock::provider::retry::Policy;
-use flock::provider::{Catalog, Usage};
+use flock::provider::{BoxFuture, Catalog, Usage};
 use flock::runtime::cli::gate::CallRefusal;
 use flock::runtime::cli::interface::relay_path;
 use flock::runtime::cli::{self, AccessProvider as _};
@@ -963,8 +963,8 @@ async fn from_a_sandbox_only_its_own_agents_tokens_open_these_paths_and_no_other
 struct Closed;
 
 impl EgressPolicy for Closed {
-    fn rules(&self, _: &AgentId) -> Vec<EgressRule> {
-        Vec::new()
+    fn rules<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Vec<EgressRule>> {
+        Box::pin(async { Vec::new() })
     }
 
     fn note(&self, _: &AgentId, connection: &ConnectionRecord) {
@@ -1008,7 +1008,7 @@ async fn budgets_usage_and_the_answer_count_the_same_and_nothing_twice() {
     until_sums(&crew, (2, 30)).await;
     let (_, by_model) = crew.ask(Call::get("/api/usage?by=model")).await;
     assert_eq!(by_model["usage"][0]["name"], "fake/test-model");
-    let sessions = flock::store::Store::open(&crew.home).unwrap().sessions(None, 10).unwrap();
+    let sessions = flock::store::Store::open(&crew.home).unwrap().sessions().list(None, 10).await.unwrap();
     let counted: Vec<u64> =
         sessions.iter().map(|session| session.tokens.input + session.tokens.output).collect();
     assert_eq!(counted, [30], "the answer's own count");

@@ -44,7 +44,7 @@ async fn an_answer_that_is_begun_again_goes_on_or_ends_with_an_error() {
         assert_eq!(ended.as_ref().map(|error| error["code"].as_str().unwrap()), error, "{ended:?}");
         // The session has the answer as it is.
         let engine = &crew.gateway.engine;
-        let kept = engine.history(&session, 1).unwrap().unwrap();
+        let kept = engine.history(&session, 1).await.unwrap().unwrap();
         assert_eq!(kept.last().unwrap().text, format!("{}.", again.concat()), "{agent}");
     }
     // What is said before a call of flock's is another text.

@@ -258,12 +258,12 @@ async fn a_token_is_for_an_agent_and_not_for_its_name() {
         flock::swarm::By::human("ann").entry(action, "coder", flock::store::Level::Yellow, String::new())
     };
     let (coder, writer) = ("coder".parse().unwrap(), "writer".parse().unwrap());
-    store.rename_agent(coder, writer, entry("agent.rename"), 1).await.unwrap();
+    store.agents().rename(coder, writer, entry("agent.rename"), 1).await.unwrap();
     assert_eq!(agents_of(&house).await, json!(["writer", "tester"]));
     while stream.chunk(LIMIT).await.unwrap().is_some() {}
     assert_eq!(send(&client, chat("coder")).await.0, 403);
     for gone in ["writer", "tester"] {
-        store.revoke_grants(gone.parse().unwrap(), None, entry("request.revoke"), 2).await.unwrap();
+        store.grants().revoke(gone.parse().unwrap(), None, entry("request.revoke"), 2).await.unwrap();
     }
     assert_eq!(agents_of(&house).await, json!([]), "it is for none, and not for all");
     assert_eq!(send(&client, chat("tester")).await.0, 403);
@@ -340,7 +340,8 @@ async fn a_token_under_the_name_of_a_revoked_one_is_another_client() {
     // Neither its message's name nor its conversation is the first one's.
     let sent = send(&second, call("SendMessage", message())).await.1;
     assert_ne!(sent["result"]["task"]["id"], id.as_str(), "{sent}");
-    let tasks = house.gateway.swarm.store().tasks(&flock::store::TaskFilter::default(), 10).unwrap();
+    let tasks =
+        house.gateway.swarm.store().tasks().list(&flock::store::TaskFilter::default(), 10).await.unwrap();
     let sessions: std::collections::BTreeSet<&str> = tasks.iter().map(|task| task.session.as_str()).collect();
     let requesters: Vec<&str> = tasks.iter().map(|task| task.requester.as_str()).collect();
     assert_eq!((sessions.len(), requesters), (2, vec!["a2a:ci:2", "a2a:ci"]), "{sessions:?}");

@@ -62,7 +62,7 @@ pub fn wants(home: &TempHome, id: &str, command: &str, expires_at: i64) {
     let home = Home::locate(Some(&home.path())).unwrap();
     let store = Store::open(&home).unwrap();
     let new = request(&home, id, "orchestrator", json!({"kind": "command", "command": command}), expires_at);
-    assert!(block_on(store.add_request(new, along())).unwrap());
+    assert!(block_on(store.requests().add(new, along())).unwrap());
 }
 
 /// Puts a folder of the host that this agent was granted into the home's database.
@@ -74,7 +74,7 @@ pub fn has_mount(home: &TempHome, id: &str, agent: &str, path: &std::path::Path)
         scope: Scope::Agent,
         ..request(&home, id, agent, json!({"kind": "mount", "path": path}), later())
     };
-    assert!(block_on(store.add_request(new, along())).unwrap());
+    assert!(block_on(store.requests().add(new, along())).unwrap());
 }
 
 pub fn later() -> i64 {
@@ -289,7 +289,7 @@ fn a_file_of_an_agents_that_changed_after_the_approval_is_not_run() {
 }
 
 async fn row(house: &House, id: &str) -> RequestRow {
-    house.gateway.swarm.store().request(id).unwrap().unwrap()
+    house.gateway.swarm.store().requests().find(id).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn over_http_only_the_owners_token_decides_and_only_about_what_was_shown()
     let store = house.gateway.swarm.store().clone();
     let home = house.gateway.swarm.home();
     let new = request(home, "r-http", "coder", json!({"kind": "command", "command": "true"}), later());
-    assert!(store.add_request(new, along()).await.unwrap());
+    assert!(store.requests().add(new, along()).await.unwrap());
     let sha256 = row(&house, "r-http").await.sha256;
     let approve = |client: Client, body: Value| async move {
         let call = Call::post("/api/approvals/r-http/approve").json(&body).unwrap();
@@ -336,7 +336,7 @@ async fn a_client_decides_only_with_the_right_and_for_its_agents() {
     for (id, agent) in [("r-ours", "coder"), ("r-theirs", "tester"), ("r-denied", "coder")] {
         let home = house.gateway.swarm.home();
         let new = request(home, id, agent, json!({"kind": "command", "command": "true"}), later());
-        assert!(store.add_request(new, along()).await.unwrap());
+        assert!(store.requests().add(new, along()).await.unwrap());
     }
     let mut clients = Vec::new();
     for (name, rights) in [("chatter", json!(["chat", "read", "a2a"])), ("boss", json!(["approve"]))] {

@@ -5,6 +5,7 @@ use flock::store::Store;
 use serde_json::{Value, json};
 
 use super::stage::{LIMIT, Served, play, until_said};
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 
@@ -115,7 +116,7 @@ fn an_agents_end_waits_for_a_person_and_leaves_nothing_of_it_behind() {
     assert!(said.contains("you can reach it"), "{said}");
     let store = Store::open(&flock::home::Home::new(home.path(), None)).unwrap();
     let ada = "ada".parse().unwrap();
-    assert_eq!(store.grants(&ada, "egress").unwrap().len(), 1);
+    assert_eq!(block_on(store.grants().bodies(&ada, "egress")).unwrap().len(), 1);
     home.flock(["chat", "orchestrator", "give ada work"]).ok();
     let task = || {
         let tasks = home.flock(["tasks", "--json"]).ok().json();
@@ -141,7 +142,7 @@ fn an_agents_end_waits_for_a_person_and_leaves_nothing_of_it_behind() {
     wait_until("nothing of ada is left", LIMIT, || {
         let members = home.flock(["channel", "list", "--json"]).ok().stdout;
         let status = home.flock(["status", "--json"]).ok().json();
-        let (task, grants) = (task().unwrap(), store.grants(&ada, "egress").unwrap());
+        let (task, grants) = (task().unwrap(), block_on(store.grants().bodies(&ada, "egress")).unwrap());
         let is_over = ["canceled", "failed", "rejected"].iter().any(|state| task["state"] == *state);
         if !members.contains("\"ada\"")
             && is_over
@@ -158,5 +159,5 @@ fn an_agents_end_waits_for_a_person_and_leaves_nothing_of_it_behind() {
     served.stop();
     // One of the same name is another one: it has none of the grants.
     home.flock(["add", "ada", "--network", "proxy", "--no-container"]).ok();
-    assert_eq!(store.grants(&ada, "egress").unwrap(), Vec::<String>::new());
+    assert_eq!(block_on(store.grants().bodies(&ada, "egress")).unwrap(), Vec::<String>::new());
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::stage::{LIMIT, Served, add, log_text, said, transcripts, until_said};
+use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 
@@ -110,6 +111,7 @@ fn a_channel_is_archived_when_all_are_ready_and_opened_again() {
 
 fn session_state(home: &TempHome, key: &str) -> String {
     let store = flock::store::Store::open(&flock::home::Home::new(home.path(), None)).unwrap();
-    let session = store.session(&key.parse().unwrap()).unwrap().expect("the session is there");
+    let session =
+        block_on(store.sessions().find(&key.parse().unwrap())).unwrap().expect("the session is there");
     format!("{:?}", session.state).to_lowercase()
 }

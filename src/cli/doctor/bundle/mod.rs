@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Exit, Failure, status};
 use super::check::Check;
+use crate::cli::database;
 use crate::config::file::{self, CAP};
 use crate::error::{Kind, chain};
 use crate::home::{Home, atomic};
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{Reader, backups, row_counts};
+use crate::store::{backups, row_counts};
 use crate::supervise::SUPERVISOR;
 use crate::supervise::log_follower::LogFollower;
 use crate::supervise::unit::GATEWAY;
@@ -195,9 +196,7 @@ fn database(home: &Home) -> Value {
 }
 
 fn audit(home: &Home) -> Value {
-    let verified =
-        Reader::open(home).and_then(|reader| reader.map(|reader| reader.verify_audit()).transpose());
-    match verified {
+    match database::read(home, async |reader| reader.audit().verify().await) {
         // Whether the audit is complete is known only after all its rows were read, which is done here.
         Ok(Some(verified)) => json!({
             "valid": verified.broken.is_none(),

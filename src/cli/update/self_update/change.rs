@@ -287,7 +287,7 @@ impl ProgramChange<'_> {
         let subject = self.underway.path.display().to_string();
         let entry = By::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
         let written = self.context.block_on(async {
-            Store::open(self.home)?.audit(entry, clock::unix_ms()).await?;
+            Store::open(self.home)?.audit().append(entry, clock::unix_ms()).await?;
             Ok(())
         });
         if let Err(failure) = written {

@@ -1,0 +1,217 @@
+//! An open database: how it is read and written, whatever the subject.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rusqlite::{Connection, OpenFlags, Transaction};
+
+use super::connection::{connect, create_private, is_there, wal_of};
+use super::damage_recheck::RawFile;
+use super::probe::FileId;
+use super::read_pool::ReadPool;
+use super::session::PendingKeys;
+use super::sync::Syncer;
+use super::writer::{PendingChange, Writer, WriterJob};
+use super::{StoreError, audit_chain, schema};
+use crate::home::Home;
+
+/// A home's database, open with `Access`: [`ReadWrite`] or [`ReadOnly`].
+///
+/// Each subject of the data has a handle, such as [`Database::channels`]. It offers its reads with any access, and its
+/// writes only with [`ReadWrite`].
+pub struct Database<Access> {
+    // These fields are dropped in this order. The last connection to close moves the write-ahead log into the database
+    // file, and a read-only connection can't do that, so readers close first.
+    pub(super) pool: Arc<ReadPool>,
+    /// The path of the file that names the end of the audit chain.
+    pub(super) head: PathBuf,
+    pub(super) spellings: PendingKeys,
+    pub(super) access: Access,
+}
+
+/// A home's database, open for reading and writing.
+pub type Store = Database<ReadWrite>;
+
+/// A home's database, open for reading. A gateway may be writing it at the same time.
+pub type Reader = Database<ReadOnly>;
+
+/// The right to read and write a database.
+pub struct ReadWrite {
+    // The syncer is dropped after the writer, because the writer's last commit must still be synced.
+    pub(super) writer: Writer,
+    pub(super) syncer: Syncer,
+    /// The identity of the opened file, to notice if another file replaces it.
+    pub(super) file: FileId,
+    /// The number of changes of grants made through this store.
+    pub(super) grants: AtomicU64,
+    pub(super) raw: Arc<RawFile>,
+}
+
+/// The right to read a database.
+pub struct ReadOnly;
+
+impl<A> Database<A> {
+    fn new(home: &Home, pool: Arc<ReadPool>, access: A) -> Self {
+        Self { pool, head: home.audit_head(), spellings: PendingKeys::default(), access }
+    }
+
+    /// Runs `work` on a connection for reading. It sees everything that was committed before.
+    ///
+    /// `work` has to be short, as a look-up by an index is. It runs in place and takes some microseconds. A hop to
+    /// another thread would take longer than the read itself, and a turn makes about a dozen reads.
+    pub(super) async fn read<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.pool.read(what, work)
+    }
+
+    /// Runs `work` as [`Self::read`] does, but on a thread that may block: the work can take long.
+    pub(super) async fn read_long<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let pool = Arc::clone(&self.pool);
+        let read = tokio::task::spawn_blocking(move || pool.read(what, work));
+        read.await.map_err(|_| StoreError::Stopped)?
+    }
+}
+
+impl Reader {
+    /// Opens the home's database. Returns `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be opened.
+    pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
+        let path = home.database();
+        if !is_there(&path)? {
+            return Ok(None);
+        }
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // Version 0 is a file that another process has created and not migrated yet.
+        if schema::check(&connection, &path)? == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self::new(home, Arc::new(ReadPool::new(path, vec![connection])), ReadOnly)))
+    }
+}
+
+impl Store {
+    /// Opens the home's database, creates it if it is missing, and migrates it to this version.
+    ///
+    /// A copy of the old state is saved to the home's backups before a migration.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Newer`] if a newer flock created the database, [`StoreError::Gone`] if the database
+    /// existed before and is missing now, and other variants if it can't be opened, created or migrated.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        let path = home.database();
+        if !is_there(&path)? && is_there(&home.audit_head())? {
+            // Creating an empty database here would hide the loss.
+            return Err(StoreError::Gone { path });
+        }
+        create_private(&path)?;
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        schema::migrate(&mut connection, &path, &home.backups())?;
+        let head = audit_chain::open(&mut connection, &home.audit_head())?;
+        let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
+        let pool = Arc::new(ReadPool::new(path.clone(), Vec::new()));
+        let writer = Writer::start(connection, syncer.handle(), head, pool.condition.clone());
+        let writer = writer.map_err(StoreError::Thread)?;
+        let file = FileId::of(&path).map_err(|source| StoreError::Create { path, source })?;
+        let access = ReadWrite { writer, syncer, file, grants: AtomicU64::new(0), raw: Arc::default() };
+        Ok(Self::new(home, pool, access))
+    }
+
+    /// Returns the thread that syncs written files, so that they survive a power cut.
+    #[must_use]
+    pub(crate) const fn syncer(&self) -> &Syncer {
+        &self.access.syncer
+    }
+
+    /// Syncs everything that was committed and moves the write-ahead log into the database file, as far as no reader of
+    /// another process uses the log.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        let what = "fold the log into the database";
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        self.access.writer.submit(WriterJob::Alone(Box::new(move |connection| {
+            // The row says whether a reader kept a part of the log in use. That is no failure: the part stays in the log,
+            // which is synced below, and the next checkpoint moves it.
+            let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+            drop(answer.send(folded));
+        })))?;
+        let folded = answered.await.map_err(|_| StoreError::Stopped)?;
+        folded.map_err(|source| StoreError::query(what, source))?;
+        // What was reported to the syncer, and the end of the audit chain, still have to reach the disk.
+        let syncer = self.access.syncer.handle();
+        tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
+    }
+
+    /// Syncs everything that was committed so far, with the end of the audit chain.
+    ///
+    /// This is for changes that must survive a power cut before anybody acts on them, such as an approval.
+    pub async fn sync(&self) -> Result<(), StoreError> {
+        let (tell, passed) = tokio::sync::oneshot::channel();
+        // This job queues behind the earlier changes: only after them the syncing thread knows of all commits.
+        self.access.writer.submit(WriterJob::Alone(Box::new(move |_| {
+            // The caller may no longer be waiting.
+            let _ = tell.send(());
+        })))?;
+        passed.await.map_err(|_| StoreError::Stopped)?;
+        let syncer = self.access.syncer.handle();
+        tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
+    }
+
+    /// Runs `work` as one change on the writing thread, and returns its value after the commit.
+    ///
+    /// The change runs to its end even if the caller stops waiting.
+    pub(super) async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (tell, answered) = tokio::sync::oneshot::channel();
+        // The value waits in a slot until the commit: the caller must not see it if the transaction fails.
+        let value = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&value);
+        let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        self.access.writer.submit(WriterJob::Change(PendingChange {
+            since: Instant::now(),
+            work: Box::new(move |transaction| work(transaction).map(fill)),
+            answer: Box::new(move |committed| {
+                let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
+                // The caller may no longer be waiting.
+                drop(tell.send(committed.and_then(|()| value.ok_or(rusqlite::Error::InvalidQuery))));
+            }),
+        }))?;
+        match answered.await {
+            Ok(result) => result.map_err(|source| StoreError::query(what, source)),
+            Err(_) => Err(StoreError::Stopped),
+        }
+    }
+
+    /// Queues a change without waiting for its outcome, for callers that can't wait. A failure is logged.
+    pub(super) fn write_behind<F>(&self, what: &'static str, work: F)
+    where
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
+    {
+        let submitted = self.access.writer.submit(WriterJob::Change(PendingChange {
+            since: Instant::now(),
+            work: Box::new(work),
+            answer: Box::new(move |committed| {
+                if let Err(error) = committed {
+                    tracing::error!(%error, "failed to {what}");
+                }
+            }),
+        }));
+        if let Err(error) = submitted {
+            tracing::error!(%error, "failed to {what}");
+        }
+    }
+}
