@@ -9,7 +9,7 @@ use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 
 /// The directories of a sandbox's PATH after the agent's own profile.
-pub const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// An agent that is to be added to the configuration.
 #[derive(Clone, Debug)]
@@ -195,14 +195,14 @@ pub fn set_runtime(
 ///
 /// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if `gatewayAgents` is not a
 /// list.
-pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
+pub(crate) fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?.shift_remove("effort");
     Ok(())
 }
 
 /// Removes the permission to run on the host from each agent whose runtime differs from the one in `before`. Returns
 /// the ids of these agents.
-pub fn revoke_host_access(before: &Value, document: &mut Value) -> Vec<String> {
+pub(crate) fn revoke_host_access(before: &Value, document: &mut Value) -> Vec<String> {
     let path = [&PLUGIN[..], &["gatewayAgents"]].concat();
     let pointer = format!("/{}", path.join("/"));
     let told = |list: Option<&Value>, id: &Value| {

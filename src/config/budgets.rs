@@ -8,7 +8,7 @@ use super::view::{Problem, View};
 use crate::id::{AgentId, ChannelId};
 
 /// Default number of turns that agents may have in a channel without a message from a person.
-pub const TURNS_WITHOUT_HUMAN: u32 = 50;
+pub(crate) const TURNS_WITHOUT_HUMAN: u32 = 50;
 
 /// The limits of one day. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     reason = "the range is checked before the cast"
 )]
 #[must_use]
-pub fn micros(dollars: &Value) -> Option<u64> {
+pub(crate) fn micros(dollars: &Value) -> Option<u64> {
     let dollars = dollars.as_f64()?;
     (0.0..=1e9).contains(&dollars).then(|| (dollars * 1e6).round() as u64)
 }

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::blocks::{Compaction, OpenClawSettings, Retention};
+pub(crate) use super::blocks::OpenClawSettings;
+pub use super::blocks::{Compaction, Retention};
 use super::budgets::Budgets;
 pub use super::docker::DockerSettings;
 use super::policy::CommandPolicy;
-pub use super::providers::{Api, ModelCost, ModelSettings, ProviderSettings};
+pub(crate) use super::providers::ModelCost;
+pub use super::providers::{Api, ModelSettings, ProviderSettings};
 use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's default port.
-pub const DEFAULT_PORT: u16 = 3779;
+pub(crate) const DEFAULT_PORT: u16 = 3779;
 
 /// What an agent is in the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
@@ -204,14 +206,14 @@ pub struct Agent {
 impl Agent {
     /// Returns `true` if an agent program runs its turns: an external program that is started for each turn.
     #[must_use]
-    pub fn is_run_by_program(&self) -> bool {
+    pub(crate) fn is_run_by_program(&self) -> bool {
         !super::ineffective::NEVER_ON_HOST.contains(&self.runtime.as_str())
     }
 
     /// Returns `true` if its turns run outside any sandbox. Only an agent program can do that: `onHost` has no effect
     /// with other runtimes.
     #[must_use]
-    pub fn runs_on_host(&self) -> bool {
+    pub(crate) fn runs_on_host(&self) -> bool {
         self.on_host && self.is_run_by_program()
     }
 

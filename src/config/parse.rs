@@ -18,13 +18,13 @@ use super::policy::{self, CommandPolicy};
 use super::providers;
 use super::starter::SANDBOX_TOOLS;
 use super::tool_lists::{ToolScope, allow_list, tool_profile, tool_scope};
-pub use super::view::Problem;
+pub(crate) use super::view::Problem;
 use super::view::{LookupLog, View};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};
 
 /// Path of the block with flock's own keys.
-pub const PLUGIN: [&str; 4] = ["plugins", "entries", "flock", "config"];
+pub(crate) const PLUGIN: [&str; 4] = ["plugins", "entries", "flock", "config"];
 
 /// Makes the typed view of a document.
 ///

@@ -82,7 +82,7 @@ impl Setting {
 
     /// Returns `true` if the setting is fixed when the agent's container is created, so that a change needs a new one.
     #[must_use]
-    pub const fn is_of_container(self) -> bool {
+    pub(crate) const fn is_of_container(self) -> bool {
         matches!(
             self,
             Self::Runtime | Self::OnHost | Self::Sandbox | Self::Memory | Self::Cpus | Self::Network

@@ -28,7 +28,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
-pub fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+pub(crate) fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     let file = write_temp_file(path, bytes, mode).map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
@@ -40,7 +40,7 @@ pub fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
 /// # Errors
 ///
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
-pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     let file = write_temp_file(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
@@ -82,7 +82,7 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
 /// Nothing else in a home has a name of this form: the prefix, a process id and six characters. Earlier versions left
 /// out the process id.
 #[must_use]
-pub fn is_draft(name: &str) -> bool {
+pub(crate) fn is_draft(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(TEMP_PREFIX) else { return false };
     let (pid, random) = rest.split_once('-').unwrap_or(("0", rest));
     pid.parse::<u32>().is_ok() && random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -90,7 +90,7 @@ pub fn is_draft(name: &str) -> bool {
 
 /// Returns the pid of the process that made a temporary file, if the name contains it.
 #[must_use]
-pub fn temp_file_pid(name: &str) -> Option<i32> {
+pub(crate) fn temp_file_pid(name: &str) -> Option<i32> {
     let (pid, _) = name.strip_prefix(TEMP_PREFIX)?.split_once('-')?;
     pid.parse().ok()
 }

@@ -105,7 +105,7 @@ pub fn real(path: &Path) -> PathBuf {
 
 /// A folder whose content is not trusted.
 #[derive(Debug)]
-pub struct Root {
+pub(crate) struct Root {
     fd: OwnedFd,
 }
 
@@ -148,7 +148,7 @@ impl Root {
     ///
     /// Returns [`BeneathError::NotFound`], [`BeneathError::Outside`] or [`BeneathError::WrongKind`] if the path names
     /// no regular file below the folder, and [`BeneathError::Io`] if opening it fails.
-    pub fn open_file(&self, path: &Path) -> Result<(File, u64), BeneathError> {
+    pub(crate) fn open_file(&self, path: &Path) -> Result<(File, u64), BeneathError> {
         // O_NONBLOCK, because opening a FIFO would wait for its other end. The check of the kind follows on the open
         // descriptor.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
@@ -335,17 +335,6 @@ impl Root {
             Err(Errno::EEXIST) => Ok(false),
             Err(errno) => Err(errno_error("rename", path, errno, "anything")),
         }
-    }
-
-    /// Removes an empty folder.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`BeneathError`] if it is not an empty folder or can't be removed.
-    pub fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
-        let (folder, name) = self.parent(path)?;
-        unlinkat(&folder, name, UnlinkatFlags::RemoveDir)
-            .map_err(|errno| errno_error("remove", path, errno, "a folder"))
     }
 
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), BeneathError> {

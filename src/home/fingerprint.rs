@@ -11,15 +11,15 @@ use super::beneath::{BeneathError, Kind, Root};
 use crate::id::hex;
 
 /// The most bytes that are read for one fingerprint.
-pub const MAX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
 /// The most files and folders that are examined for one fingerprint.
-pub const MAX_ENTRIES: usize = 5_000;
+pub(crate) const MAX_ENTRIES: usize = 5_000;
 /// The depth of the deepest folder that is entered.
 const MAX_DEPTH: usize = 64;
 
 /// The state of a path at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fingerprint {
+pub(crate) enum Fingerprint {
     /// Nothing is at the path.
     Absent,
     File {
@@ -37,7 +37,7 @@ pub enum Fingerprint {
 
 /// The reason why a path has no fingerprint.
 #[derive(Debug, thiserror::Error)]
-pub enum FingerprintError {
+pub(crate) enum FingerprintError {
     /// The path contains more than the limits allow.
     #[error("it holds more than {MAX_ENTRIES} files or {} MiB", MAX_BYTES >> 20)]
     TooMuch,

@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::HomeError;
@@ -12,7 +12,6 @@ use super::HomeError;
 pub struct Lock {
     // Opened close-on-exec, so that no child process keeps the lock.
     _file: File,
-    path: PathBuf,
 }
 
 impl Lock {
@@ -25,7 +24,7 @@ impl Lock {
     pub fn try_acquire(path: &Path) -> Result<Self, HomeError> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file, path: path.to_owned() }),
+            Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(HomeError::Held { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => {
                 Err(HomeError::Io { verb: "lock", path: path.to_owned(), source })
@@ -69,12 +68,6 @@ impl Lock {
             Err(HomeError::Held { .. }) => Ok(true),
             Err(error) => Err(error),
         }
-    }
-
-    /// Returns the path of the lock file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

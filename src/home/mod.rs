@@ -5,19 +5,19 @@
 
 pub mod atomic;
 pub mod beneath;
-pub mod fingerprint;
+pub(crate) mod fingerprint;
 pub mod instance;
 pub mod layout;
 pub mod lock;
 pub mod log;
 pub mod pending;
 pub mod regular;
-pub mod remove_tree;
-pub mod scratch;
-pub mod temp_files;
-pub mod user_dirs;
+pub(crate) mod remove_tree;
+pub(crate) mod scratch;
+pub(crate) mod temp_files;
+pub(crate) mod user_dirs;
 pub mod version;
-pub mod walk;
+pub(crate) mod walk;
 
 use std::path::{Path, PathBuf};
 
@@ -135,7 +135,7 @@ impl Explain for HomeError {
 }
 
 /// The home format that this flock writes.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 impl Home {
     /// Finds the home: `given`, else `FLOCK_HOME`, else `~/.flock`. It need not exist yet.
@@ -176,7 +176,7 @@ impl Home {
     /// # Errors
     ///
     /// Returns [`HomeError::NotInitialised`] if it was not.
-    pub fn require_initialised(&self) -> Result<(), HomeError> {
+    pub(crate) fn require_initialised(&self) -> Result<(), HomeError> {
         if self.config().exists() {
             Ok(())
         } else {

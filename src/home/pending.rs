@@ -52,7 +52,7 @@ pub enum AgentOperation {
 impl PendingOperation {
     /// Returns `true` if the last step deletes the agent's data.
     #[must_use]
-    pub const fn purges(&self) -> bool {
+    pub(crate) const fn purges(&self) -> bool {
         match self.operation {
             AgentOperation::Remove { purge, .. } => purge,
             AgentOperation::Rename { .. } => false,

@@ -17,7 +17,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 /// An entry that could not be removed.
 #[derive(Debug)]
-pub struct RemoveFailure {
+pub(crate) struct RemoveFailure {
     pub path: PathBuf,
     pub error: io::Error,
 }
@@ -54,7 +54,7 @@ pub fn clear(root: &Path, path: &Path) -> Result<(), (RemoveFailure, usize)> {
 /// # Errors
 ///
 /// Returns an error if it can't be moved, or if a link on the way leads elsewhere.
-pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
+pub(crate) fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     let (above, name) = match place(root, path) {
         Ok(found) => found,
         Err(Errno::ENOENT) => return Ok(false),
@@ -84,7 +84,7 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
 /// # Errors
 ///
 /// Returns [`io::ErrorKind::AlreadyExists`] if something is at `to`, and another error if it can't be moved.
-pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn relocate(from: &Path, to: &Path) -> io::Result<()> {
     if from.symlink_metadata().is_err() {
         return Ok(());
     }

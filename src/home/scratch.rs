@@ -8,7 +8,7 @@ use super::remove_tree::clear;
 
 /// A temporary folder that only its owner can use. Dropping it removes it with its content.
 #[derive(Debug)]
-pub struct ScratchDir {
+pub(crate) struct ScratchDir {
     above: PathBuf,
     name: PathBuf,
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The form of call ids that a wire format accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdStyle {
+pub(crate) enum IdStyle {
     /// Letters, digits, `_` and `-`, at most [`LONGEST`].
     Plain,
     /// Exactly nine letters and digits, which Mistral requires.
@@ -20,7 +20,7 @@ pub enum IdStyle {
 }
 
 /// Maximum number of characters of a tool name, and of an id in most wire formats.
-pub const LONGEST: usize = 64;
+pub(crate) const LONGEST: usize = 64;
 
 /// Returns `true` if an id or a name has the form that most wire formats accept: letters, digits, `_` and `-`, at most
 /// [`LONGEST`].
@@ -34,7 +34,7 @@ pub fn is_plain(text: &str) -> bool {
 
 /// Returns `true` if an id has the form that Mistral requires: nine letters and digits.
 #[must_use]
-pub fn is_nine_chars(id: &str) -> bool {
+pub(crate) fn is_nine_chars(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
@@ -42,7 +42,7 @@ pub fn is_nine_chars(id: &str) -> bool {
 ///
 /// Hygiene has rewritten the ids of a conversation already. This call protects requests that were made without hygiene.
 #[must_use]
-pub fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
+pub(crate) fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
     match style {
         IdStyle::Plain if is_plain(id) => Cow::Borrowed(id),
         IdStyle::Nine if is_nine_chars(id) => Cow::Borrowed(id),
@@ -69,7 +69,7 @@ fn digest(id: &str, digits: usize) -> String {
 /// Returns the tool's name in a form that every wire format accepts. Models invent names that no provider would take
 /// back.
 #[must_use]
-pub fn wire_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
         return Cow::Borrowed(name);
     }

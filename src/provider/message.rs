@@ -10,7 +10,7 @@ use super::parameters::Parameters;
 
 /// The prefix of a text block that flock adds to a person's message: the time, or the system text of a client. The
 /// person did not write it.
-pub const CONTEXT_OPEN: &str = "<flock-context";
+pub(crate) const CONTEXT_OPEN: &str = "<flock-context";
 
 /// The sender of a message, from the model's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

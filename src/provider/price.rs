@@ -22,7 +22,7 @@ pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
 
 /// Returns the agents' models with an unknown price if any budget counts money alone. These models are not asked.
 #[must_use]
-pub fn unbound(config: &Config) -> Vec<ModelRef> {
+pub(crate) fn unbound(config: &Config) -> Vec<ModelRef> {
     let budgets = &config.budgets;
     if budgets.allow_unpriced {
         return Vec::new();
@@ -46,7 +46,7 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
 
 /// Returns the warning for the user about a model of [`unbound`].
 #[must_use]
-pub fn unpriced_warning(model: &ModelRef) -> String {
+pub(crate) fn unpriced_warning(model: &ModelRef) -> String {
     format!(
         "the price of {model} is not known: where a budget is in dollars alone it is not asked. Set its cost \
          (models.providers.{}.models[].cost), a limit in tokens beside the dollars, or budgets.unpriced to \

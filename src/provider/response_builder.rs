@@ -12,14 +12,14 @@ const MAX_NAME_BYTES: usize = 256;
 /// Maximum bytes of a call's id.
 const MAX_ID_BYTES: usize = 512;
 /// Maximum number of blocks in an answer. More calls than this are a malfunction of the model.
-pub const MAX_BLOCKS: usize = 512;
+pub(crate) const MAX_BLOCKS: usize = 512;
 
 /// The error of an answer that exceeds its limit of bytes or blocks.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub(crate) struct TooLong;
 
 /// The parts of an answer that have arrived so far.
-pub struct ResponseBuilder<'a> {
+pub(crate) struct ResponseBuilder<'a> {
     parts: Vec<Part>,
     sink: Sink<'a>,
     bytes: usize,

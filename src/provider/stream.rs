@@ -8,7 +8,7 @@ use super::response_builder::TooLong;
 use super::{ProviderError, Usage};
 
 /// The log target of raw answers. It is open only if a person asks for raw output, see `ui::log`.
-pub const RAW_TARGET: &str = module_path!();
+pub(crate) const RAW_TARGET: &str = module_path!();
 /// Maximum bytes of an event in the log.
 const MAX_LOGGED_BYTES: usize = 4096;
 /// Maximum bytes of an event in an error text.
@@ -16,7 +16,7 @@ const MAX_QUOTED_BYTES: usize = 200;
 
 /// The progress of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// More of the answer will arrive.
     Running,
     /// The model has stopped. Anything that follows only counts tokens.
@@ -27,7 +27,7 @@ pub enum Progress {
 
 /// The reason why an event cannot be used.
 #[derive(Debug)]
-pub enum EventError {
+pub(crate) enum EventError {
     /// The event is valid JSON but does not follow this wire format.
     Unreadable(String),
     /// The event is no JSON that can be read.
@@ -204,7 +204,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
 }
 
 /// Converts the error of an event into the error of the call.
-pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
+pub(crate) fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
         EventError::Garbage { reason, data } => {

@@ -42,7 +42,7 @@ pub fn result(content: &[Block], is_error: bool) -> Cow<'_, str> {
 
 /// Returns the text that takes the place of a picture which cannot be sent.
 #[must_use]
-pub fn left_out(media_type: &str) -> String {
+pub(crate) fn left_out(media_type: &str) -> String {
     format!("[an image of type {media_type} was left out]")
 }
 

@@ -57,7 +57,7 @@ pub fn find(name: &str) -> Option<&'static ToolDefinition> {
 }
 
 /// Returns the built-in tools. An agent program brings its own version of each.
-pub fn built_in() -> impl Iterator<Item = &'static ToolDefinition> {
+pub(crate) fn built_in() -> impl Iterator<Item = &'static ToolDefinition> {
     TOOLS.into_iter().filter(|tool| tool.roles.is_none())
 }
 
@@ -75,7 +75,7 @@ pub fn specs() -> Vec<ToolSpec> {
 /// Returns a registry of tools that have a description but can't be called. It serves commands that measure what the
 /// descriptions cost.
 #[must_use]
-pub fn described() -> Registry {
+pub(crate) fn described() -> Registry {
     let mut registry = Registry::default();
     for tool in TOOLS {
         registry.add(FunctionTool::<(), String>::shared(tool, &Arc::new(()), |_, _, _| {

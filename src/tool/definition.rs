@@ -45,7 +45,7 @@ impl ToolDefinition {
     pub const BUILT_IN: Self = Self { group: ToolGroup::Files, roles: None, ..Self::TEAM };
 
     /// Common part of the definitions of flock's own tools.
-    pub const TEAM: Self = Self {
+    pub(crate) const TEAM: Self = Self {
         name: "",
         aliases: &[],
         description: "",

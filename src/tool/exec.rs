@@ -15,13 +15,13 @@ use crate::error;
 use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
 
 /// Time limit of a command if the call names none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Longest time limit that a call can ask for.
-pub const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Maximum bytes of a command's output that a model receives.
-pub const OUTPUT_LIMIT: usize = 30 * 1024;
+pub(crate) const OUTPUT_LIMIT: usize = 30 * 1024;
 
 /// Maximum bytes of a command. The kernel accepts no longer single argument of a program.
 const MAX_COMMAND: usize = 128 * 1024 - 1;
@@ -29,7 +29,7 @@ const MAX_COMMAND: usize = 128 * 1024 - 1;
 /// Maximum bytes of all environment names and values together.
 const MAX_ENV: usize = 64 * 1024;
 
-pub static EXEC: ToolDefinition = ToolDefinition {
+pub(crate) static EXEC: ToolDefinition = ToolDefinition {
     name: "exec",
     description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
                   stderr; long output keeps head and tail. No terminal. For long or endless work \

@@ -16,7 +16,7 @@ pub mod team;
 
 use std::sync::Arc;
 
-pub use definition::ToolDefinition;
+pub(crate) use definition::ToolDefinition;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -21,7 +21,7 @@ const MAX_COMMAND_SHOWN: usize = 120;
 /// Maximum number of jobs in a listing.
 const MAX_LISTED: usize = 50;
 
-pub static PROCESS: ToolDefinition = ToolDefinition {
+pub(crate) static PROCESS: ToolDefinition = ToolDefinition {
     name: "process",
     description: "Control background commands of exec: list; poll (output since the last poll), log \
                   (kept output), write (data to stdin) or kill one.",

@@ -20,7 +20,7 @@ pub fn end(text: &str, limit: usize) -> &str {
 ///
 /// The limit applies to the kept text. The line is not included.
 #[must_use]
-pub fn middle_cut(text: &str, limit: usize) -> String {
+pub(crate) fn middle_cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -116,7 +116,7 @@ const MAX_SEQUENCE: usize = 512;
 /// Colour and cursor sequences are removed, and a carriage return becomes a line break. Every other control character
 /// except newline and tab becomes its visible symbol.
 #[must_use]
-pub fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -14,7 +14,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of the Messages API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Anthropic::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Messages,
@@ -86,7 +86,7 @@ impl Provider for Anthropic {
 /// Returns `None` if the model is told in another way or not at all. A `max_tokens` of 0 means that answers have no
 /// limit.
 #[must_use]
-pub fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
+pub(crate) fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
     // Without a limit the budget is not reduced.
     let most = if max_tokens == 0 { u32::MAX } else { u32::try_from(max_tokens).unwrap_or(u32::MAX) };
     match thinking::of(model, Some(effort), most)? {

@@ -12,11 +12,11 @@ mod wire;
 
 use std::sync::Arc;
 
-pub use credentials::from_environment;
+pub(crate) use credentials::from_environment;
 use credentials::{Credentials, KeyPair};
 use decode::ConverseDecoder;
 use frame::FrameParser;
-pub use region::public_address;
+pub(crate) use region::public_address;
 use reqwest::Url;
 use sigv4::{SigningScope, UnsignedRequest};
 
@@ -28,7 +28,7 @@ use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
 use crate::clock;
 
 /// The descriptor of the Converse API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, region| Arc::new(Bedrock::new(http, provider, base, key, region))),
     uses_aws: true,
     conversation: ConversationRules::Converse,

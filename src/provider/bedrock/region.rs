@@ -14,7 +14,7 @@ pub(super) fn of(base: &Url, configured: Option<&str>) -> String {
 
 /// Returns Bedrock's public address in the configured region, else in the environment's, else in the default one.
 #[must_use]
-pub fn public_address(configured: Option<&str>) -> String {
+pub(crate) fn public_address(configured: Option<&str>) -> String {
     let region = configured_or_default(configured);
     // China's regions are a separate partition with their own domain.
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };

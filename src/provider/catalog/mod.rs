@@ -7,7 +7,8 @@ pub mod known_models;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use builtin::{BuiltinProvider, KNOWN, known};
+pub use builtin::known;
+pub(crate) use builtin::{BuiltinProvider, KNOWN};
 
 use super::bedrock;
 use super::http::{HttpClients, HttpLimits};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 pub use body::Body;
 use bytes::Bytes;
-pub use client::HttpClients;
-pub use error_response::RequestError;
+pub(crate) use client::HttpClients;
+pub(crate) use error_response::RequestError;
 pub(super) use error_response::message_of;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{StatusCode, Url};
@@ -56,7 +56,7 @@ impl Default for HttpLimits {
 
 /// An address to send requests to, with the headers that all of them share.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     provider: String,
     url: Url,
     headers: HeaderMap,

@@ -125,7 +125,7 @@ impl Dialect {
 /// Returns `true` if a model expects its own reasoning back and refuses calls without it. The last part of the name
 /// decides, with and without its suffix after `:`.
 #[must_use]
-pub fn wants_thinking_back(model: &str) -> bool {
+pub(crate) fn wants_thinking_back(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     let last = model.rsplit('/').next().unwrap_or(&model);
     let wants = |name: &str| {

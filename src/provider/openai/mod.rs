@@ -12,7 +12,7 @@ pub(super) mod relay;
 use std::sync::Arc;
 
 use dialect::Dialect;
-pub use dialect::wants_thinking_back;
+pub(crate) use dialect::wants_thinking_back;
 
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
@@ -21,7 +21,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of chat completions.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(OpenAi::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Completions,
@@ -29,7 +29,7 @@ pub static FORMAT: WireFormat = WireFormat {
 };
 
 /// A client for an API that speaks chat completions.
-pub struct OpenAi {
+pub(crate) struct OpenAi {
     endpoint: Endpoint,
     http: Arc<HttpClients>,
     dialect: Dialect,

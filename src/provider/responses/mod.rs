@@ -10,7 +10,7 @@ mod relay;
 use std::sync::Arc;
 
 use encode::Variant;
-pub use item::strip_item_id;
+pub(crate) use item::strip_item_id;
 use reqwest::Url;
 
 use super::http::{Endpoint, HttpClients};
@@ -20,7 +20,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of the Responses API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Responses::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Responses,
@@ -28,7 +28,7 @@ pub static FORMAT: WireFormat = WireFormat {
 };
 
 /// The descriptor of Codex's variant.
-pub static CODEX: WireFormat = WireFormat {
+pub(crate) static CODEX: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Responses::codex(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::CodexResponses,

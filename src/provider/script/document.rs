@@ -8,7 +8,7 @@ use super::super::{StopReason, Usage};
 /// A written conversation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Document {
+pub(crate) struct Document {
     /// Purpose of the script, for people who read the file.
     #[serde(default)]
     pub about: String,
@@ -72,7 +72,7 @@ pub struct Call {
 /// A simulated failure of the provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// HTTP status. Without one the connection breaks off.
     #[serde(default)]
     pub status: Option<u16>,

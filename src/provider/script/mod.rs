@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use document::Document;
+use document::Document;
 
 use super::{BoxFuture, Delta, Provider, ProviderError, Request, Response, Sink};
 use crate::error::chain;
@@ -19,7 +19,7 @@ use crate::home::Home;
 use crate::home::beneath::Root;
 
 /// The note for a script wherever a model is shown.
-pub const LABEL: &str = "scripted, not a model";
+pub(crate) const LABEL: &str = "scripted, not a model";
 
 const DEMO: &str = include_str!("demo.json");
 /// Maximum size of a script file in bytes.

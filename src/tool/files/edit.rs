@@ -9,7 +9,7 @@ use crate::tool::arguments::Arguments;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub static EDIT: ToolDefinition = ToolDefinition {
+pub(crate) static EDIT: ToolDefinition = ToolDefinition {
     name: "edit",
     description: "Replace text in a file of your workspace. oldText must occur exactly once, including \
                   whitespace.",

@@ -9,7 +9,7 @@ use crate::tool::arguments::Arguments;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub static WRITE: ToolDefinition = ToolDefinition {
+pub(crate) static WRITE: ToolDefinition = ToolDefinition {
     name: "write",
     description: "Create or replace a file of your workspace. Missing folders are created.",
     properties: || json!({"path": {"type": "string"}, "content": {"type": "string"}}),

@@ -6,7 +6,7 @@ use crate::tool::definition::ToolGroup;
 
 /// A parsed pattern.
 #[derive(Clone, Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// A tool's name, in which `*` matches any run of characters.
     Name(String),
     /// A group.
@@ -15,7 +15,7 @@ pub enum Pattern {
 
 /// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
+pub(crate) enum PatternError {
     /// The text does not follow the grammar of patterns.
     #[error("{0:?} is not a tool pattern: use a tool's name in lower case, `*`, or group:<name>")]
     Malformed(String),
@@ -25,7 +25,7 @@ pub enum PatternError {
 }
 
 /// Returns `true` for the tools of a group.
-pub type GroupFn = fn(&str) -> bool;
+pub(crate) type GroupFn = fn(&str) -> bool;
 
 /// The groups. OpenClaw's groups for which flock has no tools are known and empty, so that lists written for OpenClaw
 /// can be used unchanged.

@@ -44,7 +44,7 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
     ..SESSIONS
 };
 
-pub static SEND: ToolDefinition = ToolDefinition {
+pub(crate) static SEND: ToolDefinition = ToolDefinition {
     name: "sessions_send",
     description: "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
     properties: || json!({"sessionKey": {"type": "string"}, "message": {"type": "string"}}),
@@ -52,7 +52,7 @@ pub static SEND: ToolDefinition = ToolDefinition {
     ..SESSIONS
 };
 
-pub static SPAWN: ToolDefinition = ToolDefinition {
+pub(crate) static SPAWN: ToolDefinition = ToolDefinition {
     name: "sessions_spawn",
     description: "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
                   put all it needs into task.",
