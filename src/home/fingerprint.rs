@@ -103,7 +103,7 @@ struct Budget {
 
 /// Returns the digest and the stamp of a file.
 fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String), FingerprintError> {
-    let (mut open, size) = root.open_file(path)?;
+    let (open, size) = root.open_file(path)?;
     let io = |source| FingerprintError::Io { path: path.to_owned(), source };
     // Taken before the content is read: a write during the read then changes the next stamp.
     let before = open.metadata().map_err(io)?;
@@ -111,18 +111,9 @@ fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String
         return Err(FingerprintError::TooMuch);
     }
     let mut digest = Sha256::new();
-    let mut left = budget.bytes;
-    let mut piece = vec![0; 64 * 1024];
-    loop {
-        let length = open.read(&mut piece).map_err(io)?;
-        if length == 0 {
-            break;
-        }
-        // The file may grow while it is read.
-        left = left.checked_sub(length as u64).ok_or(FingerprintError::TooMuch)?;
-        digest.update(&piece[..length]);
-    }
-    budget.bytes = left;
+    // The file may grow while it is read. One byte more than the budget shows that.
+    let length = std::io::copy(&mut open.take(budget.bytes + 1), &mut digest).map_err(io)?;
+    budget.bytes = budget.bytes.checked_sub(length).ok_or(FingerprintError::TooMuch)?;
     let stamp = format!(
         "{}:{}.{:09}:{:o}",
         before.ino(),

@@ -26,9 +26,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(HomeError::Held { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => {
-                Err(HomeError::Io { verb: "lock", path: path.to_owned(), source })
-            }
+            Err(TryLockError::Error(error)) => Err(HomeError::io("lock", path)(error)),
         }
     }
 
@@ -82,7 +80,7 @@ fn open(path: &Path) -> Result<File, HomeError> {
         }
         opened => opened,
     };
-    opened.map_err(|source| HomeError::Io { verb: "open the lock", path: path.to_owned(), source })
+    opened.map_err(HomeError::io("open the lock", path))
 }
 
 fn is_read_only(error: &std::io::Error) -> bool {
