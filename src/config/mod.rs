@@ -6,6 +6,7 @@
 pub mod agents;
 mod blocks;
 pub mod budgets;
+mod choices;
 pub mod docker;
 pub mod edit;
 pub mod file;
@@ -15,6 +16,7 @@ mod key_line;
 pub mod live;
 pub mod model;
 pub mod parse;
+mod parse_agent;
 pub mod policy;
 mod providers;
 pub(crate) mod relocate;
@@ -41,6 +43,7 @@ pub use model::{
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;
+pub(crate) use providers::is_aws_region;
 
 /// The reasons why the configuration cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
