@@ -10,6 +10,7 @@ use crate::sandbox::Sandbox;
 
 /// All tools, in the order in which they are offered.
 pub static TOOLS: [&ToolDefinition; 38] = [
+    // Tools stand at the beginning of each request, so another order would invalidate every prompt cache.
     &exec::EXEC,
     &process::PROCESS,
     &files::read::READ,
@@ -77,6 +78,7 @@ pub fn specs() -> Vec<ToolSpec> {
 #[must_use]
 pub(crate) fn described() -> Registry {
     let mut registry = Registry::default();
+    // No turn runs with these tools, so their functions are never reached.
     for tool in TOOLS {
         registry.add(FunctionTool::<(), String>::shared(tool, &Arc::new(()), |_, _, _| {
             Box::pin(async { Err(ToolError::model("no tool can be called here")) })

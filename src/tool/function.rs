@@ -31,6 +31,7 @@ where
         service: &Arc<S>,
         work: ToolFn<S, O>,
     ) -> Arc<dyn Tool> {
+        // Made once: the schema is serialised here, and each request of each agent contains it.
         let (spec, aliases) = (definition.spec(), definition.aliases);
         Arc::new(Self { spec, aliases, service: Arc::clone(service), work })
     }

@@ -11,6 +11,7 @@ pub(crate) mod lines;
 pub mod policy;
 pub mod process;
 pub(crate) mod safe_text;
+mod sandbox_failure;
 pub mod sessions;
 pub mod team;
 
@@ -121,6 +122,7 @@ impl Registry {
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
         let name = &tool.spec().name;
         match self.tools.iter().position(|known| known.spec().name == *name) {
+            // It takes over the place in the order, so that the offered tools keep theirs.
             Some(at) => self.tools[at] = tool,
             None => self.tools.push(tool),
         }

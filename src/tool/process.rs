@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::arguments::{Argument, Arguments, check_size};
 use super::definition::ToolGroup;
-use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
+use super::exec::{OUTPUT_LIMIT, ended, ready};
 use super::function::FunctionTool;
 use super::policy::LimitedInput;
+use super::sandbox_failure::for_model;
 use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 

@@ -7,6 +7,7 @@ use super::ToolDefinition;
 use super::definition::ToolGroup;
 use super::policy::Roles;
 
+// Descriptions are short here, because every request of every agent contains them.
 const TEAM: ToolDefinition = ToolDefinition::TEAM;
 const CHANNEL: ToolDefinition = ToolDefinition { group: ToolGroup::Channels, ..TEAM };
 const VAULT: ToolDefinition = ToolDefinition { group: ToolGroup::Vaults, ..TEAM };

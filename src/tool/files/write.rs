@@ -36,6 +36,7 @@ impl Workspace {
         content: &str,
         mode: Option<u32>,
     ) -> Result<(), ToolError> {
+        // Checked before any folder is made, so that a refusal changes nothing.
         if content.len() as u64 > MAX_FILE {
             return Err(ToolError::model(format!(
                 "{} bytes for {place}; at most {MAX_FILE} are possible",

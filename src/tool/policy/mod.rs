@@ -41,6 +41,8 @@ pub enum Decision {
 /// Decides about one call. The arguments come from the model unchecked and may have any shape.
 #[must_use]
 pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
+    // The first reason counts, and the most general one comes first: for a tool that an agent does not have, the reason
+    // is not one of its arguments.
     let refused = refusal(agent, tool)
         .or_else(|| readonly_refusal(agent, tool, arguments))
         .or_else(|| limits::refusal(agent, tool, arguments));

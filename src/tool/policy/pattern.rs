@@ -65,6 +65,7 @@ impl Pattern {
                 .map(|(_, includes)| Self::Group(*includes))
                 .ok_or_else(|| PatternError::UnknownGroup(shorten(text)));
         }
+        // Upper case is refused and not folded, because no tool has it: such a pattern would match nothing.
         let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '*');
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(valid) {
             return Err(PatternError::Malformed(shorten(text)));
