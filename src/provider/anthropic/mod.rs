@@ -4,6 +4,7 @@ pub(super) mod decode;
 mod encode;
 pub mod relay;
 pub(super) mod thinking;
+mod wire;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ mod family;
 mod relay;
 mod schema;
 pub mod signature;
+mod wire;
 
 use std::sync::Arc;
 

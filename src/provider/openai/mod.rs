@@ -8,6 +8,7 @@ pub(super) mod effort;
 mod encode;
 mod reasoning_details;
 pub(super) mod relay;
+mod wire;
 
 use std::sync::Arc;
 

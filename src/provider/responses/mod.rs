@@ -6,6 +6,7 @@ pub(super) mod decode;
 mod encode;
 mod item;
 mod relay;
+mod wire;
 
 use std::sync::Arc;
 
