@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::id::hex;
+
 /// The form of call ids that a wire format accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdStyle {
@@ -55,13 +57,7 @@ pub(crate) fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
 
 /// Returns the first `digits` hexadecimal digits of the id's SHA-256 digest.
 fn digest(id: &str, digits: usize) -> String {
-    let hash = Sha256::digest(id);
-    let mut text = hash.iter().fold(String::with_capacity(64), |mut text, byte| {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
-        }
-        text
-    });
+    let mut text = hex(&Sha256::digest(id));
     text.truncate(digits);
     text
 }
@@ -73,7 +69,7 @@ pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
         return Cow::Borrowed(name);
     }
-    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let clean: String = name.chars().take(LONGEST).map(|c| if good(c) { c } else { '_' }).collect();
     Cow::Owned(if clean.is_empty() { "unknown".to_owned() } else { clean })
 }
