@@ -288,7 +288,8 @@ impl Plan {
             models::warn_of_unusable(home, &own, context);
         }
         if self.has(&[Setting::Model, Setting::BudgetUsd, Setting::BudgetTokens]) {
-            for model in price::unbound(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
+            for model in
+                price::unpriced_models(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
             {
                 context.printer.warn(&price::unpriced_warning(model));
             }
