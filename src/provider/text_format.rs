@@ -13,10 +13,7 @@ pub fn is_blank(text: &str) -> bool {
 /// Returns the texts of these blocks, joined by line breaks. A single text is borrowed.
 #[must_use]
 pub fn joined(content: &[Block]) -> Cow<'_, str> {
-    let mut texts = content.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
+    let mut texts = content.iter().filter_map(Block::as_text);
     match (texts.next(), texts.next()) {
         (None, _) => Cow::Borrowed(""),
         (Some(one), None) => Cow::Borrowed(one),

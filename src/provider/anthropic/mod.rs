@@ -60,14 +60,12 @@ impl Provider for Anthropic {
         Box::pin(async move {
             let body = self.body(request)?;
             let mut decoder = decode::MessagesDecoder::new(sink, self.http.limits().answer);
+            let mut endpoint = self.endpoint.clone();
             // Per request, because it depends on the tools and the effort.
             if thinking::uses_interleaved_thinking(request) {
-                let mut endpoint = self.endpoint.clone();
                 endpoint.header("anthropic-beta", thinking::INTERLEAVED_BETA);
-                stream::run(&endpoint, &self.http, body, &mut decoder).await?;
-            } else {
-                stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             }
+            stream::run(&endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
     }

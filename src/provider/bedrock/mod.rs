@@ -20,9 +20,9 @@ pub(crate) use region::public_address;
 use reqwest::Url;
 use sigv4::{SigningScope, UnsignedRequest};
 
+use super::decoder::{EventError, Progress, explain};
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::stream::{EventError, Progress, explain};
 use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
 use crate::clock;

@@ -45,9 +45,7 @@ impl OpenAi {
         url.set_path(&format!("{}/chat/completions", root.strip_suffix("/chat/completions").unwrap_or(root)));
         let dialect = Dialect::of(provider, base.host_str().unwrap_or_default());
         let mut endpoint = Endpoint::new(provider, url, key.cloned());
-        if let Some(key) = key {
-            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
-        }
+        endpoint.bearer();
         Self { endpoint, http, dialect }
     }
 }

@@ -58,8 +58,7 @@ impl Responses {
         match key {
             // Azure expects the key in a header of its own.
             Some(key) if azure => endpoint.header("api-key", key.expose()),
-            Some(key) => endpoint.header("authorization", &format!("Bearer {}", key.expose())),
-            None => {}
+            _ => endpoint.bearer(),
         }
         Self { endpoint, http, form: Variant::PUBLIC }
     }
@@ -72,28 +71,11 @@ impl Responses {
         let mut endpoint = Endpoint::new(provider, with_path(base, &root), key.cloned());
         endpoint.header("originator", "flock");
         endpoint.header("openai-beta", "responses=experimental");
-        if let Some(key) = key {
-            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
-            if let Some(account) = codex::account(key.expose()) {
-                endpoint.header("chatgpt-account-id", &account);
-            }
+        endpoint.bearer();
+        if let Some(account) = key.and_then(|key| codex::account(key.expose())) {
+            endpoint.header("chatgpt-account-id", &account);
         }
         Self { endpoint, http, form: Variant::CODEX }
-    }
-
-    async fn ask(&self, request: &Request, sink: Sink<'_>) -> Result<Response, ProviderError> {
-        let body = self.body(request)?;
-        let mut decoder = decode::ResponsesDecoder::new(sink, self.http.limits().answer);
-        match &request.cache_key {
-            // Codex's servers find the session's cached prompt by this header, not by the body alone.
-            Some(key) if !self.form.ids => {
-                let mut endpoint = self.endpoint.clone();
-                endpoint.header("session_id", key);
-                stream::run(&endpoint, &self.http, body, &mut decoder).await?;
-            }
-            _ => stream::run(&self.endpoint, &self.http, body, &mut decoder).await?,
-        }
-        Ok(decoder.finish(request))
     }
 }
 
@@ -107,7 +89,17 @@ impl Provider for Responses {
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
-        Box::pin(self.ask(request, sink))
+        Box::pin(async move {
+            let body = self.body(request)?;
+            let mut endpoint = self.endpoint.clone();
+            // Codex's servers find the session's cached prompt by this header, not by the body alone.
+            if let Some(key) = request.cache_key.as_deref().filter(|_| !self.form.ids) {
+                endpoint.header("session_id", key);
+            }
+            let mut decoder = decode::ResponsesDecoder::new(sink, self.http.limits().answer);
+            stream::run(&endpoint, &self.http, body, &mut decoder).await?;
+            Ok(decoder.finish(request))
+        })
     }
 
     fn passage(&self, _model: &str, want: ForwardKind) -> Option<Forwarder> {
