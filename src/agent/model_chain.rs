@@ -187,7 +187,7 @@ pub(super) fn asked(
         messages: Vec::new(),
         tools,
         max_tokens: answer_limit(resolved),
-        effort: effort::told(resolved.reasons, agent.effort),
+        effort: effort::effective(resolved.reasons, agent.effort),
         cache_key,
         format: None,
         prefix: None,

@@ -199,7 +199,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     for path in ineffective::settings(&document) {
         context.printer.warn(&ineffective::warning(&path));
     }
-    for model in price::unbound(&config) {
+    for model in price::unpriced_models(&config) {
         context.printer.warn(&price::unpriced_warning(&model));
     }
     for warning in effort::warnings(&config) {

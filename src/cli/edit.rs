@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, add, list, models, openclaw, programs, settings};
 use crate::agent::prompt::archetype;
-use crate::config::setting::{self, Setting, SettingChange, Wanted};
+use crate::config::setting::{self, Setting, SettingChange, SettingValue};
 use crate::config::{self, Agent, Autonomy, Config, ConfigError, Network, Role};
 use crate::error::Kind;
 use crate::home::{Home, pending};
@@ -147,7 +147,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// The settings to change, already checked.
 struct Plan {
-    wanted: Vec<Wanted>,
+    wanted: Vec<SettingValue>,
     changes: Vec<SettingChange>,
     /// The agent before the change.
     old: Agent,
@@ -160,7 +160,7 @@ impl Plan {
         home: &Home,
         before: &Value,
         old: &Agent,
-        wanted: Vec<Wanted>,
+        wanted: Vec<SettingValue>,
         context: &Context,
     ) -> Result<Self, Failure> {
         let (after, config) = settings::planned(home, |document| setting::set(document, &old.id, &wanted))?;
@@ -288,7 +288,8 @@ impl Plan {
             models::warn_of_unusable(home, &own, context);
         }
         if self.has(&[Setting::Model, Setting::BudgetUsd, Setting::BudgetTokens]) {
-            for model in price::unbound(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
+            for model in
+                price::unpriced_models(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
             {
                 context.printer.warn(&price::unpriced_warning(model));
             }

@@ -9,7 +9,12 @@ use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 
 /// The directories of a sandbox's PATH after the agent's own profile.
-pub const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Path of flock's own list of the agents.
+pub(super) const GATEWAY_AGENTS: [&str; 5] = [PLUGIN[0], PLUGIN[1], PLUGIN[2], PLUGIN[3], "gatewayAgents"];
+/// Path of OpenClaw's list of the agents.
+pub(super) const AGENT_LIST: [&str; 2] = ["agents", "list"];
 
 /// An agent that is to be added to the configuration.
 #[derive(Clone, Debug)]
@@ -66,7 +71,7 @@ impl NewAgent {
 /// other than a list or an object on the way to these lists.
 pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), ConfigError> {
     let id = agent.id.as_str();
-    let gateway_agents = list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?;
+    let gateway_agents = list(document, &GATEWAY_AGENTS)?;
     if gateway_agents.iter().any(|entry| entry["id"] == id) {
         return Err(ConfigError::Exists(agent.id.clone()));
     }
@@ -82,7 +87,7 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
         "egress": (!agent.egress.is_empty()).then_some(&agent.egress),
     })));
 
-    let listed = list(document, &["agents", "list"])?;
+    let listed = list(document, &AGENT_LIST)?;
     if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
         // OpenClaw knew this agent before flock did. Its own settings stay. What the user asked for now replaces them.
         let whole = list_entry(home, agent);
@@ -151,60 +156,10 @@ fn without_nulls(mut object: Value) -> Value {
     object
 }
 
-/// Changes the runtime of an agent, and its model and effort if they are given. If the runtime changes, the permission
-/// to run on the host is removed: it was given to another program.
-///
-/// # Errors
-///
-/// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if the document holds
-/// something other than a list or an object on the way to these lists.
-pub fn set_runtime(
-    document: &mut Value,
-    id: &AgentId,
-    runtime: &str,
-    model: Option<&ModelRef>,
-    effort: Option<Effort>,
-) -> Result<(), ConfigError> {
-    let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
-    // The permission belongs to the program for which a person gave it.
-    if told.get("runtime").and_then(Value::as_str).unwrap_or("native") != runtime {
-        told.shift_remove(ON_HOST);
-    }
-    told.insert("runtime".into(), runtime.into());
-    if let Some(effort) = effort {
-        told.insert("effort".into(), effort.as_str().into());
-    }
-    if let Some(model) = model {
-        let all = list(document, &["agents", "list"])?;
-        // OpenClaw's own configuration may have no entry for an agent that only flock knows.
-        if !all.iter().any(|listed| listed["id"] == id.as_str()) {
-            all.push(json!({"id": id}));
-        }
-        let listed = entry(all, id)?;
-        match listed.get_mut("model").and_then(Value::as_object_mut) {
-            Some(there) => drop(there.insert("primary".into(), model.as_str().into())),
-            None => drop(listed.insert("model".into(), json!({"primary": model.as_str()}))),
-        }
-    }
-    Ok(())
-}
-
-/// Removes the effort of an agent, so that the provider decides again how much its model thinks.
-///
-/// # Errors
-///
-/// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if `gatewayAgents` is not a
-/// list.
-pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
-    entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?.shift_remove("effort");
-    Ok(())
-}
-
 /// Removes the permission to run on the host from each agent whose runtime differs from the one in `before`. Returns
 /// the ids of these agents.
-pub fn revoke_host_access(before: &Value, document: &mut Value) -> Vec<String> {
-    let path = [&PLUGIN[..], &["gatewayAgents"]].concat();
-    let pointer = format!("/{}", path.join("/"));
+pub(crate) fn revoke_host_access(before: &Value, document: &mut Value) -> Vec<String> {
+    let pointer = format!("/{}", GATEWAY_AGENTS.join("/"));
     let told = |list: Option<&Value>, id: &Value| {
         let found = list?.as_array()?.iter().find(|entry| entry["id"] == *id)?;
         Some((found["runtime"].as_str().unwrap_or("native").to_owned(), found[ON_HOST] == true))
@@ -242,7 +197,7 @@ pub(super) fn entry<'d>(
 /// Returns [`ConfigError::Unknown`] if it is in neither list.
 pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     let mut found = false;
-    for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
+    for path in [&GATEWAY_AGENTS[..], &AGENT_LIST] {
         let entries = list(document, path)?;
         let before = entries.len();
         entries.retain(|entry| entry["id"] != id.as_str());
@@ -260,7 +215,7 @@ pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
 /// already in one.
 pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -> Result<(), ConfigError> {
     let mut found = false;
-    for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
+    for path in [&GATEWAY_AGENTS[..], &AGENT_LIST] {
         let entries = list(document, path)?;
         // Both lists are checked, because OpenClaw may have an agent with the new id that flock does not know.
         if entries.iter().any(|entry| entry["id"] == new.as_str()) {

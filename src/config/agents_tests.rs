@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::setting::{self, Setting};
 
 fn document(entries: Value) -> Value {
     json!({"plugins": {"entries": {"flock": {"config": {"gatewayAgents": entries}}}}})
@@ -36,10 +37,10 @@ fn a_new_runtime_loses_host_access() {
         document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));
     let id = "a".parse().unwrap();
     let mut same = before.clone();
-    set_runtime(&mut same, &id, "claude", None, None).unwrap();
+    setting::set(&mut same, &id, &[(Setting::Runtime, json!("claude"))]).unwrap();
     assert_eq!(same, before);
     let mut other = before.clone();
-    set_runtime(&mut other, &id, "codex", None, None).unwrap();
+    setting::set(&mut other, &id, &[(Setting::Runtime, json!("codex"))]).unwrap();
     let expected = json!([{"id": "a", "runtime": "codex"}, {"id": "b", "onHost": true}]);
     assert_eq!(other, document(expected));
     // A change by hand, where `before` and `after` both name an agent program.

@@ -1,6 +1,8 @@
 //! The `budgets` block: how much models may be used in one day, and how long agents may talk among themselves.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ use super::view::{Problem, View};
 use crate::id::{AgentId, ChannelId};
 
 /// Default number of turns that agents may have in a channel without a message from a person.
-pub const TURNS_WITHOUT_HUMAN: u32 = 50;
+pub(crate) const TURNS_WITHOUT_HUMAN: u32 = 50;
 
 /// The limits of one day. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,37 +72,42 @@ impl Budgets {
 /// Reads the block. An unknown key is refused, because a misspelt budget would limit nothing.
 pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
     view.only(&["day", "agent", "channel", "turnsWithoutHuman", "unpriced"])?;
-    let mut budgets = Budgets { day: allowance(&view.get("day")?)?, ..Budgets::default() };
-    for (name, entry) in view.get("agent")?.entries()? {
+    let (any_agent, agents) = allowances(&view.get("agent")?)?;
+    let (any_channel, channels) = allowances::<ChannelId>(&view.get("channel")?)?;
+    let channels = channels.into_iter().map(|(id, one)| (id.as_str().to_ascii_lowercase(), one));
+    let turns = view.get("turnsWithoutHuman")?.within(1..=1000, "a number")?;
+    let unpriced = view.get("unpriced")?;
+    Ok(Budgets {
+        day: allowance(&view.get("day")?)?,
+        any_agent,
+        agents: agents.into_iter().collect(),
+        any_channel,
+        channels: channels.collect(),
+        turns_without_human: turns.unwrap_or(TURNS_WITHOUT_HUMAN),
+        // Without a price the cost of a call is unknown. The default is to refuse rather than to spend without a limit.
+        allow_unpriced: match unpriced.text()?.as_deref() {
+            None | Some("refuse") => false,
+            Some("allow") => true,
+            Some(_) => return Err(unpriced.problem("must be refuse or allow")),
+        },
+    })
+}
+
+/// Reads the limits of single agents or channels, and the limit of each one without an entry of its own (`*`).
+fn allowances<T: FromStr<Err: Display>>(
+    view: &View<'_>,
+) -> Result<(Allowance, Vec<(T, Allowance)>), Problem> {
+    let (mut any, mut single) = (Allowance::default(), Vec::new());
+    for (name, entry) in view.entries()? {
         let allowance = allowance(&entry)?;
         if name == "*" {
-            budgets.any_agent = allowance;
+            any = allowance;
         } else {
             let id = name.parse().map_err(|error| entry.problem(&format!("is not usable: {error}")))?;
-            budgets.agents.insert(id, allowance);
+            single.push((id, allowance));
         }
     }
-    for (name, entry) in view.get("channel")?.entries()? {
-        let allowance = allowance(&entry)?;
-        if name == "*" {
-            budgets.any_channel = allowance;
-        } else {
-            let id: ChannelId =
-                name.parse().map_err(|error| entry.problem(&format!("is not usable: {error}")))?;
-            budgets.channels.insert(id.as_str().to_ascii_lowercase(), allowance);
-        }
-    }
-    let unpriced = view.get("unpriced")?;
-    // Without a price the cost of a call is unknown. The default is to refuse rather than to spend without a limit.
-    budgets.allow_unpriced = match unpriced.text()?.as_deref() {
-        None | Some("refuse") => false,
-        Some("allow") => true,
-        Some(_) => return Err(unpriced.problem("must be refuse or allow")),
-    };
-    if let Some(turns) = view.get("turnsWithoutHuman")?.within(1..=1000, "a number")? {
-        budgets.turns_without_human = turns;
-    }
-    Ok(budgets)
+    Ok((any, single))
 }
 
 fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
@@ -120,7 +127,7 @@ fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     reason = "the range is checked before the cast"
 )]
 #[must_use]
-pub fn micros(dollars: &Value) -> Option<u64> {
+pub(crate) fn micros(dollars: &Value) -> Option<u64> {
     let dollars = dollars.as_f64()?;
     (0.0..=1e9).contains(&dollars).then(|| (dollars * 1e6).round() as u64)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ConfigError, file, parse};
 use crate::clock;
 use crate::home::lock::Lock;
-use crate::home::{Home, atomic, version};
+use crate::home::{Home, HomeError, atomic, version};
 
 /// Longest time that a writer waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -89,15 +89,12 @@ pub fn render(document: &Value) -> Vec<u8> {
 }
 
 fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
-    fs_err::create_dir_all(home.backups()).map_err(|source| crate::home::HomeError::Io {
-        verb: "make the folder",
-        path: home.backups(),
-        source,
-    })?;
+    let folder = home.backups();
+    fs_err::create_dir_all(&folder).map_err(HomeError::io("make the folder", &folder))?;
     // Two changes within one millisecond keep both files, because the first free name is taken.
     let at = clock::unix_ms();
     for step in 0..1000 {
-        let path = home.backups().join(format!("config-{at:015}-{step:03}.json"));
+        let path = folder.join(format!("config-{at:015}-{step:03}.json"));
         if atomic::write_new(&path, old, 0o600)? {
             break;
         }

@@ -27,7 +27,7 @@ pub fn read(home: &Home) -> Result<Config, ConfigError> {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the file cannot be read or is not JSON.
-pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
+pub(crate) fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
     let path = home.config();
     let Some(bytes) = atomic::read(&path, CAP)? else {
         // Without a home the message names that, instead of the missing file.

@@ -26,7 +26,7 @@ pub fn settings(document: &Value) -> Vec<String> {
 
 /// Returns the warning about one of these paths.
 #[must_use]
-pub fn warning(path: &str) -> String {
+pub(crate) fn warning(path: &str) -> String {
     format!("{path} is set but has no effect: only agent programs run on the host")
 }
 

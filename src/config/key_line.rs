@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 /// Returns the line, from 1, of a key's value in the form `agents.list[0].model`. If the key is missing, returns the
 /// line of the object or list that should hold it. `None` for a text that is not JSON.
 #[must_use]
-pub fn line_of(text: &[u8], at: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &[u8], at: &str) -> Option<usize> {
     let found = below(serde_json::from_slice(text).ok()?, at)?;
     // The raw value is a part of the text.
     let before = found.get().as_ptr().addr().checked_sub(text.as_ptr().addr())?;

@@ -6,18 +6,20 @@
 pub mod agents;
 mod blocks;
 pub mod budgets;
+mod choices;
 pub mod docker;
 pub mod edit;
 pub mod file;
 pub mod ignored;
-pub mod ineffective;
+pub(crate) mod ineffective;
 mod key_line;
 pub mod live;
 pub mod model;
 pub mod parse;
+mod parse_agent;
 pub mod policy;
 mod providers;
-pub mod relocate;
+pub(crate) mod relocate;
 pub mod secret;
 pub mod setting;
 pub mod starter;
@@ -30,15 +32,18 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::id::{AgentId, IdError};
 
-pub use budgets::{Allowance, Budgets};
+pub(crate) use budgets::Allowance;
+pub use budgets::Budgets;
 pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
     Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, EgressApprover,
-    ModelCost, Network, OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
+    Network, Retention, Role, SandboxMode, SkillsMode,
 };
+pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;
+pub(crate) use providers::is_aws_region;
 
 /// The reasons why the configuration cannot be read or changed.
 #[derive(Debug, thiserror::Error)]

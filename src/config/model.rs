@@ -4,160 +4,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-pub use super::blocks::{Compaction, OpenClawSettings, Retention};
+pub(crate) use super::blocks::OpenClawSettings;
+pub use super::blocks::{Compaction, Retention};
 use super::budgets::Budgets;
+pub use super::choices::{
+    Autonomy, ChannelReaders, Effort, EgressApprover, Network, Role, SandboxMode, SkillsMode,
+};
 pub use super::docker::DockerSettings;
 use super::policy::CommandPolicy;
-pub use super::providers::{Api, ModelCost, ModelSettings, ProviderSettings};
+pub(crate) use super::providers::ModelCost;
+pub use super::providers::{Api, ModelSettings, ProviderSettings};
 use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's default port.
-pub const DEFAULT_PORT: u16 = 3779;
-
-/// What an agent is in the team.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Represents the owner: creates channels and assigns members.
-    Orchestrator,
-    /// Maintains the machine and has no sandbox.
-    Sysadmin,
-    /// Does the work.
-    Worker,
-}
-
-impl Role {
-    /// Returns the word in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Orchestrator => "orchestrator",
-            Self::Sysadmin => "sysadmin",
-            Self::Worker => "worker",
-        }
-    }
-}
-
-/// What an agent may do without asking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Autonomy {
-    /// Reads, and changes nothing.
-    Readonly,
-    /// Works in its sandbox, and asks before anything outside.
-    #[default]
-    Supervised,
-    /// Works like supervised, but is not told to ask.
-    Full,
-}
-
-impl Autonomy {
-    /// Returns the word in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Readonly => "readonly",
-            Self::Supervised => "supervised",
-            Self::Full => "full",
-        }
-    }
-}
-
-/// The channels that an agent may read. It is notified only of new messages in channels that it is a member of, in both
-/// cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChannelReaders {
-    #[default]
-    All,
-    /// Only the channels that it is a member of.
-    Members,
-}
-
-/// How much a model is to think before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Effort {
-    /// No thinking, or the lowest level of the model.
-    Off,
-    /// Little thinking.
-    Low,
-    /// The usual amount of thinking.
-    Medium,
-    /// Much thinking.
-    High,
-}
-
-impl Effort {
-    /// Returns the word in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-/// What an agent's sandbox reaches. Its container has no network either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Network {
-    /// No network.
-    #[default]
-    None,
-    /// Only the allowed hosts, through the gateway.
-    Proxy,
-}
-
-impl Network {
-    /// Returns the word in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Proxy => "proxy",
-        }
-    }
-}
-
-/// The party that decides about a host that an agent wants to reach but was not given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EgressApprover {
-    /// A person decides. The host is not reached before that.
-    #[default]
-    Person,
-    /// The sysadmin decides before the host is reached, or a person if there is no sysadmin.
-    Sysadmin,
-    /// Nobody decides: the host is reached at once, and the sysadmin is told afterwards.
-    Auto,
-}
-
-/// The amount of skill text in an agent's prompt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SkillsMode {
-    /// The whole text of each skill.
-    Full,
-    /// A list of the skills. The agent reads one when it needs it.
-    #[default]
-    Compact,
-}
-
-/// The tools of an agent that run in a sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxMode {
-    /// All tools.
-    All,
-    /// No tools.
-    Off,
-}
+pub(crate) const DEFAULT_PORT: u16 = 3779;
 
 /// One agent, with the defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,14 +64,14 @@ pub struct Agent {
 impl Agent {
     /// Returns `true` if an agent program runs its turns: an external program that is started for each turn.
     #[must_use]
-    pub fn is_run_by_program(&self) -> bool {
+    pub(crate) fn is_run_by_program(&self) -> bool {
         !super::ineffective::NEVER_ON_HOST.contains(&self.runtime.as_str())
     }
 
     /// Returns `true` if its turns run outside any sandbox. Only an agent program can do that: `onHost` has no effect
     /// with other runtimes.
     #[must_use]
-    pub fn runs_on_host(&self) -> bool {
+    pub(crate) fn runs_on_host(&self) -> bool {
         self.on_host && self.is_run_by_program()
     }
 

@@ -3,6 +3,7 @@ use super::*;
 use serde_json::json;
 
 use crate::config::agents::{NewAgent, add, remove};
+use crate::config::model::{Effort, Network, Role, SandboxMode, SkillsMode};
 use crate::config::{ConfigError, starter};
 
 fn home() -> Home {

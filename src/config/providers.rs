@@ -93,14 +93,15 @@ pub struct ModelCost {
 
 /// Reads the region of Amazon Bedrock. OpenClaw looks for Bedrock's models there, and flock asks them there too.
 pub(super) fn bedrock_region(models: &View<'_>) -> Result<Option<String>, Problem> {
-    // The region becomes part of a host name.
-    let fits = |region: &str| {
-        (4..=32).contains(&region.len())
-            && region.contains('-')
-            && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
     let region = models.get("bedrockDiscovery")?.get("region")?;
-    region.text_if(fits, "must be a region of AWS, as in eu-central-1")
+    region.text_if(is_aws_region, "must be a region of AWS, as in eu-central-1")
+}
+
+/// Returns `true` if a text can be a region of AWS. The region becomes part of a host name.
+pub(crate) fn is_aws_region(name: &str) -> bool {
+    (4..=32).contains(&name.len())
+        && name.contains('-')
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// Reads the custom providers.

@@ -10,7 +10,7 @@ use crate::home::Home;
 /// Makes the paths of the home's own folders lead to this home, and no longer to the one at `from` that it was copied
 /// from, because another home may still be in use there. The package store becomes this home's own as well. Returns
 /// `true` if anything changed.
-pub fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
+pub(crate) fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
     let before = document.clone();
     let moved = |place: Option<&mut Value>| {
         let Some(Value::String(path)) = place else { return };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::agents::{ON_HOST, SYSADMIN_TOOLS, entry, list, sandbox_path};
+use super::agents::{AGENT_LIST, GATEWAY_AGENTS, ON_HOST, SYSADMIN_TOOLS, entry, list, sandbox_path};
 use super::parse::PLUGIN;
 use super::starter::SANDBOX_TOOLS;
 use super::{ConfigError, Role};
@@ -82,7 +82,7 @@ impl Setting {
 
     /// Returns `true` if the setting is fixed when the agent's container is created, so that a change needs a new one.
     #[must_use]
-    pub const fn is_of_container(self) -> bool {
+    pub(crate) const fn is_of_container(self) -> bool {
         matches!(
             self,
             Self::Runtime | Self::OnHost | Self::Sandbox | Self::Memory | Self::Cpus | Self::Network
@@ -105,7 +105,7 @@ impl Setting {
 }
 
 /// A setting and its new value. Null removes it from the document.
-pub type Wanted = (Setting, Value);
+pub type SettingValue = (Setting, Value);
 
 /// A setting whose value differs between two documents.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,7 +172,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 ///
 /// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if the document holds
 /// something other than a list or an object on the way to a setting.
-pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), ConfigError> {
+pub fn set(document: &mut Value, id: &AgentId, wanted: &[SettingValue]) -> Result<(), ConfigError> {
     let before = document.clone();
     for (setting, value) in wanted {
         put(document, id, *setting, value.clone())?;
@@ -203,22 +203,19 @@ fn apply_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
         put(document, id, Setting::Network, Value::Null)?;
         put(document, id, Setting::Egress, Value::Null)?;
     }
-    let listed = entry(list(document, &["agents", "list"])?, id)?;
-    let refused = |at: &str| {
-        let at = format!("agents.list[{id}].{at}");
-        ConfigError::Refused { at, message: "is not an object".to_owned() }
-    };
-    let sandbox = object_mut(listed, "sandbox").ok_or_else(|| refused("sandbox"))?;
+    let listed = entry(list(document, &AGENT_LIST)?, id)?;
+    let at = |path: &str| format!("agents.list[{id}].{path}");
+    let sandbox = object_mut(listed, "sandbox", || at("sandbox"))?;
     sandbox.insert("mode".into(), json!(if is_sysadmin { "off" } else { "all" }));
     if !is_sysadmin {
         sandbox.entry("scope").or_insert(json!("agent"));
-        let docker = object_mut(sandbox, "docker").ok_or_else(|| refused("sandbox.docker"))?;
-        let env = object_mut(docker, "env").ok_or_else(|| refused("sandbox.docker.env"))?;
+        let docker = object_mut(sandbox, "docker", || at("sandbox.docker"))?;
+        let env = object_mut(docker, "env", || at("sandbox.docker.env"))?;
         env.entry("PATH").or_insert(json!(sandbox_path(id)));
     }
-    let tools = object_mut(listed, "tools").ok_or_else(|| refused("tools"))?;
-    let tools = object_mut(tools, "sandbox").ok_or_else(|| refused("tools.sandbox"))?;
-    let tools = object_mut(tools, "tools").ok_or_else(|| refused("tools.sandbox.tools"))?;
+    let tools = object_mut(listed, "tools", || at("tools"))?;
+    let tools = object_mut(tools, "sandbox", || at("tools.sandbox"))?;
+    let tools = object_mut(tools, "tools", || at("tools.sandbox.tools"))?;
     let allow = tools.entry("allow").or_insert(json!(SANDBOX_TOOLS));
     if let Some(allow) = allow.as_array_mut() {
         // Removed first, so that the tool is never in the list twice.
@@ -233,7 +230,6 @@ fn apply_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
 }
 
 fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Result<(), ConfigError> {
-    let refused = |at: String| ConfigError::Refused { at, message: "is not an object".to_owned() };
     match setting {
         Setting::BudgetTokens | Setting::BudgetUsd => return put_budget(document, id, setting, value),
         Setting::Model => {
@@ -254,17 +250,16 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
             }
         }
         Setting::Memory | Setting::Cpus | Setting::Sandbox => {
-            let at = || refused(format!("agents.list[{id}].sandbox"));
-            let listed = entry(listed(document, id)?, id)?;
-            let mut holder = object_mut(listed, "sandbox").ok_or_else(at)?;
-            let mut name = "mode";
-            if setting != Setting::Sandbox {
-                (holder, name) = (object_mut(holder, "docker").ok_or_else(at)?, setting.name());
+            let at = || format!("agents.list[{id}].sandbox");
+            let sandbox = object_mut(entry(listed(document, id)?, id)?, "sandbox", at)?;
+            if setting == Setting::Sandbox {
+                insert_or_remove(sandbox, "mode", value);
+            } else {
+                insert_or_remove(object_mut(sandbox, "docker", at)?, setting.name(), value);
             }
-            insert_or_remove(holder, name, value);
         }
         setting => {
-            let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
+            let told = entry(list(document, &GATEWAY_AGENTS)?, id)?;
             // A value that is the default anyway is not written. Only role and runtime are, because every agent has
             // them.
             let is_usual = value == setting.usual() && !matches!(setting, Setting::Role | Setting::Runtime);
@@ -283,14 +278,11 @@ fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value
     if value.is_null() && !own {
         return Ok(());
     }
-    let mut place = document;
+    let refused = || ConfigError::Refused { at: at.join("."), message: "is not an object".to_owned() };
+    let mut budgets = document.as_object_mut().ok_or_else(refused)?;
     for name in &at {
-        let refused = ConfigError::Refused { at: at.join("."), message: "is not an object".to_owned() };
-        let holder = place.as_object_mut().ok_or(refused)?;
-        place = holder.entry(*name).or_insert_with(|| json!({}));
+        budgets = object_mut(budgets, name, || at.join("."))?;
     }
-    let refused = ConfigError::Refused { at: at.join("."), message: "is not an object".to_owned() };
-    let budgets = place.as_object_mut().ok_or(refused)?;
     let all = budgets.get("*").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
     let own = budgets.entry(id.as_str()).or_insert(all);
     if let Some(own) = own.as_object_mut() {
@@ -314,20 +306,25 @@ fn insert_or_remove(holder: &mut Map<String, Value>, name: &str, value: Value) {
 
 /// Returns `agents.list`, with an entry for the agent. OpenClaw's own configuration may lack one.
 fn listed<'d>(document: &'d mut Value, id: &AgentId) -> Result<&'d mut Vec<Value>, ConfigError> {
-    let all = list(document, &["agents", "list"])?;
+    let all = list(document, &AGENT_LIST)?;
     if !all.iter().any(|listed| listed["id"] == id.as_str()) {
         all.push(json!({"id": id}));
     }
     Ok(all)
 }
 
-/// Returns the object with this name, which is created if missing. `None` if there is something else.
-fn object_mut<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
+/// Returns the object with this name, which is created if missing. Something else at `at` is an error.
+fn object_mut<'d>(
+    holder: &'d mut Map<String, Value>,
+    name: &str,
+    at: impl Fn() -> String,
+) -> Result<&'d mut Map<String, Value>, ConfigError> {
     let found = holder.entry(name).or_insert(Value::Null);
     if found.is_null() {
         *found = json!({});
     }
-    found.as_object_mut()
+    let refused = || ConfigError::Refused { at: at(), message: "is not an object".to_owned() };
+    found.as_object_mut().ok_or_else(refused)
 }
 
 #[cfg(test)]

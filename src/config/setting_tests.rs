@@ -16,7 +16,7 @@ fn document(agent: impl FnOnce(&mut NewAgent)) -> (Value, AgentId) {
 }
 
 /// Makes the changes of one command. The document must then still be usable, and have no unknown key.
-fn changed(before: &Value, id: &AgentId, wanted: &[Wanted]) -> (Value, Vec<String>) {
+fn changed(before: &Value, id: &AgentId, wanted: &[SettingValue]) -> (Value, Vec<String>) {
     let mut after = before.clone();
     set(&mut after, id, wanted).unwrap();
     parse::config(&after, &home()).unwrap();

@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::id::ModelRef;
 
 /// Tools that a sandboxed agent may call, unless its own list says otherwise.
-pub const SANDBOX_TOOLS: [&str; 13] = [
+pub(crate) const SANDBOX_TOOLS: [&str; 13] = [
     "exec",
     "process",
     "read",

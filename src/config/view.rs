@@ -90,11 +90,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn text(&self) -> Result<Option<String>, Problem> {
-        match self.value {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(self.problem("must be a text")),
-        }
+        self.convert(|value| value.as_str().map(str::to_owned), "must be a text")
     }
 
     pub(super) fn required_text(&self) -> Result<&'a str, Problem> {
@@ -111,20 +107,11 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn flag(&self) -> Result<Option<bool>, Problem> {
-        match self.value {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => Err(self.problem("must be true or false")),
-        }
+        self.convert(Value::as_bool, "must be true or false")
     }
 
     pub(super) fn number(&self) -> Result<Option<u64>, Problem> {
-        match self.value {
-            None => Ok(None),
-            Some(value) => {
-                value.as_u64().map(Some).ok_or_else(|| self.problem("must be a whole number from 0"))
-            }
-        }
+        self.convert(Value::as_u64, "must be a whole number from 0")
     }
 
     /// Returns a whole number in a range, which is `what`, as in `a number of days`.
@@ -164,12 +151,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn word<T: DeserializeOwned>(&self, choices: &str) -> Result<Option<T>, Problem> {
-        match self.value {
-            None => Ok(None),
-            Some(value) => serde_json::from_value(value.clone())
-                .map(Some)
-                .map_err(|_| self.problem(&format!("must be {choices}"))),
-        }
+        self.convert(|value| T::deserialize(value).ok(), &format!("must be {choices}"))
     }
 }
 

@@ -13,11 +13,11 @@ use super::{HomeError, regular};
 ///
 /// Returns [`HomeError::Io`] with the path. The old file is then unchanged, and no temporary file is left.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
-    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
+    let fail = HomeError::io("write", path);
     // Write a temporary file in the same folder, sync it, rename it, and sync the folder: without the last step a power
     // cut could undo the rename.
-    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
+    let file = write_temp_file(path, bytes, mode).map_err(&fail)?;
+    file.as_file().sync_all().map_err(&fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     sync_folder(parent_of(path))
 }
@@ -28,9 +28,9 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
-pub fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
-    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
+pub(crate) fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+    let fail = HomeError::io("write", path);
+    let file = write_temp_file(path, bytes, mode).map_err(&fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
 }
@@ -40,10 +40,10 @@ pub fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
 /// # Errors
 ///
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
-pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
-    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
+    let fail = HomeError::io("write", path);
+    let file = write_temp_file(path, bytes, mode).map_err(&fail)?;
+    file.as_file().sync_all().map_err(&fail)?;
     // Another process may have created the file since the caller looked.
     match file.persist_noclobber(path) {
         Ok(_) => sync_folder(parent_of(path)).map(|()| true),
@@ -59,7 +59,7 @@ pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError
 /// Returns [`HomeError::Io`] if the file can't be read, is longer than `cap` bytes, or is not a regular file.
 pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     use std::io::Read as _;
-    let fail = |source| HomeError::Io { verb: "read", path: path.to_owned(), source };
+    let fail = HomeError::io("read", path);
     let file = match regular::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -67,12 +67,10 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     };
     let mut bytes = Vec::new();
     // One byte more than the cap shows that the file is too long.
-    file.take(cap + 1).read_to_end(&mut bytes).map_err(fail)?;
+    file.take(cap + 1).read_to_end(&mut bytes).map_err(&fail)?;
     if bytes.len() as u64 > cap {
-        return Err(fail(std::io::Error::new(
-            std::io::ErrorKind::FileTooLarge,
-            format!("it is longer than {cap} bytes"),
-        )));
+        let text = format!("it is longer than {cap} bytes");
+        return Err(fail(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
     }
     Ok(Some(bytes))
 }
@@ -82,7 +80,7 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
 /// Nothing else in a home has a name of this form: the prefix, a process id and six characters. Earlier versions left
 /// out the process id.
 #[must_use]
-pub fn is_draft(name: &str) -> bool {
+pub(crate) fn is_draft(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(TEMP_PREFIX) else { return false };
     let (pid, random) = rest.split_once('-').unwrap_or(("0", rest));
     pid.parse::<u32>().is_ok() && random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -90,7 +88,7 @@ pub fn is_draft(name: &str) -> bool {
 
 /// Returns the pid of the process that made a temporary file, if the name contains it.
 #[must_use]
-pub fn temp_file_pid(name: &str) -> Option<i32> {
+pub(crate) fn temp_file_pid(name: &str) -> Option<i32> {
     let (pid, _) = name.strip_prefix(TEMP_PREFIX)?.split_once('-')?;
     pid.parse().ok()
 }
@@ -117,11 +115,8 @@ fn parent_of(path: &Path) -> &Path {
 }
 
 fn sync_folder(folder: &Path) -> Result<(), HomeError> {
-    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| HomeError::Io {
-        verb: "sync",
-        path: folder.to_owned(),
-        source,
-    })
+    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(HomeError::io("sync", folder))
 }
 
 #[cfg(test)]

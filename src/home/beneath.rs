@@ -105,7 +105,7 @@ pub fn real(path: &Path) -> PathBuf {
 
 /// A folder whose content is not trusted.
 #[derive(Debug)]
-pub struct Root {
+pub(crate) struct Root {
     fd: OwnedFd,
 }
 
@@ -118,7 +118,7 @@ impl Root {
     pub fn open(folder: &Path) -> Result<Self, BeneathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = nix::fcntl::open(folder, flags, Mode::empty())
-            .map_err(|errno| errno_error("open", folder, errno, "a folder"))?;
+            .map_err(errno_error("open", folder, "a folder"))?;
         Ok(Self { fd })
     }
 
@@ -148,13 +148,13 @@ impl Root {
     ///
     /// Returns [`BeneathError::NotFound`], [`BeneathError::Outside`] or [`BeneathError::WrongKind`] if the path names
     /// no regular file below the folder, and [`BeneathError::Io`] if opening it fails.
-    pub fn open_file(&self, path: &Path) -> Result<(File, u64), BeneathError> {
+    pub(crate) fn open_file(&self, path: &Path) -> Result<(File, u64), BeneathError> {
         // O_NONBLOCK, because opening a FIFO would wait for its other end. The check of the kind follows on the open
         // descriptor.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let fd = self.resolve(path, flags, "read", "a file")?;
-        let stat = fstat(&fd).map_err(|errno| errno_error("read", path, errno, "a file"))?;
-        expect_kind(path, &stat, Kind::File, "a file")?;
+        let stat = fstat(&fd).map_err(errno_error("read", path, "a file"))?;
+        expect_file(path, &stat)?;
         Ok((File::from(fd), u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
@@ -177,25 +177,25 @@ impl Root {
         let (folder, name) = self.parent(path)?;
         let old = match fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(stat) => {
-                expect_kind(path, &stat, Kind::File, "a file")?;
+                expect_file(path, &stat)?;
                 Some(stat.st_mode & 0o777)
             }
             Err(Errno::ENOENT) => None,
-            Err(errno) => return Err(errno_error("write", path, errno, "a file")),
+            Err(errno) => return Err(errno_error("write", path, "a file")(errno)),
         };
-        let fail = |errno| errno_error("write", path, errno, "a file");
+        let fail = errno_error("write", path, "a file");
         // A random name and O_EXCL: an agent can't prepare a file or a link under the temporary name.
         let temporary = OsString::from(format!(".flock-new-{:016x}", rand::random::<u64>()));
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd =
-            openat(&folder, temporary.as_os_str(), flags, Mode::from_bits_truncate(0o600)).map_err(fail)?;
+            openat(&folder, temporary.as_os_str(), flags, Mode::from_bits_truncate(0o600)).map_err(&fail)?;
         let written = (|| {
-            set_owner(fd.as_fd(), owner).map_err(fail)?;
+            set_owner(fd.as_fd(), owner).map_err(&fail)?;
             let bits = mode.or(old).unwrap_or(0o644);
-            fchmod(&fd, Mode::from_bits_truncate(bits)).map_err(fail)?;
+            fchmod(&fd, Mode::from_bits_truncate(bits)).map_err(&fail)?;
             let mut file = File::from(fd);
             file.write_all(bytes).map_err(io("write", path))?;
-            renameat(&folder, temporary.as_os_str(), &folder, name).map_err(fail)
+            renameat(&folder, temporary.as_os_str(), &folder, name).map_err(&fail)
         })();
         if written.is_err() {
             // If this fails as well, nothing more can be done. The name shows what the file is.
@@ -212,21 +212,16 @@ impl Root {
     pub fn create_dir_all(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
         let mut at = PathBuf::new();
         for name in path_components(path)? {
-            let above = if at.as_os_str().is_empty() {
-                dup(self.fd.as_fd()).map_err(io("open", path))?
-            } else {
-                self.folder(&at)?
-            };
+            let above = self.folder(&at)?;
             at.push(name);
             match mkdirat(&above, name, Mode::from_bits_truncate(0o755)) {
                 Ok(()) => {
                     let made = self.folder(&at)?;
-                    set_owner(made.as_fd(), owner)
-                        .map_err(|errno| errno_error("make", &at, errno, "a folder"))?;
+                    set_owner(made.as_fd(), owner).map_err(errno_error("make", &at, "a folder"))?;
                 }
                 // Opening it checks that what exists is a folder and not a link.
                 Err(Errno::EEXIST) => drop(self.folder(&at)?),
-                Err(errno) => return Err(errno_error("make", &at, errno, "a folder")),
+                Err(errno) => return Err(errno_error("make", &at, "a folder")(errno)),
             }
         }
         Ok(())
@@ -241,7 +236,7 @@ impl Root {
     pub fn stat(&self, path: &Path) -> Result<DirEntry, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)
-            .map_err(|errno| errno_error("look at", path, errno, "anything"))?;
+            .map_err(errno_error("look at", path, "anything"))?;
         Ok(entry(path.to_owned(), &stat))
     }
 
@@ -252,19 +247,16 @@ impl Root {
     ///
     /// Returns a [`BeneathError`] if the path is not a folder below this one or can't be read.
     pub fn list(&self, path: &Path, cap: usize) -> Result<(Vec<DirEntry>, bool), BeneathError> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK;
-        let fd = if path.as_os_str().is_empty() {
-            openat(&self.fd, ".", flags | OFlag::O_CLOEXEC, Mode::empty())
-                .map_err(|errno| errno_error("list", path, errno, "a folder"))?
-        } else {
-            self.resolve(path, flags, "list", "a folder")?
-        };
-        let mut dir = Dir::from_fd(fd).map_err(|errno| errno_error("list", path, errno, "a folder"))?;
+        let fail = errno_error("list", path, "a folder");
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        // A folder has no other name for itself than `.`, so that this follows no link.
+        let fd = openat(&self.folder(path)?, ".", flags, Mode::empty()).map_err(&fail)?;
+        let mut dir = Dir::from_fd(fd).map_err(&fail)?;
         let raw = dir.as_raw_fd();
         let mut found = Vec::new();
         let mut more = false;
         for item in dir.iter() {
-            let item = item.map_err(|errno| errno_error("list", path, errno, "a folder"))?;
+            let item = item.map_err(&fail)?;
             let name = OsStr::from_bytes(item.file_name().to_bytes()).to_owned();
             if name == "." || name == ".." {
                 continue;
@@ -296,7 +288,7 @@ impl Root {
     /// Returns a [`BeneathError`] if the path is not a link below the folder.
     pub fn read_link(&self, path: &Path) -> Result<PathBuf, BeneathError> {
         let (folder, name) = self.parent(path)?;
-        let target = readlinkat(&folder, name).map_err(|errno| errno_error("read", path, errno, "a link"))?;
+        let target = readlinkat(&folder, name).map_err(errno_error("read", path, "a link"))?;
         Ok(target.into())
     }
 
@@ -307,7 +299,7 @@ impl Root {
     /// Returns a [`BeneathError`] if something exists there already or the link can't be created.
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
-        symlinkat(to, &folder, name).map_err(|errno| errno_error("make", path, errno, "a link"))
+        symlinkat(to, &folder, name).map_err(errno_error("make", path, "a link"))
     }
 
     /// Removes a file, or a link without its target. A folder is refused.
@@ -317,8 +309,7 @@ impl Root {
     /// Returns a [`BeneathError`] if nothing is there, if it is a folder, or if it can't be removed.
     pub fn remove(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
-        unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir)
-            .map_err(|errno| errno_error("remove", path, errno, "a file"))
+        unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir).map_err(errno_error("remove", path, "a file"))
     }
 
     /// Renames or moves a file or folder. The folder above the new path must exist. Returns `false` if the new path is in
@@ -333,19 +324,8 @@ impl Root {
         match renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) => Ok(false),
-            Err(errno) => Err(errno_error("rename", path, errno, "anything")),
+            Err(errno) => Err(errno_error("rename", path, "anything")(errno)),
         }
-    }
-
-    /// Removes an empty folder.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`BeneathError`] if it is not an empty folder or can't be removed.
-    pub fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
-        let (folder, name) = self.parent(path)?;
-        unlinkat(&folder, name, UnlinkatFlags::RemoveDir)
-            .map_err(|errno| errno_error("remove", path, errno, "a folder"))
     }
 
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), BeneathError> {
@@ -357,15 +337,14 @@ impl Root {
                 wanted: "a file",
             });
         };
-        let folder = if above.is_empty() {
-            dup(self.fd.as_fd()).map_err(io("open", path))?
-        } else {
-            self.folder(&above.iter().collect::<PathBuf>())?
-        };
-        Ok((folder, name))
+        Ok((self.folder(&above.iter().collect::<PathBuf>())?, name))
     }
 
+    /// Opens a folder; an empty path is this folder itself.
     fn folder(&self, path: &Path) -> Result<OwnedFd, BeneathError> {
+        if path.as_os_str().is_empty() {
+            return self.fd.try_clone().map_err(io("open", path));
+        }
         self.resolve(path, OFlag::O_PATH | OFlag::O_DIRECTORY, "open", "a folder")
     }
 
@@ -389,15 +368,15 @@ impl Root {
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 // The kernel is old, or a system-call filter does not know the call.
                 Err(Errno::ENOSYS | Errno::EPERM) => break,
-                Err(errno) => return Err(errno_error(verb, path, errno, wanted)),
+                Err(errno) => return Err(errno_error(verb, path, wanted)(errno)),
             }
         }
-        self.resolve_stepwise(&names, flags).map_err(|errno| errno_error(verb, path, errno, wanted))
+        self.resolve_stepwise(&names, flags).map_err(errno_error(verb, path, wanted))
     }
 
     /// Resolves a path without `openat2`: one component at a time, none of which may be a link.
     fn resolve_stepwise(&self, names: &[&OsStr], flags: OFlag) -> Result<OwnedFd, Errno> {
-        let mut at = dup(self.fd.as_fd()).map_err(|_| Errno::EMFILE)?;
+        let mut at = self.fd.try_clone().map_err(|_| Errno::EMFILE)?;
         let (last, above) = names.split_last().ok_or(Errno::EISDIR)?;
         let step = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         for name in above {
@@ -425,25 +404,13 @@ fn path_components(path: &Path) -> Result<Vec<&OsStr>, BeneathError> {
         .collect()
 }
 
-fn dup(fd: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
-    fd.try_clone_to_owned()
-}
-
 fn set_owner(fd: BorrowedFd<'_>, owner: Option<Owner>) -> Result<(), Errno> {
-    match owner {
-        Some((uid, gid)) => match fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-            // A folder is opened with O_PATH, and some kernels allow no fchown on that. The call with an empty path
-            // works.
-            Err(Errno::EBADF) => nix::unistd::fchownat(
-                fd,
-                "",
-                Some(Uid::from_raw(uid)),
-                Some(Gid::from_raw(gid)),
-                AtFlags::AT_EMPTY_PATH,
-            ),
-            other => other,
-        },
-        None => Ok(()),
+    let Some((uid, gid)) = owner else { return Ok(()) };
+    let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    match fchown(fd, uid, gid) {
+        // A folder is opened with O_PATH, and some kernels allow no fchown on that. The call with an empty path works.
+        Err(Errno::EBADF) => nix::unistd::fchownat(fd, "", uid, gid, AtFlags::AT_EMPTY_PATH),
+        other => other,
     }
 }
 
@@ -456,23 +423,16 @@ const fn entry_kind(stat: &FileStat) -> Kind {
     }
 }
 
-const fn kind_name(stat: &FileStat) -> &'static str {
-    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => "a file",
+fn expect_file(path: &Path, stat: &FileStat) -> Result<(), BeneathError> {
+    let found = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG => return Ok(()),
+        SFlag::S_IFLNK => return Err(BeneathError::Outside { path: path.to_owned() }),
         SFlag::S_IFDIR => "a folder",
-        SFlag::S_IFLNK => "a link",
         SFlag::S_IFIFO => "a FIFO",
         SFlag::S_IFSOCK => "a socket",
         _ => "a device",
-    }
-}
-
-fn expect_kind(path: &Path, stat: &FileStat, kind: Kind, wanted: &'static str) -> Result<(), BeneathError> {
-    match entry_kind(stat) {
-        found if found == kind => Ok(()),
-        Kind::Link => Err(BeneathError::Outside { path: path.to_owned() }),
-        _ => Err(BeneathError::WrongKind { path: path.to_owned(), found: kind_name(stat), wanted }),
-    }
+    };
+    Err(BeneathError::WrongKind { path: path.to_owned(), found, wanted: "a file" })
 }
 
 fn entry(path: PathBuf, stat: &FileStat) -> DirEntry {
@@ -489,19 +449,21 @@ fn io(verb: &'static str, path: &Path) -> impl Fn(std::io::Error) -> BeneathErro
     move |source| BeneathError::Io { verb, path: path.clone(), source }
 }
 
-fn errno_error(verb: &'static str, path: &Path, errno: Errno, wanted: &'static str) -> BeneathError {
-    let path = path.to_owned();
-    match errno {
-        Errno::ENOENT => BeneathError::NotFound { path },
-        // ELOOP: a link. EXDEV: `..` or a path that leaves the folder.
-        Errno::ELOOP | Errno::EXDEV => BeneathError::Outside { path },
-        Errno::ENOTDIR => BeneathError::WrongKind { path, found: "a file or a link", wanted: "a folder" },
-        Errno::EISDIR => BeneathError::WrongKind { path, found: "a folder", wanted },
-        // The path names a socket, or a device without a driver.
-        Errno::ENXIO | Errno::ENODEV => {
-            BeneathError::WrongKind { path, found: "a socket or a device", wanted }
+fn errno_error(verb: &'static str, path: &Path, wanted: &'static str) -> impl Fn(Errno) -> BeneathError {
+    move |errno| {
+        let path = path.to_owned();
+        match errno {
+            Errno::ENOENT => BeneathError::NotFound { path },
+            // ELOOP: a link. EXDEV: `..` or a path that leaves the folder.
+            Errno::ELOOP | Errno::EXDEV => BeneathError::Outside { path },
+            Errno::ENOTDIR => BeneathError::WrongKind { path, found: "a file or a link", wanted: "a folder" },
+            Errno::EISDIR => BeneathError::WrongKind { path, found: "a folder", wanted },
+            // The path names a socket, or a device without a driver.
+            Errno::ENXIO | Errno::ENODEV => {
+                BeneathError::WrongKind { path, found: "a socket or a device", wanted }
+            }
+            errno => BeneathError::Io { verb, path, source: errno.into() },
         }
-        errno => BeneathError::Io { verb, path, source: errno.into() },
     }
 }
 

@@ -11,15 +11,15 @@ use super::beneath::{BeneathError, Kind, Root};
 use crate::id::hex;
 
 /// The most bytes that are read for one fingerprint.
-pub const MAX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
 /// The most files and folders that are examined for one fingerprint.
-pub const MAX_ENTRIES: usize = 5_000;
+pub(crate) const MAX_ENTRIES: usize = 5_000;
 /// The depth of the deepest folder that is entered.
 const MAX_DEPTH: usize = 64;
 
 /// The state of a path at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fingerprint {
+pub(crate) enum Fingerprint {
     /// Nothing is at the path.
     Absent,
     File {
@@ -37,7 +37,7 @@ pub enum Fingerprint {
 
 /// The reason why a path has no fingerprint.
 #[derive(Debug, thiserror::Error)]
-pub enum FingerprintError {
+pub(crate) enum FingerprintError {
     /// The path contains more than the limits allow.
     #[error("it holds more than {MAX_ENTRIES} files or {} MiB", MAX_BYTES >> 20)]
     TooMuch,
@@ -103,7 +103,7 @@ struct Budget {
 
 /// Returns the digest and the stamp of a file.
 fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String), FingerprintError> {
-    let (mut open, size) = root.open_file(path)?;
+    let (open, size) = root.open_file(path)?;
     let io = |source| FingerprintError::Io { path: path.to_owned(), source };
     // Taken before the content is read: a write during the read then changes the next stamp.
     let before = open.metadata().map_err(io)?;
@@ -111,18 +111,9 @@ fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String
         return Err(FingerprintError::TooMuch);
     }
     let mut digest = Sha256::new();
-    let mut left = budget.bytes;
-    let mut piece = vec![0; 64 * 1024];
-    loop {
-        let length = open.read(&mut piece).map_err(io)?;
-        if length == 0 {
-            break;
-        }
-        // The file may grow while it is read.
-        left = left.checked_sub(length as u64).ok_or(FingerprintError::TooMuch)?;
-        digest.update(&piece[..length]);
-    }
-    budget.bytes = left;
+    // The file may grow while it is read. One byte more than the budget shows that.
+    let length = std::io::copy(&mut open.take(budget.bytes + 1), &mut digest).map_err(io)?;
+    budget.bytes = budget.bytes.checked_sub(length).ok_or(FingerprintError::TooMuch)?;
     let stamp = format!(
         "{}:{}.{:09}:{:o}",
         before.ino(),

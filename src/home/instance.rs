@@ -125,7 +125,7 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
 /// # Errors
 ///
 /// Returns an error if the file can't be read.
-pub fn previous_path(home: &Home) -> Result<Option<PathBuf>, HomeError> {
+pub(crate) fn previous_path(home: &Home) -> Result<Option<PathBuf>, HomeError> {
     let place = Record::read(home)?.and_then(|record| record.place);
     Ok(place.map(|place| place.path).filter(|path| path != home.root()))
 }

@@ -76,19 +76,19 @@ impl Home {
 
     /// Returns the file that names the last row of the audit chain.
     #[must_use]
-    pub fn audit_head(&self) -> PathBuf {
+    pub(crate) fn audit_head(&self) -> PathBuf {
         self.data().join("audit.head")
     }
 
     /// Returns the file of the texts that a person typed in chats, for the history of the line editor.
     #[must_use]
-    pub fn chat_history(&self) -> PathBuf {
+    pub(crate) fn chat_history(&self) -> PathBuf {
         self.data().join("chat-history.jsonl")
     }
 
     /// Returns the lock file that is held for one change of the chat history.
     #[must_use]
-    pub fn chat_history_lock(&self) -> PathBuf {
+    pub(crate) fn chat_history_lock(&self) -> PathBuf {
         self.run().join("chat-history.lock")
     }
 
@@ -100,7 +100,7 @@ impl Home {
 
     /// Returns the lock file that is held by the process that works on such an operation.
     #[must_use]
-    pub fn pending_lock(&self) -> PathBuf {
+    pub(crate) fn pending_lock(&self) -> PathBuf {
         self.run().join("pending.lock")
     }
 
@@ -200,7 +200,7 @@ impl Home {
 
     /// Returns the lock file that is held while the configuration is read, edited and renamed.
     #[must_use]
-    pub fn config_lock(&self) -> PathBuf {
+    pub(crate) fn config_lock(&self) -> PathBuf {
         self.run().join("config.lock")
     }
 
@@ -218,7 +218,7 @@ impl Home {
 
     /// Returns the supervisor's control socket, which is used if its path is short enough.
     #[must_use]
-    pub fn control_socket(&self) -> PathBuf {
+    pub(crate) fn control_socket(&self) -> PathBuf {
         self.run().join("control.sock")
     }
 
@@ -230,13 +230,13 @@ impl Home {
 
     /// Returns the file that pins the version of the package set.
     #[must_use]
-    pub fn nix_pin(&self) -> PathBuf {
+    pub(crate) fn nix_pin(&self) -> PathBuf {
         self.root.join("nix-pin.json")
     }
 
     /// Returns a lock file for changes of the package store, as in `nix-gc.lock`.
     #[must_use]
-    pub fn nix_lock(&self, name: &str) -> PathBuf {
+    pub(crate) fn nix_lock(&self, name: &str) -> PathBuf {
         self.run().join(format!("nix-{name}.lock"))
     }
 
@@ -273,7 +273,7 @@ impl Home {
 
     /// Returns the folder of all installed versions of OpenClaw, and of the files that their installation needs.
     #[must_use]
-    pub fn openclaw_versions(&self) -> PathBuf {
+    pub(crate) fn openclaw_versions(&self) -> PathBuf {
         self.root.join("gateways").join("openclaw")
     }
 
@@ -285,25 +285,25 @@ impl Home {
 
     /// Returns the file that lists commits of OpenClaw that did not work here.
     #[must_use]
-    pub fn openclaw_failures_file(&self) -> PathBuf {
+    pub(crate) fn openclaw_failures_file(&self) -> PathBuf {
         self.openclaw_versions().join("failed.json")
     }
 
     /// Returns the file with the commits that OpenClaw's tags pointed to when they were first seen.
     #[must_use]
-    pub fn openclaw_tags_file(&self) -> PathBuf {
+    pub(crate) fn openclaw_tags_file(&self) -> PathBuf {
         self.openclaw_versions().join("tags.json")
     }
 
     /// Returns the file about a change of OpenClaw's version that is in progress or was interrupted.
     #[must_use]
-    pub fn openclaw_change_file(&self) -> PathBuf {
+    pub(crate) fn openclaw_change_file(&self) -> PathBuf {
         self.openclaw_versions().join("underway.json")
     }
 
     /// Returns the lock file that is held while OpenClaw is installed.
     #[must_use]
-    pub fn install_lock(&self) -> PathBuf {
+    pub(crate) fn install_lock(&self) -> PathBuf {
         self.run().join("install.lock")
     }
 
@@ -315,37 +315,37 @@ impl Home {
 
     /// Returns the file with the commits that the tags of flock's source pointed to when they were first seen.
     #[must_use]
-    pub fn program_tags_file(&self) -> PathBuf {
+    pub(crate) fn program_tags_file(&self) -> PathBuf {
         self.program().join("tags.json")
     }
 
     /// Returns the file that lists commits of flock that did not work here.
     #[must_use]
-    pub fn program_failures_file(&self) -> PathBuf {
+    pub(crate) fn program_failures_file(&self) -> PathBuf {
         self.program().join("failed.json")
     }
 
     /// Returns the file about an update of flock's program that is in progress or was interrupted.
     #[must_use]
-    pub fn program_change_file(&self) -> PathBuf {
+    pub(crate) fn program_change_file(&self) -> PathBuf {
         self.program().join("underway.json")
     }
 
     /// Returns the lock file that is held while flock's program is updated.
     #[must_use]
-    pub fn program_lock(&self) -> PathBuf {
+    pub(crate) fn program_lock(&self) -> PathBuf {
         self.run().join("program.lock")
     }
 
     /// Returns the configuration file that OpenClaw is started with, derived from the home's own.
     #[must_use]
-    pub fn openclaw_config(&self) -> PathBuf {
+    pub(crate) fn openclaw_config(&self) -> PathBuf {
         self.openclaw_versions().join("openclaw.json")
     }
 
     /// Returns the folder of OpenClaw's own state.
     #[must_use]
-    pub fn openclaw_state(&self) -> PathBuf {
+    pub(crate) fn openclaw_state(&self) -> PathBuf {
         self.openclaw_versions().join("state")
     }
 

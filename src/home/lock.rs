@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::HomeError;
@@ -12,7 +12,6 @@ use super::HomeError;
 pub struct Lock {
     // Opened close-on-exec, so that no child process keeps the lock.
     _file: File,
-    path: PathBuf,
 }
 
 impl Lock {
@@ -25,11 +24,9 @@ impl Lock {
     pub fn try_acquire(path: &Path) -> Result<Self, HomeError> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file, path: path.to_owned() }),
+            Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(HomeError::Held { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => {
-                Err(HomeError::Io { verb: "lock", path: path.to_owned(), source })
-            }
+            Err(TryLockError::Error(error)) => Err(HomeError::io("lock", path)(error)),
         }
     }
 
@@ -70,12 +67,6 @@ impl Lock {
             Err(error) => Err(error),
         }
     }
-
-    /// Returns the path of the lock file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 fn open(path: &Path) -> Result<File, HomeError> {
@@ -89,7 +80,7 @@ fn open(path: &Path) -> Result<File, HomeError> {
         }
         opened => opened,
     };
-    opened.map_err(|source| HomeError::Io { verb: "open the lock", path: path.to_owned(), source })
+    opened.map_err(HomeError::io("open the lock", path))
 }
 
 fn is_read_only(error: &std::io::Error) -> bool {

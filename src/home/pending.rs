@@ -52,7 +52,7 @@ pub enum AgentOperation {
 impl PendingOperation {
     /// Returns `true` if the last step deletes the agent's data.
     #[must_use]
-    pub const fn purges(&self) -> bool {
+    pub(crate) const fn purges(&self) -> bool {
         match self.operation {
             AgentOperation::Remove { purge, .. } => purge,
             AgentOperation::Rename { .. } => false,
@@ -92,11 +92,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 pub fn write(home: &Home, pending: &PendingOperation) -> Result<(), HomeError> {
     let folder = home.pending();
     // `init` does not create this folder.
-    fs_err::create_dir_all(&folder).map_err(|source| HomeError::Io {
-        verb: "make the folder",
-        path: folder.clone(),
-        source,
-    })?;
+    fs_err::create_dir_all(&folder).map_err(HomeError::io("make the folder", &folder))?;
     let bytes = serde_json::to_vec_pretty(pending).unwrap_or_default();
     atomic::write(&path(home, &pending.agent), &bytes, 0o600)
 }
@@ -110,8 +106,8 @@ pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = path(home, agent);
     // A missing record is fine: the last step of an operation may be repeated after a crash.
     match fs_err::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(HomeError::Io { verb: "remove", path, source })
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::io("remove", &path)(error))
         }
         _ => Ok(()),
     }
@@ -126,11 +122,7 @@ pub fn read(home: &Home, agent: &AgentId) -> Result<Option<PendingOperation>, Ho
     let path = path(home, agent);
     let Some(bytes) = atomic::read(&path, MAX_BYTES)? else { return Ok(None) };
     // An invalid record is an error, because ignoring it would leave its operation unfinished.
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| HomeError::Io {
-        verb: "read",
-        path,
-        source: std::io::Error::other(error),
-    })
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| HomeError::io("read", &path)(error.into()))
 }
 
 /// Returns all unfinished operations, sorted by agent.
@@ -140,14 +132,14 @@ pub fn read(home: &Home, agent: &AgentId) -> Result<Option<PendingOperation>, Ho
 /// Returns an error if a record can't be read or is invalid.
 pub fn all(home: &Home) -> Result<Vec<PendingOperation>, HomeError> {
     let folder = home.pending();
-    let fail = |source| HomeError::Io { verb: "read", path: folder.clone(), source };
+    let fail = HomeError::io("read", &folder);
     let entries = match fs_err::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(fail)?,
+        entries => entries.map_err(&fail)?,
     };
     let mut agents = Vec::new();
     for entry in entries {
-        let name = entry.map_err(fail)?.file_name();
+        let name = entry.map_err(&fail)?.file_name();
         // Temporary files of `atomic::write` have other names and are skipped.
         let name = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
         agents.extend(name.and_then(|name| name.parse::<AgentId>().ok()));

@@ -20,7 +20,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// Returns an error if the file can't be opened, or is not a regular file.
-pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub(crate) fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // O_NONBLOCK has no effect on a regular file, and makes the open of a FIFO return at once.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY | nix::libc::O_CLOEXEC;
     let file = match options.custom_flags(flags).open(path) {

@@ -5,19 +5,21 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
-use nix::sys::stat::{Mode, fchmod, fstat, fstatat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::folder_rights::{grant_rights, open_folder, with_rights};
 
 /// An entry that could not be removed.
 #[derive(Debug)]
-pub struct RemoveFailure {
+pub(crate) struct RemoveFailure {
     pub path: PathBuf,
     pub error: io::Error,
 }
@@ -54,7 +56,7 @@ pub fn clear(root: &Path, path: &Path) -> Result<(), (RemoveFailure, usize)> {
 /// # Errors
 ///
 /// Returns an error if it can't be moved, or if a link on the way leads elsewhere.
-pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
+pub(crate) fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     let (above, name) = match place(root, path) {
         Ok(found) => found,
         Err(Errno::ENOENT) => return Ok(false),
@@ -84,7 +86,7 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
 /// # Errors
 ///
 /// Returns [`io::ErrorKind::AlreadyExists`] if something is at `to`, and another error if it can't be moved.
-pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn relocate(from: &Path, to: &Path) -> io::Result<()> {
     if from.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -251,51 +253,6 @@ fn remove_folder(above: &OwnedFd, name: &CStr) -> Result<(), Errno> {
         Err(Errno::ENOENT) => Ok(()),
         other => other,
     }
-}
-
-/// Runs `work`. If it fails for lack of permission, gives the owner all rights on `folder` and tries once more.
-fn with_rights<T>(folder: &OwnedFd, mut work: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    match work() {
-        Err(Errno::EACCES) if lacks_rights(folder) => {
-            fchmod(folder, Mode::S_IRWXU)?;
-            work()
-        }
-        other => other,
-    }
-}
-
-fn lacks_rights(folder: &OwnedFd) -> bool {
-    let all = Mode::S_IRWXU.bits();
-    fstat(folder).is_ok_and(|found| found.st_mode & all != all)
-}
-
-/// Gives the owner all rights on a folder that can't be opened.
-fn grant_rights(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let folder = openat(above, name, flags, Mode::empty())?;
-    // A descriptor opened with O_PATH accepts no fchmod, but its path in /proc does.
-    let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-    let flags = nix::sys::stat::FchmodatFlags::FollowSymlink;
-    nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path.as_str(), Mode::S_IRWXU, flags)
-}
-
-/// Opens a folder if it is one and nothing is mounted on it.
-fn open_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let how = OpenHow::new().flags(flags).resolve(
-        ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_XDEV,
-    );
-    loop {
-        match openat2(above, name, how) {
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            // The kernel is old, or a system-call filter does not know the call.
-            Err(Errno::ENOSYS | Errno::EPERM) => break,
-            other => return other,
-        }
-    }
-    let folder = openat(above, name, flags, Mode::empty())?;
-    // Another device means that something is mounted there.
-    if fstat(&folder)?.st_dev == fstat(above)?.st_dev { Ok(folder) } else { Err(Errno::EXDEV) }
 }
 
 /// The most folders that are open at the same time.

@@ -8,7 +8,7 @@ use super::remove_tree::clear;
 
 /// A temporary folder that only its owner can use. Dropping it removes it with its content.
 #[derive(Debug)]
-pub struct ScratchDir {
+pub(crate) struct ScratchDir {
     above: PathBuf,
     name: PathBuf,
 }
@@ -21,12 +21,10 @@ impl ScratchDir {
     /// Returns an error if it can't be created, or if the name is in use.
     pub fn make(above: &Path, name: &str) -> Result<Self, HomeError> {
         let made = Self { above: above.to_owned(), name: name.into() };
-        let make =
-            |path: &Path, recursive: bool| {
-                std::fs::DirBuilder::new().recursive(recursive).mode(0o700).create(path).map_err(|source| {
-                    HomeError::Io { verb: "make the folder", path: path.to_owned(), source }
-                })
-            };
+        let make = |path: &Path, recursive: bool| {
+            let created = std::fs::DirBuilder::new().recursive(recursive).mode(0o700).create(path);
+            created.map_err(HomeError::io("make the folder", path))
+        };
         // The folder itself is created without `recursive`, which would accept an existing one.
         make(above, true)?;
         if let Err(error) = make(&made.path(), false) {

@@ -23,7 +23,7 @@ pub fn sweep(home: &Home) -> usize {
 
 /// Returns the abandoned temporary files of a home.
 #[must_use]
-pub fn list_abandoned(home: &Home) -> Vec<PathBuf> {
+pub(crate) fn list_abandoned(home: &Home) -> Vec<PathBuf> {
     let now = SystemTime::now();
     folders(home).into_iter().flat_map(|folder| abandoned_in(&folder, now)).collect()
 }

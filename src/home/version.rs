@@ -20,7 +20,7 @@ pub fn read(home: &Home) -> Result<Option<u32>, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError::Newer`] if the home has a newer format, and the errors of [`read`].
-pub fn check_writable(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn check_writable(home: &Home) -> Result<(), HomeError> {
     match read(home)? {
         Some(found) if found > FORMAT => {
             Err(HomeError::Newer { root: home.root().to_owned(), found, known: FORMAT })
@@ -34,7 +34,7 @@ pub fn check_writable(home: &Home) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError::Newer`] if the home has a newer format, and another error if the file can't be read or written.
-pub fn stamp(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn stamp(home: &Home) -> Result<(), HomeError> {
     check_writable(home)?;
     atomic::write(&home.version(), format!("{FORMAT}\n").as_bytes(), 0o600)
 }

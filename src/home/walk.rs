@@ -7,7 +7,7 @@ use super::beneath::{BeneathError, DirEntry, Kind, Root};
 
 /// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
-pub struct WalkLimits {
+pub(crate) struct WalkLimits {
     /// The number of levels; 1 is the folder itself without subfolders.
     pub depth: usize,
     /// The number of entries in total.
@@ -16,7 +16,7 @@ pub struct WalkLimits {
 
 /// The result of a walk.
 #[derive(Debug, Default)]
-pub struct Walk {
+pub(crate) struct Walk {
     /// All entries that are not hidden. A folder comes before its content, and entries of one folder are sorted by
     /// name.
     pub entries: Vec<DirEntry>,
@@ -40,7 +40,7 @@ impl Walk {
 ///
 /// Returns a [`BeneathError`] if the folder itself can't be listed. A subfolder that can't be listed is logged and
 /// counts as more.
-pub fn walk(root: &Root, from: &Path, limits: WalkLimits) -> Result<Walk, BeneathError> {
+pub(crate) fn walk(root: &Root, from: &Path, limits: WalkLimits) -> Result<Walk, BeneathError> {
     let mut found = Walk::default();
     descend(root, from, limits, &mut found)?;
     Ok(found)

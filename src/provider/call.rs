@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::id::hex;
+
 /// The form of call ids that a wire format accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdStyle {
+pub(crate) enum IdStyle {
     /// Letters, digits, `_` and `-`, at most [`LONGEST`].
     Plain,
     /// Exactly nine letters and digits, which Mistral requires.
@@ -20,7 +22,7 @@ pub enum IdStyle {
 }
 
 /// Maximum number of characters of a tool name, and of an id in most wire formats.
-pub const LONGEST: usize = 64;
+pub(crate) const LONGEST: usize = 64;
 
 /// Returns `true` if an id or a name has the form that most wire formats accept: letters, digits, `_` and `-`, at most
 /// [`LONGEST`].
@@ -34,7 +36,7 @@ pub fn is_plain(text: &str) -> bool {
 
 /// Returns `true` if an id has the form that Mistral requires: nine letters and digits.
 #[must_use]
-pub fn is_nine_chars(id: &str) -> bool {
+pub(crate) fn is_nine_chars(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
@@ -42,7 +44,7 @@ pub fn is_nine_chars(id: &str) -> bool {
 ///
 /// Hygiene has rewritten the ids of a conversation already. This call protects requests that were made without hygiene.
 #[must_use]
-pub fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
+pub(crate) fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
     match style {
         IdStyle::Plain if is_plain(id) => Cow::Borrowed(id),
         IdStyle::Nine if is_nine_chars(id) => Cow::Borrowed(id),
@@ -55,13 +57,7 @@ pub fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
 
 /// Returns the first `digits` hexadecimal digits of the id's SHA-256 digest.
 fn digest(id: &str, digits: usize) -> String {
-    let hash = Sha256::digest(id);
-    let mut text = hash.iter().fold(String::with_capacity(64), |mut text, byte| {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
-        }
-        text
-    });
+    let mut text = hex(&Sha256::digest(id));
     text.truncate(digits);
     text
 }
@@ -69,11 +65,11 @@ fn digest(id: &str, digits: usize) -> String {
 /// Returns the tool's name in a form that every wire format accepts. Models invent names that no provider would take
 /// back.
 #[must_use]
-pub fn wire_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
         return Cow::Borrowed(name);
     }
-    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let clean: String = name.chars().take(LONGEST).map(|c| if good(c) { c } else { '_' }).collect();
     Cow::Owned(if clean.is_empty() { "unknown".to_owned() } else { clean })
 }

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 /// Formats as `data:image/png;base64,…` without copying the picture.
 #[derive(Clone, Copy, Debug)]
-pub struct DataUrl<'a> {
+pub(crate) struct DataUrl<'a> {
     /// Media type, such as `image/png`.
     pub media_type: &'a str,
     /// The picture in Base64.

@@ -6,9 +6,9 @@
 use super::catalog::known_models::reasons;
 use crate::config::{Agent, Config, Effort};
 
-/// Returns the effort to send to a model. `reasons` is `Some(false)` if the model is known not to reason.
+/// Returns the effort that a model receives. `reasons` is `Some(false)` if the model is known not to reason.
 #[must_use]
-pub fn told(reasons: Option<bool>, effort: Option<Effort>) -> Option<Effort> {
+pub fn effective(reasons: Option<bool>, effort: Option<Effort>) -> Option<Effort> {
     effort.filter(|_| reasons != Some(false))
 }
 
@@ -68,7 +68,7 @@ mod tests {
             let config = config(model, effort, reasoning);
             let agent = &config.agents[0];
             let reasons = reasons(&config, agent.model.as_ref().unwrap());
-            assert_eq!(told(reasons, agent.effort), expected, "{model} {reasoning:?}");
+            assert_eq!(effective(reasons, agent.effort), expected, "{model} {reasoning:?}");
             let warnings = warnings(&config);
             assert_eq!(warnings.len(), usize::from(expected.is_none()), "{warnings:?}");
             assert!(

@@ -173,20 +173,6 @@ impl ProviderError {
         let message = message.to_lowercase();
         NAMES.iter().any(|name| message.contains(name))
     }
-
-    /// Returns the id of the provider that failed.
-    #[must_use]
-    pub fn provider(&self) -> &str {
-        match self {
-            Self::NotConfigured { provider, .. }
-            | Self::Unauthorised { provider, .. }
-            | Self::Rejected { provider, .. }
-            | Self::Limited { provider, .. }
-            | Self::Failed { provider, .. }
-            | Self::TimedOut { provider, .. }
-            | Self::Garbled { provider, .. } => provider,
-        }
-    }
 }
 
 impl Explain for ProviderError {

@@ -7,8 +7,10 @@
 pub mod anthropic;
 pub(crate) mod bedrock;
 pub(crate) mod call;
+mod call_arguments;
 pub mod catalog;
 mod data_url;
+mod decoder;
 pub(crate) mod effort;
 pub(crate) mod error;
 pub mod google;
@@ -24,7 +26,7 @@ pub(crate) mod placeholder;
 mod prefix;
 pub(crate) mod price;
 mod redaction;
-pub mod relay_format;
+pub(crate) mod relay_format;
 mod response_builder;
 pub(crate) mod responses;
 pub mod retry;
@@ -34,7 +36,9 @@ mod serialization;
 mod stream;
 mod strict_schema;
 mod text_format;
-pub mod wire_format;
+mod usage;
+mod usage_meter;
+pub(crate) mod wire_format;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,14 +47,16 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use crate::config::Effort;
+pub(crate) use call_arguments::shallow;
 pub use catalog::{Catalog, ResolvedModel};
 pub use error::ProviderError;
-pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
+pub use message::{Block, Message, Role, StopReason, ToolSpec};
 pub use prefix::BodyPrefix;
-pub use relay_format::RelayFormat;
-pub(crate) use response_builder::{MAX_BLOCKS, shallow};
+pub(crate) use relay_format::RelayFormat;
+pub(crate) use response_builder::MAX_BLOCKS;
 pub use route::Route;
 pub(crate) use stream::RAW_TARGET;
+pub use usage::Usage;
 
 /// A boxed future that borrows for `'a`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use memchr::memmem;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use super::http::sse::EventStreamParser;
+use super::decoder::{Decoder, Progress};
 use super::http::{Body, Endpoint, HttpClients, RequestError};
 use super::key::ApiKey;
-use super::redaction::{SecretFilter, find};
-use super::stream::{Decoder, EventError, Progress, explain, take};
+use super::redaction::SecretFilter;
+use super::usage_meter::{BodyFormat, UsageMeter};
 use super::{Delta, ProviderError, Sink, Usage};
 
 /// The purpose of a forwarded request. It selects the address.
@@ -51,7 +52,7 @@ impl Forwarder {
         query: &[(&str, &str)],
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<ForwardedAnswer, RequestError> {
         let Self { endpoint, http, decoder } = self;
         let mut url = endpoint.url().clone();
         // `query_pairs_mut` would add a `?` even without any pair.
@@ -59,18 +60,14 @@ impl Forwarder {
             url.query_pairs_mut().extend_pairs(query);
         }
         let endpoint = endpoint.at(url);
-        let mut meter = UsageMeter {
-            endpoint: endpoint.clone(),
-            decoder,
-            form: BodyFormat::Unknown,
-            longest: http.limits().answer,
-        };
+        let mut meter = UsageMeter::new(endpoint.clone(), decoder, http.limits().answer);
         let secret = endpoint.key().and_then(ApiKey::secret).map(str::to_owned);
         let (status, mut headers, mut body) = endpoint.pass(&http, headers, body).await?;
         // A server may repeat the key in a header of its answer. Such a header is dropped.
         if let Some(secret) = &secret {
-            let kept =
-                headers.iter().filter(|(_, value)| find(value.as_bytes(), secret.as_bytes()).is_none());
+            let kept = headers
+                .iter()
+                .filter(|(_, value)| memmem::find(value.as_bytes(), secret.as_bytes()).is_none());
             headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
         }
         let Some(first) = body.chunk().await? else {
@@ -78,12 +75,19 @@ impl Forwarder {
         };
         meter.feed(&first)?;
         let first = Some(first);
-        Ok(Answer { status, headers, body, meter, first, veil: SecretFilter::new(secret.as_deref()) })
+        Ok(ForwardedAnswer {
+            status,
+            headers,
+            body,
+            meter,
+            first,
+            redaction: SecretFilter::new(secret.as_deref()),
+        })
     }
 }
 
 /// An answer that is arriving. Dropping it cancels the request.
-pub struct Answer {
+pub struct ForwardedAnswer {
     /// The HTTP status; always a success.
     pub status: StatusCode,
     /// The headers of the answer, without those that contain the key.
@@ -91,10 +95,10 @@ pub struct Answer {
     body: Body<'static>,
     meter: UsageMeter,
     first: Option<Bytes>,
-    veil: SecretFilter,
+    redaction: SecretFilter,
 }
 
-impl Answer {
+impl ForwardedAnswer {
     /// Returns the next bytes, or `None` at the end.
     ///
     /// # Errors
@@ -109,20 +113,20 @@ impl Answer {
             };
             match piece {
                 Some(piece) => {
-                    let passed = self.veil.pass(piece);
+                    let passed = self.redaction.pass(piece);
                     if !passed.is_empty() {
                         return Ok(Some(passed));
                     }
                 }
                 // If nothing follows, the bytes that were held back are not the key.
-                None => return Ok(self.veil.rest()),
+                None => return Ok(self.redaction.rest()),
             }
         }
     }
 
     /// Returns the bytes that arrived with the head, unless they are held back as a possible part of the key.
     pub fn first(&mut self) -> Option<Bytes> {
-        let passed = self.veil.pass(self.first.take()?);
+        let passed = self.redaction.pass(self.first.take()?);
         (!passed.is_empty()).then_some(passed)
     }
 
@@ -148,7 +152,9 @@ impl Answer {
     /// Returns the tokens of the answer. They are known once the answer is complete and its provider has counted.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
-        self.meter.usage()
+        let usage = self.meter.decoder.usage();
+        // Servers that do not count, or were told not to, leave all counts at zero.
+        (self.meter.is_complete() && usage != Usage::default()).then_some(usage)
     }
 
     /// Estimates the tokens of the text so far, at four bytes each. It is zero for an answer in a format that flock
@@ -183,111 +189,6 @@ impl Answer {
     #[must_use]
     pub(crate) const fn is_unread(&self) -> bool {
         matches!(&self.meter.form, BodyFormat::Lost(None))
-    }
-}
-
-/// Reads the token counts from an answer while it is forwarded.
-struct UsageMeter {
-    endpoint: Endpoint,
-    decoder: Box<dyn Decoder + Send>,
-    form: BodyFormat,
-    longest: usize,
-}
-
-/// The form in which an answer arrives.
-enum BodyFormat {
-    /// Nothing has arrived yet.
-    Unknown,
-    /// A stream of events.
-    Events(EventStreamParser, Option<Progress>),
-    /// One document; holds the part that has arrived.
-    Document(Vec<u8>),
-    /// One document, which was complete.
-    Whole,
-    /// An answer that cannot be read (`None`), or that reported a failure.
-    Lost(Option<ProviderError>),
-}
-
-impl UsageMeter {
-    /// Reads the next bytes. The only errors are a failure that the provider reports, and a web page in place of an
-    /// answer.
-    fn feed(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
-        // The first byte tells the form. The content type does not: servers send either form under any name.
-        if matches!(self.form, BodyFormat::Unknown) {
-            match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => return Ok(()),
-                Some(b'{') => self.form = BodyFormat::Document(Vec::new()),
-                // A list, such as Google's stream without `alt=sse`, is not read. It is forwarded all the same.
-                Some(b'[') => self.form = BodyFormat::Lost(None),
-                Some(b'<') => return Err(self.endpoint.garbled("it is a web page; check the base URL")),
-                Some(_) => self.form = BodyFormat::Events(EventStreamParser::default(), None),
-            }
-        }
-        // The limit counts the content of an answer. The JSON around it may take as much again.
-        let (endpoint, decoder, longest) =
-            (&self.endpoint, &mut *self.decoder, self.longest.saturating_mul(2));
-        let read = match &mut self.form {
-            BodyFormat::Events(events, progress) => {
-                let read = events.feed(piece, |event| take(endpoint, progress, &event.data, decoder));
-                if events.pending() > longest { Err(EventError::TooLong) } else { read }
-            }
-            BodyFormat::Document(all) if all.len() + piece.len() > longest => Err(EventError::TooLong),
-            BodyFormat::Document(all) => {
-                all.extend_from_slice(piece);
-                Ok(())
-            }
-            BodyFormat::Unknown | BodyFormat::Whole | BodyFormat::Lost(_) => Ok(()),
-        };
-        match read {
-            Ok(()) => Ok(()),
-            Err(error @ EventError::Failure { .. }) => {
-                let error = explain(&self.endpoint, error);
-                self.form = BodyFormat::Lost(Some(error.clone()));
-                Err(error)
-            }
-            // The program that asked may understand an answer that flock cannot read, so it is forwarded all the same.
-            Err(error) => {
-                let error = explain(&self.endpoint, error);
-                tracing::warn!(%error, "what an answer takes can't be read from it");
-                self.form = BodyFormat::Lost(None);
-                Ok(())
-            }
-        }
-    }
-
-    /// Reads what is left after the last bytes.
-    fn end(&mut self) {
-        let (endpoint, decoder) = (&self.endpoint, &mut *self.decoder);
-        match &mut self.form {
-            BodyFormat::Document(all) => {
-                self.form = match decoder.whole(all) {
-                    Ok(()) => BodyFormat::Whole,
-                    Err(error @ EventError::Failure { .. }) => {
-                        BodyFormat::Lost(Some(explain(endpoint, error)))
-                    }
-                    Err(_) => BodyFormat::Lost(None),
-                };
-            }
-            BodyFormat::Events(events, progress) => {
-                // If the stream broke off, its last event may be incomplete. The missing end is reported, not this
-                // event.
-                drop(events.end(|event| take(endpoint, progress, &event.data, decoder)));
-            }
-            BodyFormat::Unknown | BodyFormat::Whole | BodyFormat::Lost(_) => {}
-        }
-    }
-
-    const fn is_complete(&self) -> bool {
-        matches!(
-            &self.form,
-            BodyFormat::Whole | BodyFormat::Events(_, Some(Progress::Stopped | Progress::Done))
-        )
-    }
-
-    fn usage(&self) -> Option<Usage> {
-        let usage = self.decoder.usage();
-        // Servers that do not count, or were told not to, leave all counts at zero.
-        (self.is_complete() && usage != Usage::default()).then_some(usage)
     }
 }
 

@@ -4,94 +4,17 @@
 /// Number of characters below which a key is no secret.
 const MIN_SECRET_CHARS: usize = 16;
 
-/// Words that placeholders consist of, in lower case.
-const WORDS: &[&str] = &[
-    "anthropic",
-    "any",
-    "anything",
-    "api",
-    "apikey",
-    "bearer",
-    "change",
-    "changeme",
-    "cpp",
-    "default",
-    "demo",
-    "dev",
-    "dummy",
-    "empty",
-    "example",
-    "fake",
-    "foo",
-    "for",
-    "gemini",
-    "goes",
-    "google",
-    "here",
-    "in",
-    "insert",
-    "is",
-    "it",
-    "key",
-    "keys",
-    "litellm",
-    "llama",
-    "lm",
-    "lmstudio",
-    "local",
-    "localhost",
-    "me",
-    "mock",
-    "model",
-    "models",
-    "my",
-    "na",
-    "necessary",
-    "needed",
-    "nil",
-    "no",
-    "none",
-    "nokey",
-    "not",
-    "notneeded",
-    "null",
-    "ollama",
-    "openai",
-    "or",
-    "paste",
-    "placeholder",
-    "proxy",
-    "put",
-    "replace",
-    "required",
-    "sample",
-    "secret",
-    "server",
-    "set",
-    "sglang",
-    "sk",
-    "some",
-    "studio",
-    "test",
-    "testing",
-    "tests",
-    "the",
-    "this",
-    "to",
-    "token",
-    "unused",
-    "use",
-    "used",
-    "value",
-    "vllm",
-    "with",
-    "your",
-];
+/// Words that placeholders consist of, in lower case and divided by spaces.
+const WORDS: &str = "\
+    anthropic any anything api apikey bearer change changeme cpp default demo dev dummy empty example \
+    fake foo for gemini goes google here in insert is it key keys litellm llama lm lmstudio local \
+    localhost me mock model models my na necessary needed nil no none nokey not notneeded null ollama \
+    openai or paste placeholder proxy put replace required sample secret server set sglang sk some \
+    studio test testing tests the this to token unused use used value vllm with your";
 
 /// Returns `true` for a key that only its owner and the provider can know.
 pub(super) fn is_secret(key: &str) -> bool {
-    let mut parts = key.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
-    key.chars().count() >= MIN_SECRET_CHARS && !parts.all(is_filler)
+    key.chars().count() >= MIN_SECRET_CHARS && !is_filler_text(key)
 }
 
 /// Returns `true` for a text that only stands for a key: known words, one repeated character, or a run.
@@ -120,10 +43,8 @@ fn is_known_words(part: &str) -> bool {
     for at in 0..part.len() {
         if ends[at] {
             let rest = &part.as_bytes()[at..];
-            WORDS
-                .iter()
-                .filter(|word| rest.starts_with(word.as_bytes()))
-                .for_each(|word| ends[at + word.len()] = true);
+            let words = WORDS.split_ascii_whitespace().filter(|word| rest.starts_with(word.as_bytes()));
+            words.for_each(|word| ends[at + word.len()] = true);
         }
     }
     ends[part.len()]

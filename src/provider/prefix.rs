@@ -86,7 +86,7 @@ fn head(provider: &dyn Provider, request: &Request) -> Option<Vec<u8>> {
 
 fn text(request: &Request) -> u64 {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
-    blocks.map(|block| if let Block::Text { text, .. } = block { text.len() as u64 } else { 0 }).sum()
+    blocks.filter_map(Block::as_text).map(|text| text.len() as u64).sum()
 }
 
 fn whole(request: &Request) -> Request {

@@ -14,15 +14,13 @@ use crate::id::ModelRef;
 /// Returns the price of a model, or `None` if it is unknown.
 #[must_use]
 pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
-    let own = config.providers.get(model.provider());
     // A price in the configuration goes before the list.
-    let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
-    own.and_then(|one| one.cost).or_else(|| builtin_price(model))
+    config.model(model).and_then(|own| own.cost).or_else(|| builtin_price(model))
 }
 
 /// Returns the agents' models with an unknown price if any budget counts money alone. These models are not asked.
 #[must_use]
-pub fn unbound(config: &Config) -> Vec<ModelRef> {
+pub(crate) fn unpriced_models(config: &Config) -> Vec<ModelRef> {
     let budgets = &config.budgets;
     if budgets.allow_unpriced {
         return Vec::new();
@@ -44,9 +42,9 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
     used.into_iter().filter_map(|model| model.parse().ok()).collect()
 }
 
-/// Returns the warning for the user about a model of [`unbound`].
+/// Returns the warning for the user about a model of [`unpriced_models`].
 #[must_use]
-pub fn unpriced_warning(model: &ModelRef) -> String {
+pub(crate) fn unpriced_warning(model: &ModelRef) -> String {
     format!(
         "the price of {model} is not known: where a budget is in dollars alone it is not asked. Set its cost \
          (models.providers.{}.models[].cost), a limit in tokens beside the dollars, or budgets.unpriced to \

@@ -73,7 +73,7 @@ pub struct AnswerEntries {
 
 impl AnswerEntries {
     /// The names that most servers accept.
-    pub const USUAL: Self = Self {
+    pub(crate) const USUAL: Self = Self {
         parents: &[],
         max_tokens: &["max_tokens", "max_completion_tokens", "max_output_tokens"],
         count: &["n"],
@@ -98,9 +98,9 @@ pub enum Rule {
 
 impl Rule {
     /// Rule for an option that must stay off.
-    pub const OFF: Self = Self::Only(&[]);
+    pub(crate) const OFF: Self = Self::Only(&[]);
     /// Rule for the usual price.
-    pub const USUAL_TIER: Self = Self::Only(&["auto", "default", "standard_only", "standard"]);
+    pub(crate) const USUAL_TIER: Self = Self::Only(&["auto", "default", "standard_only", "standard"]);
 }
 
 /// Names within contents that reach beyond the model in both of OpenAI's APIs.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::call_arguments::{parse, shallow};
 use super::json_end::EndDetector;
 use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 
@@ -12,14 +13,14 @@ const MAX_NAME_BYTES: usize = 256;
 /// Maximum bytes of a call's id.
 const MAX_ID_BYTES: usize = 512;
 /// Maximum number of blocks in an answer. More calls than this are a malfunction of the model.
-pub const MAX_BLOCKS: usize = 512;
+pub(crate) const MAX_BLOCKS: usize = 512;
 
 /// The error of an answer that exceeds its limit of bytes or blocks.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub(crate) struct TooLong;
 
 /// The parts of an answer that have arrived so far.
-pub struct ResponseBuilder<'a> {
+pub(crate) struct ResponseBuilder<'a> {
     parts: Vec<Part>,
     sink: Sink<'a>,
     bytes: usize,
@@ -66,14 +67,11 @@ impl<'a> ResponseBuilder<'a> {
         if piece.is_empty() {
             return Ok(());
         }
-        self.count(piece.len())?;
-        if let Some(Part::Text { text, signature: None }) = self.parts.last_mut() {
-            text.push_str(&piece);
-        } else {
-            self.push(Part::Text { text: piece.clone(), signature: None })?;
-        }
-        (self.sink)(Delta::Text(piece));
-        Ok(())
+        let part = match self.parts.last() {
+            Some(Part::Text { signature: None, .. }) => self.parts.len() - 1,
+            _ => self.open_text()?,
+        };
+        self.more(part, piece)
     }
 
     /// Starts a new part of text, even after another one, and returns its index for [`ResponseBuilder::more`].
@@ -82,8 +80,7 @@ impl<'a> ResponseBuilder<'a> {
     ///
     /// Returns [`TooLong`] if the answer has too many parts.
     pub(crate) fn open_text(&mut self) -> Result<usize, TooLong> {
-        self.push(Part::Text { text: String::new(), signature: None })?;
-        Ok(self.parts.len() - 1)
+        self.push(Part::Text { text: String::new(), signature: None })
     }
 
     /// Adds to a part of text or thinking, at any position.
@@ -147,27 +144,22 @@ impl<'a> ResponseBuilder<'a> {
         if piece.is_empty() {
             return Ok(());
         }
-        self.count(piece.len())?;
-        match self.parts.last_mut() {
-            Some(Part::Thinking { thinking, redacted: None, signature }) if signature.is_empty() => {
-                thinking.push_str(&piece);
+        let part = match self.parts.last() {
+            Some(Part::Thinking { redacted: None, signature, .. }) if signature.is_empty() => {
+                self.parts.len() - 1
             }
-            _ => self.push(Part::Thinking {
-                thinking: piece.clone(),
-                signature: String::new(),
-                redacted: None,
-            })?,
-        }
-        (self.sink)(Delta::Thinking(piece));
-        Ok(())
+            _ => self.open_thinking(None)?,
+        };
+        self.more(part, piece)
     }
 
-    /// Starts a new part of thinking, which the following pieces belong to. `redacted` is the provider's opaque data.
+    /// Starts a new part of thinking, which the following pieces belong to, and returns its index. `redacted` is the
+    /// provider's opaque data.
     ///
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub(crate) fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
+    pub(crate) fn open_thinking(&mut self, redacted: Option<String>) -> Result<usize, TooLong> {
         self.seal(redacted.as_ref().map_or(0, String::len))?;
         self.push(Part::Thinking { thinking: String::new(), signature: String::new(), redacted })
     }
@@ -192,7 +184,7 @@ impl<'a> ResponseBuilder<'a> {
     /// Returns [`TooLong`] if the answer exceeds its limit.
     pub(crate) fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
         self.count(id.len() + name.len())?;
-        self.push(Part::Call {
+        let call = self.push(Part::Call {
             // Some models put white space around a name, and no tool would be found under it.
             id: cut(id.trim(), MAX_ID_BYTES),
             name: cut(name.trim(), MAX_NAME_BYTES),
@@ -202,7 +194,7 @@ impl<'a> ResponseBuilder<'a> {
             signature: None,
         })?;
         (self.sink)(Delta::ToolCall);
-        Ok(self.parts.len() - 1)
+        Ok(call)
     }
 
     /// Adds to a call's arguments, and sets its name if it had none.
@@ -304,12 +296,14 @@ impl<'a> ResponseBuilder<'a> {
         Response { content, stop, usage: self.usage }
     }
 
-    fn push(&mut self, part: Part) -> Result<(), TooLong> {
-        if self.parts.len() >= MAX_BLOCKS {
+    /// Appends a part and returns its index.
+    fn push(&mut self, part: Part) -> Result<usize, TooLong> {
+        let index = self.parts.len();
+        if index >= MAX_BLOCKS {
             return Err(TooLong);
         }
         self.parts.push(part);
-        Ok(())
+        Ok(index)
     }
 
     /// Returns the number of bytes of text, thinking and arguments.
@@ -347,42 +341,6 @@ fn into_block(part: Part) -> Option<Block> {
     }
 }
 
-/// Maximum nesting depth of arguments. The reader of transcripts gives up at twice that depth, and an answer that
-/// cannot be read back would be lost.
-const MAX_DEPTH: usize = 64;
-
-/// Returns the arguments unchanged, or as a text if they are nested too deeply. No tool accepts a text as arguments.
-#[must_use]
-pub fn shallow(arguments: Value) -> Value {
-    // The depth is bounded by `left`, so hostile nesting cannot overflow the stack.
-    fn is_too_deep(value: &Value, left: usize) -> bool {
-        let Some(left) = left.checked_sub(1) else { return true };
-        match value {
-            Value::Array(items) => items.iter().any(|item| is_too_deep(item, left)),
-            Value::Object(entries) => entries.values().any(|entry| is_too_deep(entry, left)),
-            _ => false,
-        }
-    }
-    if is_too_deep(&arguments, MAX_DEPTH) { Value::String(arguments.to_string()) } else { arguments }
-}
-
-/// Parses arguments. They may be an object, or a string that contains an object. Anything else is kept as text.
-fn parse(text: String) -> Value {
-    if text.trim().is_empty() {
-        return Value::Object(serde_json::Map::new());
-    }
-    match serde_json::from_str::<Value>(&text) {
-        Ok(value @ Value::Object(_)) => value,
-        // Some models write `null` for a call without arguments.
-        Ok(Value::Null) => Value::Object(serde_json::Map::new()),
-        Ok(Value::String(inner)) => match serde_json::from_str::<Value>(&inner) {
-            Ok(value @ Value::Object(_)) => value,
-            _ => Value::String(text),
-        },
-        _ => Value::String(text),
-    }
-}
-
 /// Gives a new id to each call without an id, or with an id that the conversation already uses. Their results could not
 /// be told apart, and providers refuse such a history.
 fn make_ids_unique(content: &mut [Block], request: &Request) {
@@ -415,31 +373,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::provider::call_arguments::MAX_DEPTH;
     use crate::provider::{Message, Role};
 
     fn request(ids: &[&str]) -> Request {
         let calls = ids.iter().map(|id| Block::call(*id, "x", json!({})));
         let message = Message { role: Role::Assistant, content: calls.collect() };
         Request { messages: vec![message.into()], ..Request::default() }
-    }
-
-    #[test]
-    fn arguments_are_an_object_or_the_text_itself() {
-        for (text, expected) in [
-            ("", json!({})),
-            (" \n", json!({})),
-            ("null", json!({})),
-            (r#"{"a":1}"#, json!({"a": 1})),
-            (r#""{\"a\":1}""#, json!({"a": 1})),
-            (r#"{"a":"#, json!(r#"{"a":"#)),
-            ("[1]", json!("[1]")),
-            ("7", json!("7")),
-            (r#""text""#, json!(r#""text""#)),
-        ] {
-            assert_eq!(parse(text.to_owned()), expected, "{text}");
-        }
-        let deep = "[".repeat(100_000);
-        assert_eq!(parse(deep.clone()), json!(deep));
     }
 
     #[test]

@@ -32,15 +32,6 @@ impl Default for Policy {
     }
 }
 
-/// The reaction to a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Ask again after `wait`.
-    Retry { wait: Duration },
-    /// Report the failure.
-    GiveUp,
-}
-
 impl Policy {
     /// Returns the policy for a model that has fallbacks: another model may answer in the time of a second silent
     /// attempt.
@@ -49,11 +40,11 @@ impl Policy {
         Self { silent_attempts: 1, ..self }
     }
 
-    /// Decides what follows the failure of an attempt, counted from 1.
+    /// Returns the wait before the next attempt after one has failed, counted from 1. `None` reports the failure.
     ///
     /// `jitter` is a random number from 0 to 1. It keeps turns that failed together from retrying together.
     #[must_use]
-    pub fn next(&self, attempt: u32, error: &ProviderError, jitter: f64) -> Decision {
+    pub fn next(&self, attempt: u32, error: &ProviderError, jitter: f64) -> Option<Duration> {
         let (attempts, asked) = match error {
             ProviderError::Limited { retry_after, .. } | ProviderError::Failed { retry_after, .. } => {
                 (self.attempts, *retry_after)
@@ -62,10 +53,10 @@ impl Policy {
             ProviderError::NotConfigured { .. }
             | ProviderError::Unauthorised { .. }
             | ProviderError::Rejected { .. }
-            | ProviderError::Garbled { .. } => return Decision::GiveUp,
+            | ProviderError::Garbled { .. } => return None,
         };
         if attempt >= attempts || asked.is_some_and(|asked| asked > self.longest_asked_wait) {
-            return Decision::GiveUp;
+            return None;
         }
         // The exponent is bounded because a shift by 32 or more would overflow.
         let doubled = self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(20));
@@ -73,7 +64,7 @@ impl Policy {
         // Never earlier than the provider asked for: it would only refuse again.
         let base = asked.unwrap_or(own.mul_f64(0.75));
         // With the jitter the wait is 75% to 125% of the doubled one, unless the provider named a time.
-        Decision::Retry { wait: base + own.mul_f64(0.5 * jitter.clamp(0.0, 1.0)) }
+        Some(base + own.mul_f64(0.5 * jitter.clamp(0.0, 1.0)))
     }
 }
 
@@ -116,7 +107,7 @@ pub async fn call(
         if passed {
             return Err(error);
         }
-        let Decision::Retry { wait } = policy.next(attempt, &error, rand::random()) else {
+        let Some(wait) = policy.next(attempt, &error, rand::random()) else {
             return Err(error);
         };
         on_retry(RetryNotice { attempt, wait, reason: &error });
@@ -136,10 +127,8 @@ mod tests {
     fn waits(error: &ProviderError, jitter: f64) -> Vec<u64> {
         let policy = Policy { attempts: 8, ..Policy::default() };
         (1..)
-            .map_while(|attempt| match policy.next(attempt, error, jitter) {
-                Decision::Retry { wait } => Some(u64::try_from(wait.as_millis()).unwrap()),
-                Decision::GiveUp => None,
-            })
+            .map_while(|attempt| policy.next(attempt, error, jitter))
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap())
             .collect()
     }
 
@@ -167,12 +156,12 @@ mod tests {
         let silent = ProviderError::TimedOut { provider: "x".into(), after: Duration::from_secs(1) };
         assert_eq!(waits(&silent, 0.5).len(), 1);
         let decision = Policy::default().with_fallbacks().next(1, &silent, 0.5);
-        assert_eq!(decision, Decision::GiveUp, "another model is asked instead");
+        assert_eq!(decision, None, "another model is asked instead");
     }
 
     #[test]
     fn no_attempt_overflows() {
         let policy = Policy { attempts: u32::MAX, ..Policy::default() };
-        assert!(matches!(policy.next(u32::MAX - 1, &failed(None), 2.0), Decision::Retry { .. }));
+        assert!(policy.next(u32::MAX - 1, &failed(None), 2.0).is_some());
     }
 }

@@ -1,7 +1,8 @@
 //! Serialises a request body into bytes.
 
-use serde::Serialize;
 use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{Block, Request};
 
@@ -26,6 +27,11 @@ pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::R
     prefix
         .joined(&bytes)
         .ok_or_else(|| serde_json::Error::custom("it does not begin as the requests before it"))
+}
+
+/// Serialises the arguments of a call as a text, which is their form in both of OpenAI's APIs.
+pub(super) fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(arguments)
 }
 
 /// Estimates the size of blocks as JSON, rather too high than too low: a line break takes two characters there.

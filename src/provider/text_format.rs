@@ -13,10 +13,7 @@ pub fn is_blank(text: &str) -> bool {
 /// Returns the texts of these blocks, joined by line breaks. A single text is borrowed.
 #[must_use]
 pub fn joined(content: &[Block]) -> Cow<'_, str> {
-    let mut texts = content.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
+    let mut texts = content.iter().filter_map(Block::as_text);
     match (texts.next(), texts.next()) {
         (None, _) => Cow::Borrowed(""),
         (Some(one), None) => Cow::Borrowed(one),
@@ -42,7 +39,7 @@ pub fn result(content: &[Block], is_error: bool) -> Cow<'_, str> {
 
 /// Returns the text that takes the place of a picture which cannot be sent.
 #[must_use]
-pub fn left_out(media_type: &str) -> String {
+pub(crate) fn left_out(media_type: &str) -> String {
     format!("[an image of type {media_type} was left out]")
 }
 

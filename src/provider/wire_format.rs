@@ -49,7 +49,7 @@ pub enum ConversationRules {
 macro_rules! formats {
     ($($api:ident => $format:path,)*) => {
         /// All wire formats.
-        pub static FORMATS: &[&WireFormat] = &[$(&$format),*];
+        pub(crate) static FORMATS: &[&WireFormat] = &[$(&$format),*];
 
         /// Returns the descriptor of a wire format.
         #[must_use]

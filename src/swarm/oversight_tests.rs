@@ -331,7 +331,7 @@ async fn a_configured_price_overrides_the_built_in_one() {
     .unwrap();
     let config = crate::config::read(rig.swarm.home()).unwrap();
     let own: ModelRef = "lab/own".parse().unwrap();
-    let unbound = price::unbound(&config);
+    let unbound = price::unpriced_models(&config);
     assert_eq!(unbound.iter().map(ToString::to_string).collect::<Vec<_>>(), ["lab/free"]);
     assert!(price::unpriced_warning(&unbound[0]).contains("lab/free"));
     let watch = TeamOversight::new(

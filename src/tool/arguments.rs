@@ -135,7 +135,7 @@ pub(super) fn check_size(name: &str, size: usize, max: usize, advice: &str) -> R
 }
 
 /// A type that an argument can have.
-pub trait Argument: Sized {
+pub(crate) trait Argument: Sized {
     /// Description of the type for error texts, such as `a string`.
     const WHAT: &'static str;
 

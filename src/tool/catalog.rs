@@ -10,6 +10,7 @@ use crate::sandbox::Sandbox;
 
 /// All tools, in the order in which they are offered.
 pub static TOOLS: [&ToolDefinition; 38] = [
+    // Tools stand at the beginning of each request, so another order would invalidate every prompt cache.
     &exec::EXEC,
     &process::PROCESS,
     &files::read::READ,
@@ -57,7 +58,7 @@ pub fn find(name: &str) -> Option<&'static ToolDefinition> {
 }
 
 /// Returns the built-in tools. An agent program brings its own version of each.
-pub fn built_in() -> impl Iterator<Item = &'static ToolDefinition> {
+pub(crate) fn built_in() -> impl Iterator<Item = &'static ToolDefinition> {
     TOOLS.into_iter().filter(|tool| tool.roles.is_none())
 }
 
@@ -75,8 +76,9 @@ pub fn specs() -> Vec<ToolSpec> {
 /// Returns a registry of tools that have a description but can't be called. It serves commands that measure what the
 /// descriptions cost.
 #[must_use]
-pub fn described() -> Registry {
+pub(crate) fn described() -> Registry {
     let mut registry = Registry::default();
+    // No turn runs with these tools, so their functions are never reached.
     for tool in TOOLS {
         registry.add(FunctionTool::<(), String>::shared(tool, &Arc::new(()), |_, _, _| {
             Box::pin(async { Err(ToolError::model("no tool can be called here")) })

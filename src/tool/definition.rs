@@ -45,7 +45,7 @@ impl ToolDefinition {
     pub const BUILT_IN: Self = Self { group: ToolGroup::Files, roles: None, ..Self::TEAM };
 
     /// Common part of the definitions of flock's own tools.
-    pub const TEAM: Self = Self {
+    pub(crate) const TEAM: Self = Self {
         name: "",
         aliases: &[],
         description: "",
@@ -61,6 +61,7 @@ impl ToolDefinition {
     /// Returns the description for a model.
     #[must_use]
     pub fn spec(&self) -> ToolSpec {
+        // Unknown arguments are not forbidden: a tool ignores them, which costs less than another attempt.
         let (properties, required) = ((self.properties)(), self.required);
         ToolSpec {
             name: self.name.to_owned(),

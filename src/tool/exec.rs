@@ -10,18 +10,18 @@ use super::arguments::{Arguments, check_size};
 use super::definition::ToolGroup;
 use super::function::FunctionTool;
 use super::policy::LimitedInput;
+use super::sandbox_failure::for_model;
 use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
-use crate::error;
-use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
+use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox};
 
 /// Time limit of a command if the call names none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Longest time limit that a call can ask for.
-pub const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Maximum bytes of a command's output that a model receives.
-pub const OUTPUT_LIMIT: usize = 30 * 1024;
+pub(crate) const OUTPUT_LIMIT: usize = 30 * 1024;
 
 /// Maximum bytes of a command. The kernel accepts no longer single argument of a program.
 const MAX_COMMAND: usize = 128 * 1024 - 1;
@@ -29,7 +29,7 @@ const MAX_COMMAND: usize = 128 * 1024 - 1;
 /// Maximum bytes of all environment names and values together.
 const MAX_ENV: usize = 64 * 1024;
 
-pub static EXEC: ToolDefinition = ToolDefinition {
+pub(crate) static EXEC: ToolDefinition = ToolDefinition {
     name: "exec",
     description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
                   stderr; long output keeps head and tail. No terminal. For long or endless work \
@@ -186,54 +186,6 @@ pub(super) fn ended(end: CommandExit, took: Duration) -> String {
 
 fn signal_name(signal: i32) -> String {
     nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |name| format!(" ({name})"))
-}
-
-/// Describes a failure of the sandbox for the model, which can report it or go on without commands. The whole cause may
-/// contain paths of the host and goes only to the log.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
-    match &sandbox_error {
-        SandboxError::NoJob(id) => ToolError::model(format!(
-            "there is no background session {id}: process {{\"action\":\"list\"}} shows all"
-        )),
-        SandboxError::JobEnded { id, command } => ToolError::model(format!(
-            "background session {id} ({}) has ended: your sandbox was recreated with changed settings",
-            // The model wrote the command, which may be long and contain control characters.
-            safe_text::harmless(safe_text::start(command, 120))
-        )),
-        SandboxError::NotStarted { reason } => ToolError::model(format!(
-            "it was not started: {}",
-            safe_text::harmless(safe_text::start(reason, 300))
-        )),
-        SandboxError::Unknown(_) => ToolError::model("you have been removed from the configuration"),
-        SandboxError::Off(_) => ToolError::model("you have no sandbox to run commands in"),
-        SandboxError::Lost { reason, .. } => ToolError::model(format!(
-            "the sandbox stopped answering ({}); running commands are lost, the next call restarts it",
-            safe_text::harmless(safe_text::start(reason, 200))
-        )),
-        SandboxError::Frozen(_) => ToolError::model("you are frozen: nothing runs until a person thaws you"),
-        // The path may be shown: it is the one that the agent itself asked for.
-        SandboxError::Refused { what, granted: true, .. } => ToolError::model(format!(
-            "your sandbox can't run anything now: it may not have {}. The owner must correct that or revoke the \
-             grant with `flock approvals revoke`",
-            safe_text::harmless(safe_text::start(what, 1200))
-        )),
-        // Only the owner can solve the remaining problems, so the model gets a short reason and the log the whole one.
-        other => {
-            tracing::warn!("sandbox: {}", error::chain(other));
-            let reason = match other {
-                SandboxError::Unavailable { .. } => "the container engine does not answer",
-                SandboxError::Denied { .. } => "the container engine refuses access",
-                SandboxError::NoImage { .. } => "its image is missing",
-                SandboxError::NotConfined { .. } => "it is not confined as required",
-                SandboxError::Refused { .. } => "its configuration is refused",
-                _ => "the container engine reported an error",
-            };
-            ToolError::model(format!(
-                "your sandbox can't run anything now: {reason}. The owner finds the cause with `flock doctor`"
-            ))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::sandbox::SandboxError;
 use crate::tool::fake::{self, FakeSandbox};
 
 async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<Command>) {

@@ -29,7 +29,11 @@ pub async fn call(tool: &dyn Tool, arguments: Value) -> Result<String, String> {
 }
 
 /// Calls a tool in this context. See [`call`].
-pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -> Result<String, String> {
+pub(crate) async fn call_in(
+    context: &CallContext,
+    tool: &dyn Tool,
+    arguments: Value,
+) -> Result<String, String> {
     match tool.call(context, &arguments).await {
         Ok(output) => Ok(message::joined_text(&output.content)),
         Err(ToolError::ForModel(reason)) => Err(reason),
@@ -39,7 +43,7 @@ pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -
 
 /// A sandbox that returns prepared answers and records its requests.
 #[derive(Default)]
-pub struct FakeSandbox {
+pub(crate) struct FakeSandbox {
     pub ran: Mutex<Vec<Command>>,
     pub asked: Mutex<Vec<JobRequest>>,
     pub outcome: Mutex<Option<Result<CommandOutcome, SandboxError>>>,
@@ -55,11 +59,11 @@ impl FakeSandbox {
         Self { outcome: Mutex::new(Some(Ok(outcome))), ..Self::default() }
     }
 
-    pub fn failing(error: SandboxError) -> Self {
+    pub(crate) fn failing(error: SandboxError) -> Self {
         Self { outcome: Mutex::new(Some(Err(error))), ..Self::default() }
     }
 
-    pub fn with_reply(jobs: Vec<BackgroundJob>, output: &[u8]) -> Self {
+    pub(crate) fn with_reply(jobs: Vec<BackgroundJob>, output: &[u8]) -> Self {
         let output = Output { head: output.to_vec(), tail: Vec::new(), total: output.len() as u64 };
         Self { reply: Mutex::new(Some(Ok(JobReply { jobs, output }))), ..Self::default() }
     }

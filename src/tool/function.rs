@@ -9,10 +9,11 @@ use super::{CallContext, Tool, ToolDefinition, ToolError, ToolOutput, ToolResult
 use crate::provider::{BoxFuture, ToolSpec};
 
 /// The function of a tool.
-pub type ToolFn<S, O> = for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, ToolResult<O>>;
+pub(crate) type ToolFn<S, O> =
+    for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, ToolResult<O>>;
 
 /// A tool with its function.
-pub struct FunctionTool<S: ?Sized, O> {
+pub(crate) struct FunctionTool<S: ?Sized, O> {
     spec: ToolSpec,
     aliases: &'static [&'static str],
     service: Arc<S>,
@@ -30,6 +31,7 @@ where
         service: &Arc<S>,
         work: ToolFn<S, O>,
     ) -> Arc<dyn Tool> {
+        // Made once: the schema is serialised here, and each request of each agent contains it.
         let (spec, aliases) = (definition.spec(), definition.aliases);
         Arc::new(Self { spec, aliases, service: Arc::clone(service), work })
     }
@@ -66,7 +68,7 @@ where
 /// # Errors
 ///
 /// Returns the error of the work, and [`ToolError::Fatal`] if the work panics.
-pub async fn blocking<O: Send + 'static>(
+pub(crate) async fn blocking<O: Send + 'static>(
     work: impl FnOnce() -> Result<O, ToolError> + Send + 'static,
 ) -> Result<O, ToolError> {
     let job = tokio::task::spawn_blocking(work).await;

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use super::{ToolError, safe_text};
 
 /// Maximum number of lines of a part.
-pub const MAX_LINES: u64 = 2000;
+pub(crate) const MAX_LINES: u64 = 2000;
 
 /// Maximum number of bytes of a part.
-pub const MAX_BYTES: usize = 50 * 1024;
+pub(crate) const MAX_BYTES: usize = 50 * 1024;
 
 /// Returns the lines of `text` from number `first` (counted from 1) that fit, and a last line that says which lines are
 /// missing.

@@ -11,12 +11,13 @@ pub(crate) mod lines;
 pub mod policy;
 pub mod process;
 pub(crate) mod safe_text;
+mod sandbox_failure;
 pub mod sessions;
 pub mod team;
 
 use std::sync::Arc;
 
-pub use definition::ToolDefinition;
+pub(crate) use definition::ToolDefinition;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -121,6 +122,7 @@ impl Registry {
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
         let name = &tool.spec().name;
         match self.tools.iter().position(|known| known.spec().name == *name) {
+            // It takes over the place in the order, so that the offered tools keep theirs.
             Some(at) => self.tools[at] = tool,
             None => self.tools.push(tool),
         }

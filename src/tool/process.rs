@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::arguments::{Argument, Arguments, check_size};
 use super::definition::ToolGroup;
-use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
+use super::exec::{OUTPUT_LIMIT, ended, ready};
 use super::function::FunctionTool;
 use super::policy::LimitedInput;
+use super::sandbox_failure::for_model;
 use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 
@@ -21,7 +22,7 @@ const MAX_COMMAND_SHOWN: usize = 120;
 /// Maximum number of jobs in a listing.
 const MAX_LISTED: usize = 50;
 
-pub static PROCESS: ToolDefinition = ToolDefinition {
+pub(crate) static PROCESS: ToolDefinition = ToolDefinition {
     name: "process",
     description: "Control background commands of exec: list; poll (output since the last poll), log \
                   (kept output), write (data to stdin) or kill one.",

@@ -20,7 +20,7 @@ pub fn end(text: &str, limit: usize) -> &str {
 ///
 /// The limit applies to the kept text. The line is not included.
 #[must_use]
-pub fn middle_cut(text: &str, limit: usize) -> String {
+pub(crate) fn middle_cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -51,24 +51,28 @@ pub fn output(output: &Output, limit: usize) -> String {
 ///
 /// The conversion to text can make bytes longer (an invalid byte becomes three). The cut is therefore made in the
 /// bytes, so that the number of missing bytes is exact.
-fn truncate_parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
-    head = trim_partial_end(head);
-    tail = trim_partial_start(tail);
-    let head_text = loop {
-        let text = harmless(&String::from_utf8_lossy(head));
-        match text.len().checked_sub(limit.div_ceil(2)) {
-            None | Some(0) => break text,
-            Some(over) => head = trim_partial_end(&head[..head.len() - bytes_to_drop(over, head)]),
-        }
-    };
-    let tail_text = loop {
-        let text = harmless(&String::from_utf8_lossy(tail));
-        match text.len().checked_sub(limit / 2) {
-            None | Some(0) => break text,
-            Some(over) => tail = trim_partial_start(&tail[bytes_to_drop(over, tail)..]),
-        }
-    };
+fn truncate_parts(head: &[u8], tail: &[u8], total: u64, limit: usize) -> String {
+    let (head, head_text) = fit(trim_partial_end(head), limit.div_ceil(2), |bytes, excess| {
+        trim_partial_end(&bytes[..bytes.len() - excess])
+    });
+    let (tail, tail_text) =
+        fit(trim_partial_start(tail), limit / 2, |bytes, excess| trim_partial_start(&bytes[excess..]));
     join_with_note(&head_text, &tail_text, total.saturating_sub((head.len() + tail.len()) as u64))
+}
+
+/// Shortens bytes until their text fits, and returns them with the text. `shorten` drops that many bytes.
+fn fit<'b>(
+    mut bytes: &'b [u8],
+    limit: usize,
+    shorten: impl Fn(&'b [u8], usize) -> &'b [u8],
+) -> (&'b [u8], String) {
+    loop {
+        let text = harmless(&String::from_utf8_lossy(bytes));
+        match text.len().checked_sub(limit) {
+            None | Some(0) => return (bytes, text),
+            Some(over) => bytes = shorten(bytes, bytes_to_drop(over, bytes)),
+        }
+    }
 }
 
 /// Returns the number of bytes to drop so that the text becomes `over` bytes shorter.
@@ -116,7 +120,7 @@ const MAX_SEQUENCE: usize = 512;
 /// Colour and cursor sequences are removed, and a carriage return becomes a line break. Every other control character
 /// except newline and tab becomes its visible symbol.
 #[must_use]
-pub fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

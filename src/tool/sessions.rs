@@ -10,8 +10,8 @@ mod tool;
 
 use tokio_util::sync::CancellationToken;
 
-pub use spawn_key::{MAX_DEPTH, depth};
-pub use tool::{HISTORY, LIST, SEND, SPAWN, STATUS, all};
+pub use tool::{HISTORY, LIST, STATUS, all};
+pub(crate) use tool::{SEND, SPAWN};
 
 use crate::id::{AgentId, SessionKey};
 use crate::provider::{BoxFuture, Role, Usage};

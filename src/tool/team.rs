@@ -7,6 +7,7 @@ use super::ToolDefinition;
 use super::definition::ToolGroup;
 use super::policy::Roles;
 
+// Descriptions are short here, because every request of every agent contains them.
 const TEAM: ToolDefinition = ToolDefinition::TEAM;
 const CHANNEL: ToolDefinition = ToolDefinition { group: ToolGroup::Channels, ..TEAM };
 const VAULT: ToolDefinition = ToolDefinition { group: ToolGroup::Vaults, ..TEAM };
@@ -27,7 +28,7 @@ fn flag() -> Value {
     json!({"type": "boolean"})
 }
 
-pub static CHANNEL_POST: ToolDefinition = ToolDefinition {
+pub(crate) static CHANNEL_POST: ToolDefinition = ToolDefinition {
     name: "flock_channel_post",
     description: "Post to a channel. @id wakes a member at once; notify false wakes nobody.",
     properties: || json!({"channelId": text(), "message": text(), "notify": flag()}),
@@ -35,7 +36,7 @@ pub static CHANNEL_POST: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static CHANNEL_READ: ToolDefinition = ToolDefinition {
+pub(crate) static CHANNEL_READ: ToolDefinition = ToolDefinition {
     name: "flock_channel_read",
     description: "Read a channel: the newest messages, those after or before a number, or those with all words of query. offset continues a long message.",
     properties: || {
@@ -49,7 +50,7 @@ pub static CHANNEL_READ: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static CHANNEL_LIST: ToolDefinition = ToolDefinition {
+pub(crate) static CHANNEL_LIST: ToolDefinition = ToolDefinition {
     name: "flock_channel_list",
     description: "List channels with state, size and topic.",
     properties: || json!({"member": text(), "archived": flag()}),
@@ -57,7 +58,7 @@ pub static CHANNEL_LIST: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static ARCHIVE_READY: ToolDefinition = ToolDefinition {
+pub(crate) static ARCHIVE_READY: ToolDefinition = ToolDefinition {
     name: "flock_archive_ready",
     description: "Report that you are ready for a channel's archiving.",
     properties: || json!({"channelId": text()}),
@@ -65,7 +66,7 @@ pub static ARCHIVE_READY: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static CHANNEL_CREATE: ToolDefinition = ToolDefinition {
+pub(crate) static CHANNEL_CREATE: ToolDefinition = ToolDefinition {
     name: "flock_channel_create",
     description: "Create a channel. members: agent ids or human:name; you are a member only if named.",
     properties: || json!({"channelId": text(), "topic": text(), "members": texts(), "message": text()}),
@@ -75,7 +76,7 @@ pub static CHANNEL_CREATE: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static ASSIGN_MEMBERS: ToolDefinition = ToolDefinition {
+pub(crate) static ASSIGN_MEMBERS: ToolDefinition = ToolDefinition {
     name: "flock_assign_members",
     description: "Add or remove members of a channel.",
     properties: || json!({"channelId": text(), "add": texts(), "remove": texts()}),
@@ -85,7 +86,7 @@ pub static ASSIGN_MEMBERS: ToolDefinition = ToolDefinition {
     ..CHANNEL
 };
 
-pub static CHANNEL_ARCHIVE: ToolDefinition = ToolDefinition {
+pub(crate) static CHANNEL_ARCHIVE: ToolDefinition = ToolDefinition {
     name: "flock_channel_archive",
     description: "Archive a channel. action: begin (default, asks its agents to get ready), force, cancel, reopen.",
     properties: || json!({"channelId": text(), "action": text(), "force": flag()}),
@@ -103,14 +104,14 @@ pub static STATUS: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static SLEEP: ToolDefinition = ToolDefinition {
+pub(crate) static SLEEP: ToolDefinition = ToolDefinition {
     name: "flock_sleep",
     description: "Sleep until somebody calls you; plain messages wait longer.",
     properties: || json!({"reason": text()}),
     ..TEAM
 };
 
-pub static MESSAGE: ToolDefinition = ToolDefinition {
+pub(crate) static MESSAGE: ToolDefinition = ToolDefinition {
     name: "flock_message",
     description: "Send another agent a message. Returns at once; the answer comes to this session later.",
     properties: || json!({"to": text(), "message": text(), "contextData": {"type": "object"}}),
@@ -118,7 +119,7 @@ pub static MESSAGE: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static TASKS: ToolDefinition = ToolDefinition {
+pub(crate) static TASKS: ToolDefinition = ToolDefinition {
     name: "flock_tasks",
     description: "List tasks you sent or received, with state and answer.",
     properties: || {
@@ -131,7 +132,7 @@ pub static TASKS: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static TASK_RESPOND: ToolDefinition = ToolDefinition {
+pub(crate) static TASK_RESPOND: ToolDefinition = ToolDefinition {
     name: "flock_task_respond",
     description: "Ask the sender of a task a question before you go on, or answer a question in a task you sent.",
     properties: || json!({"taskId": text(), "response": text()}),
@@ -147,7 +148,7 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static DISCOVER: ToolDefinition = ToolDefinition {
+pub(crate) static DISCOVER: ToolDefinition = ToolDefinition {
     name: "flock_discover",
     description: "Find agents by words, role or skill. Returns skills and task counts.",
     properties: || {
@@ -162,14 +163,14 @@ pub static DISCOVER: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static UPDATE_CARD: ToolDefinition = ToolDefinition {
+pub(crate) static UPDATE_CARD: ToolDefinition = ToolDefinition {
     name: "flock_update_card",
     description: "Describe your purpose and skills. skills replaces all: [{id, name, description?, tags?, examples?}].",
     properties: || json!({"name": text(), "description": text(), "skills": {"type": "array", "items": {"type": "object"}}}),
     ..TEAM
 };
 
-pub static AUDIT: ToolDefinition = ToolDefinition {
+pub(crate) static AUDIT: ToolDefinition = ToolDefinition {
     name: "flock_audit",
     description: "Read who did what, newest first; level: GREEN, YELLOW or RED.",
     properties: || json!({"agentId": text(), "level": text(), "limit": number()}),
@@ -178,7 +179,7 @@ pub static AUDIT: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static WORKSPACE_LIST: ToolDefinition = ToolDefinition {
+pub(crate) static WORKSPACE_LIST: ToolDefinition = ToolDefinition {
     name: "flock_workspace_list",
     description: "List vaults (shared notes), or a vault's files.",
     properties: || json!({"workspace": text()}),
@@ -186,7 +187,7 @@ pub static WORKSPACE_LIST: ToolDefinition = ToolDefinition {
     ..VAULT
 };
 
-pub static WORKSPACE_READ: ToolDefinition = ToolDefinition {
+pub(crate) static WORKSPACE_READ: ToolDefinition = ToolDefinition {
     name: "flock_workspace_read",
     description: "Read a text file of a vault; offset and limit count lines.",
     properties: || json!({"workspace": text(), "path": text(), "offset": number(), "limit": number()}),
@@ -195,7 +196,7 @@ pub static WORKSPACE_READ: ToolDefinition = ToolDefinition {
     ..VAULT
 };
 
-pub static WORKSPACE_WRITE: ToolDefinition = ToolDefinition {
+pub(crate) static WORKSPACE_WRITE: ToolDefinition = ToolDefinition {
     name: "flock_workspace_write",
     description: "Write a text file of a vault, or append to it.",
     properties: || json!({"workspace": text(), "path": text(), "content": text(), "append": flag()}),
@@ -204,7 +205,7 @@ pub static WORKSPACE_WRITE: ToolDefinition = ToolDefinition {
     ..VAULT
 };
 
-pub static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
+pub(crate) static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
     name: "flock_workspace_tree",
     description: "Show a vault's folders and files.",
     properties: || json!({"workspace": text(), "maxDepth": number()}),
@@ -213,7 +214,7 @@ pub static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
     ..VAULT
 };
 
-pub static READ_SKILL: ToolDefinition = ToolDefinition {
+pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     name: "flock_read_skill",
     aliases: &["read_skill"],
     description: "Read a skill: instructions for work here.",
@@ -224,7 +225,7 @@ pub static READ_SKILL: ToolDefinition = ToolDefinition {
 };
 
 /// A call may run in parallel although it changes something, because it waits long for others.
-pub static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
+pub(crate) static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
     name: "flock_sysadmin_request",
     description: "Request something that you may not do yourself: package (name in nixpkgs; action install or remove), egress \
                   (host, port), mount (path on the host, read-only), command (on the host) or other (request: text for \
@@ -242,7 +243,7 @@ pub static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static TRIAGE_DECISION: ToolDefinition = ToolDefinition {
+pub(crate) static TRIAGE_DECISION: ToolDefinition = ToolDefinition {
     name: "triage_decision",
     description: "Confirm or raise the level of a request that has not begun. YELLOW carries out one that waits for you. \
                   revoke refuses that one, or takes back what was done without a person.",
@@ -257,7 +258,7 @@ pub static TRIAGE_DECISION: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static RESTART_GATEWAY: ToolDefinition = ToolDefinition {
+pub(crate) static RESTART_GATEWAY: ToolDefinition = ToolDefinition {
     name: "flock_restart_gateway",
     description: "Restart the gateway after this turn has ended.",
     properties: || json!({"reason": text()}),
@@ -267,7 +268,7 @@ pub static RESTART_GATEWAY: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static CREATE_AGENT: ToolDefinition = ToolDefinition {
+pub(crate) static CREATE_AGENT: ToolDefinition = ToolDefinition {
     name: "flock_create_agent",
     description: "Create a worker, if a person asked for one.",
     properties: || json!({"newAgentId": text(), "archetype": text(), "model": text(), "reason": text()}),
@@ -277,7 +278,7 @@ pub static CREATE_AGENT: ToolDefinition = ToolDefinition {
     ..TEAM
 };
 
-pub static DECOMMISSION_AGENT: ToolDefinition = ToolDefinition {
+pub(crate) static DECOMMISSION_AGENT: ToolDefinition = ToolDefinition {
     name: "flock_decommission_agent",
     description: "Request the removal of an agent; a person must approve it.",
     properties: || json!({"targetAgentId": text(), "reason": text()}),

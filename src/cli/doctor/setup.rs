@@ -156,7 +156,7 @@ pub fn unbound(config: &Config) -> Vec<Check> {
         let set = format!("flock config set models.providers.{}.models JSON", model.provider());
         Check::warn("budgets", price::unpriced_warning(&model), set)
     };
-    price::unbound(config).into_iter().map(warn).collect()
+    price::unpriced_models(config).into_iter().map(warn).collect()
 }
 
 /// Warns of agents whose effort setting one of their models does not support.

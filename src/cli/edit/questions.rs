@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::Failure;
 use super::values;
 use crate::agent::prompt::archetype;
-use crate::config::setting::{self, Setting, Wanted};
+use crate::config::setting::{self, Setting, SettingValue};
 use crate::config::{Agent, Role, SandboxMode};
 use crate::home::Home;
 use crate::openclaw::RUNTIME;
@@ -14,7 +14,7 @@ use crate::runtime::cli::{self, Program};
 use crate::ui::ask::{self, SelectItem};
 
 /// Asks for the settings and returns those whose answer differs from the present value.
-pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
+pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<SettingValue>, Failure> {
     ask::begin(&format!("Settings of {}", agent.id));
     let now = |setting| setting::get(document, &agent.id, setting);
     let mut found = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Failure, add};
 use super::Args;
 use crate::config::budgets;
-use crate::config::setting::{Setting, Wanted};
+use crate::config::setting::{Setting, SettingValue};
 use crate::config::{Agent, Network, Role};
 use crate::error::Kind;
 use crate::id::{AgentId, ModelRef};
@@ -16,7 +16,7 @@ use crate::runtime::cli;
 pub const DEFAULT: &str = "default";
 
 /// Returns the settings that the options name, with their new values.
-pub fn given(args: &Args) -> Vec<Wanted> {
+pub fn given(args: &Args) -> Vec<SettingValue> {
     let word = |text: &str| if text == DEFAULT { Value::Null } else { json!(text) };
     // Without either option the setting stays as it is, which is not the same as `false`.
     let on_host = (args.on_host || args.no_on_host).then(|| json!(args.on_host));
@@ -62,7 +62,7 @@ pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
 }
 
 /// Refuses settings that do not fit the agent after the change, which is `now`.
-pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
+pub fn check(wanted: &[SettingValue], now: &Agent) -> Result<(), Failure> {
     let usage = |text: String| Failure::new(Kind::Usage, text);
     let is_of_container = |setting: &Setting| {
         matches!(setting, Setting::Network | Setting::Egress | Setting::Memory | Setting::Cpus)

@@ -14,11 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::{Ticket, headers};
 use crate::agent::CallReservation;
 use crate::provider::ProviderError;
-use crate::provider::passthrough::Answer;
+use crate::provider::passthrough::ForwardedAnswer;
 
 /// Returns the response for the program. If its reader goes away, the request ends.
 pub(super) fn response(
-    mut answer: Answer,
+    mut answer: ForwardedAnswer,
     toll: Option<CallReservation>,
     ticket: Arc<Ticket>,
     place: OwnedSemaphorePermit,
@@ -48,7 +48,7 @@ pub(super) fn response(
 }
 
 struct AnswerForwarder {
-    answer: Answer,
+    answer: ForwardedAnswer,
     /// `None` once the cost is settled, and for requests that cost nothing.
     toll: Option<CallReservation>,
     ticket: Arc<Ticket>,

@@ -12,8 +12,8 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::id::ModelRef;
 use crate::provider::http::RequestError;
-use crate::provider::passthrough::{Answer, ForwardKind};
-use crate::provider::retry::{Decision, Policy};
+use crate::provider::passthrough::{ForwardKind, ForwardedAnswer};
+use crate::provider::retry::Policy;
 use crate::provider::{ProviderError, RelayFormat, ResolvedModel, Usage};
 use crate::runtime::cli::gate::CallRefusal;
 
@@ -40,7 +40,7 @@ impl Relay {
     pub(super) async fn ask(
         &self,
         question: &ModelRequest,
-    ) -> Result<(Answer, Option<CallReservation>), RelayError> {
+    ) -> Result<(ForwardedAnswer, Option<CallReservation>), RelayError> {
         let ticket = &question.ticket;
         // A frozen agent waits here. The configuration is read after the thaw, so a change in the meantime counts.
         self.oversight.thawed(&ticket.agent).await;
@@ -147,7 +147,7 @@ impl Relay {
         resolved: &ResolvedModel,
         toll: Option<&CallReservation>,
         is_last: bool,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<ForwardedAnswer, RequestError> {
         let ModelRequest { ticket, want, query, headers, written, .. } = question;
         let name = resolved.route.model();
         let body = written.to(name, u64::from(resolved.max_tokens));
@@ -176,7 +176,7 @@ impl Relay {
             if let Some(toll) = toll {
                 toll.fail_attempt(Some(&refused.error));
             }
-            let Decision::Retry { wait } = policy.next(attempt, &refused.error, rand::random()) else {
+            let Some(wait) = policy.next(attempt, &refused.error, rand::random()) else {
                 return Err(refused);
             };
             let (agent, turn, error, ms) = (&ticket.agent, ticket.turn, &refused.error, wait.as_millis());

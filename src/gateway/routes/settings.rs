@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::messages::chosen;
 use crate::clock::unix_ms;
-use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role, agents};
+use crate::config::setting::{self, Setting};
+use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role};
 use crate::error::Explain as _;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
@@ -82,12 +83,14 @@ pub async fn change(
     // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
     let edited = tokio::task::spawn_blocking(move || {
         config::edit(&home, |document| {
-            let set = match effort {
-                EffortChange::Set(effort) => Some(effort),
-                EffortChange::Kept | EffortChange::Left => None,
-            };
-            agents::set_runtime(document, &id, &wanted, model.as_ref(), set)?;
-            if matches!(effort, EffortChange::Left) { agents::unset_effort(document, &id) } else { Ok(()) }
+            let mut changes = vec![(Setting::Runtime, json!(wanted))];
+            changes.extend(model.as_ref().map(|model| (Setting::Model, json!(model))));
+            match effort {
+                EffortChange::Set(effort) => changes.push((Setting::Effort, json!(effort))),
+                EffortChange::Left => changes.push((Setting::Effort, Value::Null)),
+                EffortChange::Kept => {}
+            }
+            setting::set(document, &id, &changes)
         })
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
@@ -176,6 +179,7 @@ fn check_program(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::agents;
     use crate::config::{parse, starter};
 
     #[test]

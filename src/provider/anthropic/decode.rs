@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::decoder::{Decoder, EventError, Progress, decode};
 use super::super::number;
 use super::super::response_builder::ResponseBuilder;
-use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// A decoder for Messages events.
@@ -75,7 +75,7 @@ struct Tokens {
     cache_read_input_tokens: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Failure {
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -103,7 +103,9 @@ impl<'a> MessagesDecoder<'a> {
                 self.answer.thinking(content.thinking.unwrap_or_default())?;
                 self.answer.signature(&content.signature.unwrap_or_default())?;
             }
-            "redacted_thinking" => self.answer.open_thinking(content.data)?,
+            "redacted_thinking" => {
+                self.answer.open_thinking(content.data)?;
+            }
             "tool_use" => {
                 let id = content.id.unwrap_or_default();
                 let call = self.answer.open_call(&id, &content.name.unwrap_or_default())?;
@@ -226,8 +228,7 @@ fn stop(reason: &str) -> StopReason {
 }
 
 fn failure(failure: Option<Failure>) -> EventError {
-    let Failure { kind, message, http_code } =
-        failure.unwrap_or(Failure { kind: None, message: None, http_code: None });
+    let Failure { kind, message, http_code } = failure.unwrap_or_default();
     let kind = kind.unwrap_or_default();
     // MiniMax's own code is more exact than the error type, so it is preferred if it is a valid error status.
     let code = http_code.and_then(|code| match code {

@@ -4,119 +4,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::Value;
-
 use super::super::call::{self, IdStyle};
 use super::super::serialization::written;
 use super::super::text_format::{is_blank, left_out};
 use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
 use super::thinking::{self, Thinking};
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    max_tokens: u32,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<Thinking>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_config: Option<OutputConfig>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system: Option<[Part<'a>; 1]>,
-    // The growing part comes last, so that all requests of a session begin with the same bytes.
-    messages: Vec<Turn<'a>>,
-}
-
-#[derive(Serialize)]
-struct OutputConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<Format>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Format {
-    JsonSchema { schema: Value },
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
-}
-
-#[derive(Serialize)]
-struct Turn<'a> {
-    role: &'static str,
-    content: Vec<Part<'a>>,
-}
-
-#[derive(Serialize)]
-struct Part<'a> {
-    #[serde(flatten)]
-    kind: WireBlock<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum WireBlock<'a> {
-    Text {
-        text: Cow<'a, str>,
-    },
-    Image {
-        source: Source<'a>,
-    },
-    Thinking {
-        thinking: &'a str,
-        signature: &'a str,
-    },
-    RedactedThinking {
-        data: &'a str,
-    },
-    ToolUse {
-        id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        input: Cow<'a, Value>,
-    },
-    ToolResult {
-        tool_use_id: Cow<'a, str>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<WireBlock<'a>>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        is_error: bool,
-    },
-}
-
-#[derive(Serialize)]
-struct Source<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    media_type: &'a str,
-    data: &'a str,
-}
-
-/// Marks the end of the part that the provider may cache for the next request.
-#[derive(Clone, Copy, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum CacheControl {
-    Ephemeral,
-}
-
-impl<'a> From<WireBlock<'a>> for Part<'a> {
-    fn from(kind: WireBlock<'a>) -> Self {
-        Self { kind, cache_control: None }
-    }
-}
+use super::wire::{Body, CacheControl, Format, OutputConfig, Part, Source, Tool, Turn, WireBlock};
 
 /// Returns the request body as bytes.
 pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {

@@ -4,6 +4,7 @@ pub(super) mod decode;
 mod encode;
 pub mod relay;
 pub(super) mod thinking;
+mod wire;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of the Messages API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Anthropic::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Messages,
@@ -59,14 +60,12 @@ impl Provider for Anthropic {
         Box::pin(async move {
             let body = self.body(request)?;
             let mut decoder = decode::MessagesDecoder::new(sink, self.http.limits().answer);
+            let mut endpoint = self.endpoint.clone();
             // Per request, because it depends on the tools and the effort.
             if thinking::uses_interleaved_thinking(request) {
-                let mut endpoint = self.endpoint.clone();
                 endpoint.header("anthropic-beta", thinking::INTERLEAVED_BETA);
-                stream::run(&endpoint, &self.http, body, &mut decoder).await?;
-            } else {
-                stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             }
+            stream::run(&endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
     }
@@ -86,7 +85,7 @@ impl Provider for Anthropic {
 /// Returns `None` if the model is told in another way or not at all. A `max_tokens` of 0 means that answers have no
 /// limit.
 #[must_use]
-pub fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
+pub(crate) fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
     // Without a limit the budget is not reduced.
     let most = if max_tokens == 0 { u32::MAX } else { u32::try_from(max_tokens).unwrap_or(u32::MAX) };
     match thinking::of(model, Some(effort), most)? {

@@ -6,7 +6,7 @@ use crate::config::Api;
 use crate::provider::passthrough::ForwardKind;
 use crate::provider::relay_format::{AnswerEntries, RelayFormat, Rule};
 
-pub static RELAY: RelayFormat = RelayFormat {
+pub(crate) static RELAY: RelayFormat = RelayFormat {
     api: Api::AnthropicMessages,
     path: "/relay/anthropic",
     kind: |path| match path {

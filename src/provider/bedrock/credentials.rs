@@ -51,7 +51,7 @@ impl KeyPair {
 }
 
 /// Returns the key pair from the AWS environment variables as one key, if both parts are set.
-pub fn from_environment() -> Option<ApiKey> {
+pub(crate) fn from_environment() -> Option<ApiKey> {
     let (id, secret) = (env::AWS_ACCESS_KEY_ID.get()?, env::AWS_SECRET_ACCESS_KEY.get()?);
     let token = env::AWS_SESSION_TOKEN.get().map(|token| format!(":{}", token.trim())).unwrap_or_default();
     ApiKey::new(&format!("{}:{}{token}", id.trim(), secret.trim()))

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
+use super::super::decoder::{EventError, Progress, decode};
 use super::super::http::message_of;
 use super::super::number;
 use super::super::response_builder::ResponseBuilder;
-use super::super::stream::{EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 use super::frame::{Frame, FrameError};
 
@@ -39,8 +39,7 @@ struct BlockStart {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
+#[serde(rename_all = "camelCase")]
 struct ToolUse {
     tool_use_id: Option<String>,
     name: Option<String>,
@@ -84,9 +83,7 @@ impl From<FrameError> for EventError {
     fn from(broken: FrameError) -> Self {
         match broken {
             FrameError::TooLong => Self::TooLong,
-            FrameError::Prelude | FrameError::Checksum | FrameError::Headers => {
-                Self::Unreadable(broken.reason().to_owned())
-            }
+            other => Self::Unreadable(other.to_string()),
         }
     }
 }

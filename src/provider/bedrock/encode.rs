@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::call::{self, IdStyle};
 use super::super::serialization::written;
-use super::super::text_format::is_blank;
+use super::super::text_format::{is_blank, left_out};
 use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
 use super::effort::{self, AdditionalFields};
 use super::family::Family;
@@ -205,16 +205,11 @@ fn text(text: &str) -> Option<Part<'_>> {
     (!is_blank(text)).then_some(Part::Text(Cow::Borrowed(text)))
 }
 
-fn image_part<'a>(media_type: &str, data: &'a str) -> Part<'a> {
-    let format = match media_type {
-        "image/png" => "png",
-        "image/jpeg" => "jpeg",
-        "image/gif" => "gif",
-        "image/webp" => "webp",
-        _ => "",
-    };
-    if format.is_empty() || data.is_empty() {
-        return Part::Text(Cow::Owned(format!("[an image of type {media_type} was left out]")));
+fn image_part<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
+    match media_type.strip_prefix("image/") {
+        Some(format @ ("png" | "jpeg" | "gif" | "webp")) if !data.is_empty() => {
+            Part::Image(Image { format, source: Source { bytes: data } })
+        }
+        _ => Part::Text(Cow::Owned(left_out(media_type))),
     }
-    Part::Image(Image { format, source: Source { bytes: data } })
 }

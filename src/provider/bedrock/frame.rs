@@ -11,27 +11,20 @@ const CHECKSUM_BYTES: usize = 4;
 const MAX_HEADER_BYTES: usize = 128 * 1024;
 
 /// The reason why the bytes are no stream of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
     /// The lengths are impossible, or their checksum is wrong.
+    #[error("it is not a stream of events")]
     Prelude,
     /// A frame exceeds the limit.
+    #[error("an event is too long")]
     TooLong,
     /// The checksum of a frame is wrong.
+    #[error("the checksum of an event is wrong")]
     Checksum,
     /// The headers cannot be parsed.
+    #[error("the headers of an event can't be read")]
     Headers,
-}
-
-impl FrameError {
-    pub(super) const fn reason(self) -> &'static str {
-        match self {
-            Self::Prelude => "it is not a stream of events",
-            Self::TooLong => "an event is too long",
-            Self::Checksum => "the checksum of an event is wrong",
-            Self::Headers => "the headers of an event can't be read",
-        }
-    }
 }
 
 /// The needed parts of one frame.
@@ -160,36 +153,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| (word << 8) | u32::from(*byte))
 }
 
-/// Lookup table of CRC-32, computed at compile time.
-const CRC_TABLE: [u32; 256] = table();
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut at = 0;
-    let mut value = 0u32;
-    // A const function cannot contain a `for` loop.
-    while at < 256 {
-        let mut crc = value;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[at] = crc;
-        at += 1;
-        value += 1;
-    }
-    table
-}
-
 /// Returns the CRC-32 checksum as used by Ethernet and zip.
 fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        let [low, ..] = crc.to_le_bytes();
-        crc = CRC_TABLE[usize::from(low ^ byte)] ^ (crc >> 8);
-    }
-    !crc
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
 }
 
 #[cfg(test)]

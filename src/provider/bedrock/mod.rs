@@ -12,23 +12,23 @@ mod wire;
 
 use std::sync::Arc;
 
-pub use credentials::from_environment;
+pub(crate) use credentials::from_environment;
 use credentials::{Credentials, KeyPair};
 use decode::ConverseDecoder;
 use frame::FrameParser;
-pub use region::public_address;
+pub(crate) use region::public_address;
 use reqwest::Url;
 use sigv4::{SigningScope, UnsignedRequest};
 
+use super::decoder::{EventError, Progress, explain};
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::stream::{EventError, Progress, explain};
 use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
 use crate::clock;
 
 /// The descriptor of the Converse API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, region| Arc::new(Bedrock::new(http, provider, base, key, region))),
     uses_aws: true,
     conversation: ConversationRules::Converse,

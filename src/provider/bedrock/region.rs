@@ -2,6 +2,7 @@
 
 use reqwest::Url;
 
+use crate::config::is_aws_region;
 use crate::env;
 
 /// The default region.
@@ -14,7 +15,7 @@ pub(super) fn of(base: &Url, configured: Option<&str>) -> String {
 
 /// Returns Bedrock's public address in the configured region, else in the environment's, else in the default one.
 #[must_use]
-pub fn public_address(configured: Option<&str>) -> String {
+pub(crate) fn public_address(configured: Option<&str>) -> String {
     let region = configured_or_default(configured);
     // China's regions are a separate partition with their own domain.
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
@@ -25,7 +26,7 @@ fn configured_or_default(configured: Option<&str>) -> String {
     let of_environment = || env::AWS_REGION.get().or_else(|| env::AWS_DEFAULT_REGION.get());
     let set = configured.map(str::to_owned).or_else(of_environment);
     // The name becomes part of a host name, so anything that is no region is ignored.
-    set.filter(|name| is_region(name)).unwrap_or_else(|| DEFAULT_REGION.to_owned())
+    set.filter(|name| is_aws_region(name)).unwrap_or_else(|| DEFAULT_REGION.to_owned())
 }
 
 /// Returns the region in `bedrock-runtime.REGION.amazonaws.com`. The host may have the prefix of a private link, or be
@@ -34,13 +35,7 @@ fn in_host(host: &str) -> Option<&str> {
     let mut labels = host.split('.');
     // The region is the label after the service's name.
     labels.find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;
-    labels.next().filter(|name| is_region(name))
-}
-
-fn is_region(name: &str) -> bool {
-    (4..=32).contains(&name.len())
-        && name.contains('-')
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    labels.next().filter(|name| is_aws_region(name))
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ pub(super) enum Reasoning<'a> {
 
 #[derive(Serialize)]
 pub(super) struct Image<'a> {
-    pub(super) format: &'static str,
+    pub(super) format: &'a str,
     pub(super) source: Source<'a>,
 }
 

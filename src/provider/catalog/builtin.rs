@@ -44,7 +44,7 @@ const fn openai_compatible(
 }
 
 /// All built-in providers.
-pub const KNOWN: &[BuiltinProvider] = &[
+pub(crate) const KNOWN: &[BuiltinProvider] = &[
     BuiltinProvider {
         id: "anthropic",
         api: Api::AnthropicMessages,

@@ -103,7 +103,7 @@ pub fn reasons(config: &Config, model: &ModelRef) -> Option<bool> {
 
 /// Returns `true` if the provider's models are listed and this one is not among them. Its name may be misspelt.
 #[must_use]
-pub fn is_strange(model: &ModelRef) -> bool {
+pub(crate) fn is_strange(model: &ModelRef) -> bool {
     let Some(models) = TABLE.models.get(model.provider()) else { return false };
     let name = table_name(model);
     let fits = |pattern: &String| match pattern.strip_suffix('*') {

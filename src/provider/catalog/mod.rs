@@ -3,19 +3,22 @@
 
 mod builtin;
 pub mod known_models;
+mod model_properties;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use builtin::{BuiltinProvider, KNOWN, known};
+pub use builtin::known;
+pub(crate) use builtin::{BuiltinProvider, KNOWN};
+use model_properties::{accepts_images, max_answer_tokens};
+pub use model_properties::{label, window};
 
 use super::bedrock;
 use super::http::{HttpClients, HttpLimits};
 use super::key::{self, ApiKey};
-use super::script::{self, Script};
-use super::wire_format::{self, NewClient};
+use super::script::Script;
+use super::wire_format::{self, WireFormat};
 use super::{Provider, ProviderError, Route};
-use crate::config::model::ModelSettings;
 use crate::config::{Api, Config};
 use crate::env;
 use crate::home::Home;
@@ -74,45 +77,20 @@ pub struct ModelConnection {
 /// no valid base URL.
 pub fn wire(model: &ModelRef, config: &Config) -> Result<ModelConnection, ProviderError> {
     if model.is_script() {
-        return Err(ProviderError::NotConfigured {
-            provider: model.provider().to_owned(),
-            model: model.to_string(),
-            reason: "its script is played by flock itself".to_owned(),
-            hint: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
-        });
+        let hint = "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned();
+        return Err(not_configured(model, "its script is played by flock itself", hint));
     }
-    let known = known(model.provider());
-    let (base_url, api) = address(model, config, known)?;
+    let (base_url, api) = address(model, config)?;
     Ok(ModelConnection {
         api,
         // A parsed URL ends with a slash if it has no path. Programs that append a path would double it.
         base_url: base_url.as_str().trim_end_matches('/').to_owned(),
-        needs_key: requires_key(model, config, known),
+        needs_key: requires_key(model, config),
         context_window: window(model, config),
         max_tokens: max_answer_tokens(model, config),
         images: accepts_images(model, config),
         reasoning: known_models::reasons(config, model).unwrap_or(false),
     })
-}
-
-/// The checked target of a model's requests.
-#[derive(Clone, Debug)]
-struct RequestTarget {
-    api: Api,
-    client: NewClient,
-    base_url: reqwest::Url,
-    key: Option<ApiKey>,
-    /// Bedrock's region, if the configuration has one.
-    region: Option<String>,
-}
-
-/// The handling of a provider's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyLookup {
-    /// The key is looked up, and must exist if the provider requires one.
-    Wanted,
-    /// The key is not looked up.
-    LeftAlone,
 }
 
 impl Catalog {
@@ -135,7 +113,7 @@ impl Catalog {
     /// Returns [`ProviderError::NotConfigured`] if the provider has no valid base URL, its wire format is not
     /// supported, its key is missing or malformed, or the script cannot be opened.
     pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<ResolvedModel, ProviderError> {
-        self.resolve_with(model, config, KeyLookup::Wanted)
+        self.resolve_with(model, config, |format| self.key(model, config, format))
     }
 
     /// Returns the model without looking up its key.
@@ -150,21 +128,20 @@ impl Catalog {
         model: &ModelRef,
         config: &Config,
     ) -> Result<ResolvedModel, ProviderError> {
-        self.resolve_with(model, config, KeyLookup::LeftAlone)
+        self.resolve_with(model, config, |_| Ok(None))
     }
 
     fn resolve_with(
         &self,
         model: &ModelRef,
         config: &Config,
-        keys: KeyLookup,
+        key: impl FnOnce(&WireFormat) -> Result<Option<ApiKey>, ProviderError>,
     ) -> Result<ResolvedModel, ProviderError> {
         if model.is_script() {
-            let script = self.script(model)?;
             return Ok(ResolvedModel {
                 // A script has no wire format and accepts the content of any. This one stands in.
                 route: Route { model: model.clone(), api: Api::OpenAiCompletions },
-                provider: Arc::new(script),
+                provider: Arc::new(self.script(model)?),
                 context_window: window(model, config),
                 max_tokens: 8_192,
                 images: true,
@@ -173,37 +150,31 @@ impl Catalog {
                 label: label(model),
             });
         }
-        let known = known(model.provider());
-        let target = self.target(model, config, known, keys)?;
-        let own = config.model(model);
+        let (base_url, api) = address(model, config)?;
+        let format = wire_format::of(api);
+        let client = format
+            .client
+            .map_err(|unsupported| unset(model, unsupported.reason, "api", unsupported.instead.as_str()))?;
+        let (key, region) = (key(format)?, config.bedrock_region.as_deref());
         Ok(ResolvedModel {
-            route: Route { model: model.clone(), api: target.api },
-            provider: (target.client)(
-                self.http.clone(),
-                model.provider(),
-                &target.base_url,
-                target.key.as_ref(),
-                target.region.as_deref(),
-            ),
+            route: Route { model: model.clone(), api },
+            provider: client(self.http.clone(), model.provider(), &base_url, key.as_ref(), region),
             context_window: window(model, config),
             max_tokens: max_answer_tokens(model, config),
             images: accepts_images(model, config),
-            reasoning: own.and_then(|own| own.reasoning),
+            reasoning: config.model(model).and_then(|own| own.reasoning),
             reasons: known_models::reasons(config, model),
             label: label(model),
         })
     }
 
-    /// Checks that [`Catalog::resolve`] would succeed, without building a provider.
+    /// Checks that [`Catalog::resolve`] would succeed.
     ///
     /// # Errors
     ///
     /// Returns the [`ProviderError::NotConfigured`] that [`Catalog::resolve`] would return, for a warning.
     pub fn describe(&self, model: &ModelRef, config: &Config) -> Result<(), ProviderError> {
-        if model.is_script() {
-            return self.script(model).map(drop);
-        }
-        self.target(model, config, known(model.provider()), KeyLookup::Wanted).map(drop)
+        self.resolve(model, config).map(drop)
     }
 
     /// Returns the environment variable that the key of this model's provider comes from, if there is one.
@@ -225,74 +196,55 @@ impl Catalog {
     }
 
     fn script(&self, model: &ModelRef) -> Result<Script, ProviderError> {
-        Script::open(&self.home, model.model()).map_err(|reason| ProviderError::NotConfigured {
-            provider: model.provider().to_owned(),
-            model: model.to_string(),
-            reason,
-            hint: format!("put the script into {}, or use script/demo", self.home.scripts().display()),
+        Script::open(&self.home, model.model()).map_err(|reason| {
+            let folder = self.home.scripts();
+            let hint = format!("put the script into {}, or use script/demo", folder.display());
+            not_configured(model, reason, hint)
         })
     }
 
-    fn target(
+    /// Finds the key of the model's provider, which must exist if the provider requires one.
+    fn key(
         &self,
         model: &ModelRef,
         config: &Config,
-        known: Option<&'static BuiltinProvider>,
-        keys: KeyLookup,
-    ) -> Result<RequestTarget, ProviderError> {
+        format: &WireFormat,
+    ) -> Result<Option<ApiKey>, ProviderError> {
         let provider = model.provider();
-        let settings = config.providers.get(provider);
-        let region = config.bedrock_region.clone();
-        let (base_url, api) = address(model, config, known)?;
-        let format = wire_format::of(api);
-        let client = format.client.map_err(|unsupported| {
-            not_configured(model, unsupported.reason.to_owned(), "api", unsupported.instead.as_str())
-        })?;
-        if keys == KeyLookup::LeftAlone {
-            return Ok(RequestTarget { api, client, base_url, key: None, region });
-        }
         // For Bedrock, the AWS keys of the environment are the last source.
-        let key = key::find(&self.home, provider, settings, known)
-            .map_err(|reason| not_configured(model, reason, "apiKey", "-"))?
+        let key = key::find(&self.home, provider, config.providers.get(provider), known(provider))
+            .map_err(|reason| unset(model, reason, "apiKey", "-"))?
             .or_else(|| format.uses_aws.then(bedrock::from_environment).flatten());
-        if key.is_none() && requires_key(model, config, known) {
-            return Err(not_configured(model, "it has no key".to_owned(), "apiKey", "-"));
+        if key.is_none() && requires_key(model, config) {
+            return Err(unset(model, "it has no key", "apiKey", "-"));
         }
         // The key becomes a header value, where other characters would be refused or split it.
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
-            return Err(not_configured(
-                model,
-                "its key holds characters that no key has".to_owned(),
-                "apiKey",
-                "-",
-            ));
+            return Err(unset(model, "its key holds characters that no key has", "apiKey", "-"));
         }
-        Ok(RequestTarget { api, client, base_url, key, region })
+        Ok(key)
     }
 }
 
 /// Returns `true` if the provider requires a key. It does at its public address; another address may not.
-fn requires_key(model: &ModelRef, config: &Config, known: Option<&BuiltinProvider>) -> bool {
-    config.providers.get(model.provider()).and_then(|settings| settings.base_url.as_ref()).is_none()
-        && known.is_some_and(|known| !known.keys.is_empty())
+fn requires_key(model: &ModelRef, config: &Config) -> bool {
+    let provider = model.provider();
+    config.providers.get(provider).and_then(|settings| settings.base_url.as_ref()).is_none()
+        && known(provider).is_some_and(|known| !known.keys.is_empty())
 }
 
 /// Returns the address and the wire format for a model.
-fn address(
-    model: &ModelRef,
-    config: &Config,
-    known: Option<&BuiltinProvider>,
-) -> Result<(reqwest::Url, Api), ProviderError> {
+fn address(model: &ModelRef, config: &Config) -> Result<(reqwest::Url, Api), ProviderError> {
+    let known = known(model.provider());
     let settings = config.providers.get(model.provider());
     let own_url = settings.and_then(|settings| settings.base_url.as_deref());
     let region = config.bedrock_region.as_deref();
     let public = || known.map(|known| known.public_address(region));
     let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
-        return Err(not_configured(model, "it has no base URL".to_owned(), "baseUrl", "URL"));
+        return Err(unset(model, "it has no base URL", "baseUrl", "URL"));
     };
-    let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
-        not_configured(model, "its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
-    })?;
+    let not_http = || unset(model, "its base URL is not an http or https address", "baseUrl", "URL");
+    let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(not_http)?;
     let api = settings
         .and_then(|settings| settings.api)
         .or(known.map(|known| known.api_for(model.model(), &base_url)))
@@ -301,58 +253,21 @@ fn address(
     Ok((base_url, api))
 }
 
-fn not_configured(model: &ModelRef, reason: String, key: &str, value: &str) -> ProviderError {
-    let provider = model.provider();
+/// Returns the error for a model whose provider needs another value of this setting.
+fn unset(model: &ModelRef, reason: impl Into<String>, key: &str, value: &str) -> ProviderError {
+    let hint = format!("flock config set models.providers.{}.{key} {value}", model.provider());
+    not_configured(model, reason, hint)
+}
+
+fn not_configured(model: &ModelRef, reason: impl Into<String>, hint: String) -> ProviderError {
     ProviderError::NotConfigured {
-        provider: provider.to_owned(),
+        provider: model.provider().to_owned(),
         model: model.to_string(),
-        reason,
-        hint: format!("flock config set models.providers.{provider}.{key} {value}"),
+        reason: reason.into(),
+        hint,
     }
-}
-
-/// Returns the maximum number of tokens of a model's answer.
-fn max_answer_tokens(model: &ModelRef, config: &Config) -> u32 {
-    config
-        .model(model)
-        .and_then(answer_of)
-        .or(known_models::of(model).answer)
-        .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))
-}
-
-/// Returns `true` if a model accepts pictures. A configured model without any information is assumed to accept them:
-/// its provider refuses them if not.
-fn accepts_images(model: &ModelRef, config: &Config) -> bool {
-    let own = config.model(model);
-    let known = known(model.provider());
-    own.and_then(|own| own.images)
-        .or(known_models::of(model).images)
-        .unwrap_or(own.is_some() || known.is_some_and(|known| known.images))
-}
-
-/// Returns the context window of a model in tokens, even if the model cannot be asked.
-#[must_use]
-pub fn window(model: &ModelRef, config: &Config) -> u64 {
-    if model.is_script() {
-        return 200_000;
-    }
-    config
-        .model(model)
-        .and_then(|own| own.context_window)
-        .or(known_models::of(model).context)
-        .unwrap_or(known(model.provider()).map_or(32_768, |known| known.context_window))
-}
-
-/// Returns the name to show for a model. For a script it says that a script plays it.
-#[must_use]
-pub fn label(model: &ModelRef) -> String {
-    if model.is_script() { format!("{model} ({})", script::LABEL) } else { model.to_string() }
 }
 
 fn is_http(url: &reqwest::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.has_host()
-}
-
-fn answer_of(own: &ModelSettings) -> Option<u32> {
-    own.max_tokens.and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::decoder::{Decoder, EventError, Progress, decode};
 use super::super::http::message_of;
 use super::super::number;
 use super::super::response_builder::ResponseBuilder;
-use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// A decoder for the chunks of a generateContent stream.
@@ -19,51 +19,39 @@ pub(in crate::provider) struct GoogleDecoder<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Chunk {
-    #[serde(default)]
     candidates: Option<Vec<Candidate>>,
-    #[serde(default)]
     prompt_feedback: Option<Feedback>,
     #[serde(default, deserialize_with = "number::counts")]
     usage_metadata: Option<Tokens>,
-    #[serde(default)]
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    #[serde(default)]
     content: Option<Content>,
-    #[serde(default)]
     finish_reason: Option<String>,
-    #[serde(default)]
     finish_message: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Content {
-    #[serde(default)]
     parts: Option<Vec<Part>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Part {
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     thought: Option<bool>,
     #[serde(default, alias = "thought_signature")]
     thought_signature: Option<String>,
-    #[serde(default)]
     function_call: Option<Call>,
 }
 
 #[derive(Deserialize)]
 struct Call {
-    #[serde(default)]
     id: Option<String>,
-    #[serde(default)]
     name: Option<String>,
     #[serde(default)]
     args: Value,
@@ -72,7 +60,6 @@ struct Call {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Feedback {
-    #[serde(default)]
     block_reason: Option<String>,
 }
 

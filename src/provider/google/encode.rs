@@ -3,151 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::Value;
-
 use super::super::call::{self, IdStyle};
 use super::super::message::ToolCall;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
 use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
-use super::family::{Family, ThinkingConfig};
+use super::family::Family;
 use super::schema;
 use super::signature::usable;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Instruction<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<[Tools<'a>; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_config: Option<ToolConfig>,
-    generation_config: GenerationConfig<'a>,
-    // The growing part comes last, so that all requests of a session begin with the same bytes.
-    contents: Vec<Content<'a>>,
-}
-
-#[derive(Serialize)]
-struct Instruction<'a> {
-    parts: [Part<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tools<'a> {
-    function_declarations: Vec<FunctionDeclaration<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FunctionDeclaration<'a> {
-    name: &'a str,
-    description: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parameters_json_schema: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<Value>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolConfig {
-    function_calling_config: CallingMode,
-}
-
-#[derive(Serialize)]
-struct CallingMode {
-    mode: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GenerationConfig<'a> {
-    max_output_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_mime_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_json_schema: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_config: Option<ThinkingConfig>,
-}
-
-#[derive(Serialize)]
-struct Content<'a> {
-    role: &'static str,
-    parts: Vec<Part<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Part<'a> {
-    #[serde(flatten)]
-    kind: PartKind<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thought_signature: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum PartKind<'a> {
-    Text {
-        text: Cow<'a, str>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        thought: bool,
-    },
-    #[serde(rename_all = "camelCase")]
-    Picture { inline_data: Picture<'a> },
-    #[serde(rename_all = "camelCase")]
-    Call { function_call: Call<'a> },
-    #[serde(rename_all = "camelCase")]
-    Output { function_response: Output<'a> },
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Picture<'a> {
-    mime_type: &'a str,
-    data: &'a str,
-}
-
-#[derive(Serialize)]
-struct Call<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    name: Cow<'a, str>,
-    args: Cow<'a, Value>,
-}
-
-#[derive(Serialize)]
-struct Output<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    name: Cow<'a, str>,
-    response: FunctionResult<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    parts: Vec<Part<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum FunctionResult<'a> {
-    Output(Cow<'a, str>),
-    Error(Cow<'a, str>),
-}
-
-impl<'a> From<PartKind<'a>> for Part<'a> {
-    fn from(kind: PartKind<'a>) -> Self {
-        Self { kind, thought_signature: None }
-    }
-}
-
-impl Part<'_> {
-    const fn is_output(&self) -> bool {
-        matches!(self.kind, PartKind::Output { .. })
-    }
-}
+use super::wire::{
+    Body, Call, CallingMode, Content, FunctionDeclaration, FunctionResult, GenerationConfig, Instruction,
+    Output, Part, PartKind, Picture, ToolConfig, Tools,
+};
 
 /// Returns the request body as bytes.
 pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<Vec<u8>> {

@@ -6,6 +6,7 @@ mod family;
 mod relay;
 mod schema;
 pub mod signature;
+mod wire;
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream}
 use crate::config::Api;
 
 /// The descriptor of generateContent.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Google::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Google,
@@ -28,7 +29,7 @@ pub static FORMAT: WireFormat = WireFormat {
 };
 
 /// The descriptor of the API in the form that Gemini CLI uses.
-pub static GEMINI_CLI: WireFormat = WireFormat {
+pub(crate) static GEMINI_CLI: WireFormat = WireFormat {
     client: Err(UnsupportedFormat {
         reason: "google-gemini-cli is not spoken: it takes a sign-in with Google, which flock does not do. \
                  With a key of the Gemini API its models answer as google-generative-ai",

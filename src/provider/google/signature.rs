@@ -11,7 +11,7 @@ pub(super) fn usable(signature: Option<&str>) -> Option<&str> {
 /// Returns `true` if a text is Base64 of at least one byte, in one of the two alphabets, as an encoder writes it.
 /// Padding may be missing, and white space does not count.
 #[must_use]
-pub fn is_base64(text: &str) -> bool {
+pub(crate) fn is_base64(text: &str) -> bool {
     // Padding carries no data, and some encoders omit it.
     let text = text.trim().trim_end_matches('=');
     let (mut length, mut last) = (0usize, 0u8);

@@ -41,10 +41,7 @@ impl<'a> Body<'a> {
         let limit = if self.settling { self.limits.settle } else { self.limits.idle };
         let chunk = tokio::time::timeout(limit, self.response.chunk())
             .await
-            .map_err(|_| ProviderError::TimedOut {
-                provider: self.endpoint.provider().to_owned(),
-                after: limit,
-            })?
+            .map_err(|_| self.endpoint.timed_out(limit))?
             .map_err(|error| self.endpoint.broken(&error))?;
         if let Some(chunk) = &chunk {
             self.received += chunk.len();

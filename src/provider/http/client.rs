@@ -2,11 +2,11 @@
 //! milliseconds, which a gateway that only asks a local server never has to spend.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
+use tokio::sync::OnceCell;
 
 use super::HttpLimits;
 
@@ -14,15 +14,15 @@ use super::HttpLimits;
 #[derive(Debug, Default)]
 pub struct HttpClients {
     limits: HttpLimits,
-    loopback: OnceLock<Client>,
-    general: OnceLock<Client>,
+    loopback: OnceCell<Client>,
+    general: OnceCell<Client>,
 }
 
 impl HttpClients {
     /// Returns pools without any connection.
     #[must_use]
     pub fn new(limits: HttpLimits) -> Self {
-        Self { limits, loopback: OnceLock::new(), general: OnceLock::new() }
+        Self { limits, ..Self::default() }
     }
 
     /// Returns the limits that apply to every call.
@@ -33,31 +33,19 @@ impl HttpClients {
 
     /// Returns the client for this address.
     pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
+        let connect = self.limits.connect;
         // An https address needs the root certificates even on this machine.
         if url.scheme() == "http" && is_loopback(url) {
-            return get_or_build(&self.loopback, || loopback(self.limits.connect));
+            let built = async { loopback(connect).map_err(|error| error.to_string()) };
+            return self.loopback.get_or_try_init(|| built).await;
         }
-        if self.general.get().is_none() {
+        let built = async {
             // Loading the root certificates blocks, so it must not run on an async worker.
-            let connect = self.limits.connect;
             let built = tokio::task::spawn_blocking(move || general(connect)).await;
-            let client = built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-            // Another call may have created the pool first. Then that one is used.
-            let _ = self.general.set(client);
-        }
-        self.general.get().ok_or_else(|| "no HTTP client".to_owned())
+            built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        };
+        self.general.get_or_try_init(|| built).await
     }
-}
-
-fn get_or_build(
-    cell: &OnceLock<Client>,
-    build: impl Fn() -> reqwest::Result<Client>,
-) -> Result<&Client, String> {
-    if let Some(client) = cell.get() {
-        return Ok(client);
-    }
-    let client = build().map_err(|error| error.to_string())?;
-    Ok(cell.get_or_init(|| client))
 }
 
 /// Builds a client without root certificates and without a proxy, because its requests never leave the machine.
@@ -90,13 +78,12 @@ fn base_builder(connect: Duration) -> ClientBuilder {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => {
-            host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        None => false,
-    }
+    url.host_str() == Some("localhost") || address(url).is_some_and(|address| address.is_loopback())
+}
+
+/// Returns the address that stands in the place of a host name.
+fn address(url: &Url) -> Option<IpAddr> {
+    url.host_str()?.trim_matches(['[', ']']).parse().ok()
 }
 
 /// Returns `true` if a server is on this machine or in a local network.
@@ -105,11 +92,11 @@ pub(super) fn is_local_network(url: &Url) -> bool {
         return true;
     }
     let Some(host) = url.host_str() else { return false };
-    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-        Ok(IpAddr::V4(address)) => address.is_private() || address.is_link_local(),
-        Ok(IpAddr::V6(address)) => address.is_unique_local() || address.is_unicast_link_local(),
+    match address(url) {
+        Some(IpAddr::V4(address)) => address.is_private() || address.is_link_local(),
+        Some(IpAddr::V6(address)) => address.is_unique_local() || address.is_unicast_link_local(),
         // A name without a dot can only be resolved in the local network.
-        Err(_) => !host.contains('.') || host.ends_with(".local") || host.ends_with(".internal"),
+        None => !host.contains('.') || host.ends_with(".local") || host.ends_with(".internal"),
     }
 }
 

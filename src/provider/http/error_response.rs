@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::super::ProviderError;
-use super::super::key::ApiKey;
 use super::{Endpoint, retry_after};
 
 /// Maximum bytes of an error body that are read.
@@ -54,23 +53,23 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     // After the timeout, the part that has arrived is still worth reporting.
     let _ = tokio::time::timeout(READ_TIMEOUT, receive).await;
     let document = serde_json::from_slice(&body).ok().map(|mut document| {
-        endpoint.key().into_iter().for_each(|key| scrub(key, &mut document));
+        scrub(endpoint, &mut document);
         document
     });
     RequestError { error: to_provider_error(endpoint, status, wait, parse(&body)), status, said: document }
 }
 
 /// Removes the key from all texts of a document.
-fn scrub(key: &ApiKey, document: &mut Value) {
+fn scrub(endpoint: &Endpoint, document: &mut Value) {
     match document {
-        Value::String(text) => *text = key.scrub(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| scrub(key, item)),
+        Value::String(text) => *text = endpoint.scrub(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| scrub(endpoint, item)),
         Value::Object(entries) => {
             // The names of fields may contain the key too.
             let all = std::mem::take(entries);
             entries.extend(all.into_iter().map(|(name, mut value)| {
-                scrub(key, &mut value);
-                (key.scrub(&name), value)
+                scrub(endpoint, &mut value);
+                (endpoint.scrub(&name), value)
             }));
         }
         _ => {}

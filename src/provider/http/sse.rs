@@ -7,7 +7,7 @@ use memchr::memchr;
 
 /// A server-sent event. A field that was not given is empty.
 #[derive(Debug, Default)]
-pub struct SseEvent {
+pub(crate) struct SseEvent {
     pub name: Vec<u8>,
     pub id: Vec<u8>,
     /// The data lines, joined by `\n`.
@@ -16,7 +16,7 @@ pub struct SseEvent {
 
 /// Splits a stream of bytes into events. Only an unfinished event is kept between two chunks.
 #[derive(Debug, Default)]
-pub struct EventStreamParser {
+pub(crate) struct EventStreamParser {
     line: Vec<u8>,
     event: SseEvent,
     has_data: bool,

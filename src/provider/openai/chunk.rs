@@ -1,10 +1,7 @@
 //! The structure of a streamed completion. It is lenient: each field is missing, null or of another type with some
 //! server.
 
-use std::fmt;
-
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::super::number;
@@ -12,14 +9,11 @@ use super::super::number;
 /// An event of a stream, or a whole completion.
 #[derive(Deserialize)]
 pub(super) struct Chunk {
-    #[serde(default)]
     pub choices: Option<Vec<Choice>>,
     #[serde(default, deserialize_with = "number::counts")]
     pub usage: Option<Tokens>,
     /// Holds Groq's token counts.
-    #[serde(default)]
     pub x_groq: Option<Groq>,
-    #[serde(default)]
     pub error: Option<Value>,
 }
 
@@ -31,13 +25,9 @@ pub(super) struct Groq {
 
 #[derive(Deserialize)]
 pub(super) struct Choice {
-    #[serde(default)]
     pub delta: Option<MessageDelta>,
-    #[serde(default)]
     pub message: Option<MessageDelta>,
-    #[serde(default)]
     pub finish_reason: Option<String>,
-    #[serde(default)]
     pub error: Option<Value>,
 }
 
@@ -45,32 +35,23 @@ pub(super) struct Choice {
 pub(super) struct MessageDelta {
     #[serde(default)]
     pub content: MessageContent,
-    #[serde(default)]
     pub reasoning_content: Option<String>,
-    #[serde(default)]
     pub reasoning: Option<String>,
     /// OpenRouter's data about the reasoning.
-    #[serde(default)]
     pub reasoning_details: Option<Vec<Value>>,
-    #[serde(default)]
     pub refusal: Option<String>,
-    #[serde(default)]
     pub tool_calls: Option<Vec<CallDelta>>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct CallDelta {
-    #[serde(default)]
     pub index: Option<u64>,
-    #[serde(default)]
     pub id: Option<String>,
-    #[serde(default)]
     pub function: Option<FunctionDelta>,
 }
 
 #[derive(Deserialize, Default)]
 pub(super) struct FunctionDelta {
-    #[serde(default)]
     pub name: Option<String>,
     /// Arguments as a text, or as an object with some servers.
     #[serde(default)]
@@ -83,25 +64,20 @@ pub(super) struct Tokens {
     pub prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "number::count")]
     pub completion_tokens: Option<u64>,
-    #[serde(default)]
     pub prompt_tokens_details: Option<PromptTokenDetails>,
     /// DeepSeek's count of cached tokens.
     #[serde(default, deserialize_with = "number::count")]
     pub prompt_cache_hit_tokens: Option<u64>,
     /// OpenRouter's charge in dollars.
-    #[serde(default)]
     pub cost: Option<f64>,
     /// `true` if OpenRouter used the user's own key with the provider and charges only its own fee.
-    #[serde(default)]
     pub is_byok: Option<bool>,
-    #[serde(default)]
     pub cost_details: Option<CostDetails>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
 pub(super) struct CostDetails {
     /// Charge of the provider behind the router, in dollars.
-    #[serde(default)]
     pub upstream_inference_cost: Option<f64>,
 }
 
@@ -142,52 +118,27 @@ pub(super) struct MessageContent {
 
 impl<'de> Deserialize<'de> for MessageContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
+        let mut whole = Self::default();
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => whole.text = text,
+            Value::Array(parts) => parts.iter().for_each(|part| whole.add(part)),
+            // An object has no known meaning here. It is skipped, so that the rest of the chunk is not lost.
+            Value::Null | Value::Object(_) => {}
+            _ => return Err(de::Error::custom("a content is a text, a list of parts, or null")),
+        }
+        Ok(whole)
     }
 }
 
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = MessageContent;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a list of parts, or null")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<MessageContent, E> {
-        Ok(MessageContent { text: text.to_owned(), thinking: String::new() })
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<MessageContent, E> {
-        Ok(MessageContent { text, thinking: String::new() })
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<MessageContent, E> {
-        Ok(MessageContent::default())
-    }
-
-    // An object has no known meaning here. It is skipped, so that the rest of the chunk is not lost.
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<MessageContent, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(MessageContent::default())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<MessageContent, A::Error> {
-        let mut whole = MessageContent::default();
-        while let Some(part) = parts.next_element::<Value>()? {
-            whole.text.push_str(part["text"].as_str().unwrap_or_default());
-            // Mistral's thinking is a text, or again a list of parts.
-            match &part["thinking"] {
-                Value::String(thinking) => whole.thinking.push_str(thinking),
-                Value::Array(inner) => {
-                    for part in inner {
-                        whole.thinking.push_str(part["text"].as_str().unwrap_or_default());
-                    }
-                }
-                _ => {}
-            }
+impl MessageContent {
+    fn add(&mut self, part: &Value) {
+        let text = |part: &Value| part["text"].as_str().unwrap_or_default().to_owned();
+        self.text.push_str(&text(part));
+        // Mistral's thinking is a text, or again a list of parts.
+        match &part["thinking"] {
+            Value::String(thinking) => self.thinking.push_str(thinking),
+            Value::Array(inner) => self.thinking.extend(inner.iter().map(text)),
+            _ => {}
         }
-        Ok(whole)
     }
 }

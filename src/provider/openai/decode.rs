@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::super::decoder::{Decoder, EventError, Progress, decode};
 use super::super::http::message_of;
 use super::super::response_builder::ResponseBuilder;
-use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::chunk::{CallDelta, Choice, Chunk, MessageDelta, Tokens};
 use super::reasoning_details::ReasoningDetails;
@@ -94,8 +94,7 @@ impl<'a> CompletionDecoder<'a> {
         }
         // The details are kept in a thinking block, even if none of the reasoning is readable.
         if self.detailed.is_none() && !self.details.is_empty() {
-            self.answer.open_thinking(None)?;
-            self.detailed = self.answer.last();
+            self.detailed = Some(self.answer.open_thinking(None)?);
         }
         // Some servers send the same thinking under both names.
         let thinking = piece.reasoning_content.filter(|text| !text.is_empty()).or(piece.reasoning);

@@ -52,38 +52,33 @@ impl Dialect {
         // The host must be the name itself or a subdomain: `evil-x.ai` is not `x.ai`.
         let is = |name: &str| host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
         let mistral = provider == "mistral" || is("mistral.ai");
+        let openai = is("api.openai.com") || is("openai.azure.com");
+        let routes = provider == "openrouter" || is("openrouter.ai");
+        // These servers refuse an unknown field. OpenRouter gets its own `reasoning_details` instead.
+        let refuses_reasoning = mistral
+            || openai
+            || routes
+            || is("githubcopilot.com")
+            || matches!(provider, "openai" | "github-copilot")
+            || provider.contains("azure");
+        let names_it_reasoning =
+            matches!(provider, "groq" | "cerebras" | "ollama") || is("groq.com") || is("cerebras.ai");
+        // These servers refuse `reasoning_effort`.
+        let refuses_effort = mistral || is("x.ai") || is("deepseek.com") || is("groq.com");
         Self {
-            max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
+            max_completion_tokens: openai,
             ask_usage: !mistral,
             ids: if mistral { IdStyle::Nine } else { IdStyle::Short },
             reasoning: match () {
-                // These servers refuse an unknown field. OpenRouter gets its own `reasoning_details` instead.
-                () if matches!(provider, "openai" | "github-copilot" | "openrouter")
-                    || provider.contains("azure")
-                    || mistral
-                    || is("api.openai.com")
-                    || is("openai.azure.com")
-                    || is("githubcopilot.com")
-                    || is("openrouter.ai") =>
-                {
-                    ReasoningField::None
-                }
-                () if matches!(provider, "groq" | "cerebras" | "ollama")
-                    || is("groq.com")
-                    || is("cerebras.ai") =>
-                {
-                    ReasoningField::Reasoning
-                }
+                () if refuses_reasoning => ReasoningField::None,
+                () if names_it_reasoning => ReasoningField::Reasoning,
                 () => ReasoningField::Content,
             },
-            routes: provider == "openrouter" || is("openrouter.ai"),
+            routes,
             effort: match () {
-                // These servers refuse `reasoning_effort`.
-                () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => EffortWords::Unknown,
-                () if is("api.openai.com") || is("openai.azure.com") => EffortWords::OpenAi,
-                () if matches!(provider, "ollama" | "openrouter") || is("openrouter.ai") => {
-                    EffortWords::WithNone
-                }
+                () if refuses_effort => EffortWords::Unknown,
+                () if openai => EffortWords::OpenAi,
+                () if routes || provider == "ollama" => EffortWords::WithNone,
                 () => EffortWords::Three,
             },
         }
@@ -125,7 +120,7 @@ impl Dialect {
 /// Returns `true` if a model expects its own reasoning back and refuses calls without it. The last part of the name
 /// decides, with and without its suffix after `:`.
 #[must_use]
-pub fn wants_thinking_back(model: &str) -> bool {
+pub(crate) fn wants_thinking_back(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     let last = model.rsplit('/').next().unwrap_or(&model);
     let wants = |name: &str| {

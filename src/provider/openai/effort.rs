@@ -25,9 +25,7 @@ pub(in crate::provider) fn word(model: &str, effort: Effort) -> Option<&'static 
         Effort::Off => return None,
         // This model accepts only this word.
         _ if name.starts_with("gpt-5-pro") => "high",
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
+        other => other.as_str(),
     })
 }
 

@@ -2,142 +2,19 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
-use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
+use super::super::{AnswerFormat, Block, Message, Request, Role};
 use super::dialect::{Dialect, ReasoningField, wants_thinking_back};
 use super::reasoning_details;
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<UsageOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    // The growing part comes last, so that all requests of a session begin with the same bytes.
-    messages: Vec<WireMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-/// Asks a router to report its charge. Some report it without being asked.
-#[derive(Serialize)]
-struct UsageOptions {
-    include: bool,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: &'a ToolSpec,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "role", rename_all = "lowercase")]
-enum WireMessage<'a> {
-    System {
-        content: Content<'a>,
-    },
-    User {
-        content: Content<'a>,
-    },
-    Assistant {
-        content: Option<Cow<'a, str>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reasoning_content: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reasoning: Option<String>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        reasoning_details: Vec<Value>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<WireToolCall<'a>>,
-    },
-    Tool {
-        tool_call_id: Cow<'a, str>,
-        content: Cow<'a, str>,
-    },
-}
-
-/// The content of a message. A single text stays a plain string, because small servers accept nothing else.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Part<'a> {
-    Text {
-        text: Cow<'a, str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<CacheControl>,
-    },
-    ImageUrl {
-        image_url: Image<'a>,
-    },
-}
-
-/// Marks the end of the part that the provider may cache for the next request.
-#[derive(Clone, Copy, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum CacheControl {
-    Ephemeral,
-}
-
-impl<'a> Part<'a> {
-    fn text(text: impl Into<Cow<'a, str>>) -> Self {
-        Self::Text { text: text.into(), cache_control: None }
-    }
-}
-
-#[derive(Serialize)]
-struct Image<'a> {
-    url: DataUrl<'a>,
-}
-
-#[derive(Serialize)]
-struct WireToolCall<'a> {
-    id: Cow<'a, str>,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: CalledFunction<'a>,
-}
-
-#[derive(Serialize)]
-struct CalledFunction<'a> {
-    name: Cow<'a, str>,
-    #[serde(serialize_with = "as_json_text")]
-    arguments: Cow<'a, Value>,
-}
-
-fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(arguments)
-}
+use super::wire::{
+    Body, CacheControl, CalledFunction, Content, Image, Part, StreamOptions, Tool, UsageOptions, WireMessage,
+    WireToolCall,
+};
 
 /// The text of an assistant message that has to be inserted between tool results and a user message.
 const RESULTS_READ: &str = "[the results were read]";

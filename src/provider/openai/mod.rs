@@ -8,11 +8,12 @@ pub(super) mod effort;
 mod encode;
 mod reasoning_details;
 pub(super) mod relay;
+mod wire;
 
 use std::sync::Arc;
 
 use dialect::Dialect;
-pub use dialect::wants_thinking_back;
+pub(crate) use dialect::wants_thinking_back;
 
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
@@ -21,7 +22,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of chat completions.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(OpenAi::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Completions,
@@ -29,7 +30,7 @@ pub static FORMAT: WireFormat = WireFormat {
 };
 
 /// A client for an API that speaks chat completions.
-pub struct OpenAi {
+pub(crate) struct OpenAi {
     endpoint: Endpoint,
     http: Arc<HttpClients>,
     dialect: Dialect,
@@ -44,9 +45,7 @@ impl OpenAi {
         url.set_path(&format!("{}/chat/completions", root.strip_suffix("/chat/completions").unwrap_or(root)));
         let dialect = Dialect::of(provider, base.host_str().unwrap_or_default());
         let mut endpoint = Endpoint::new(provider, url, key.cloned());
-        if let Some(key) = key {
-            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
-        }
+        endpoint.bearer();
         Self { endpoint, http, dialect }
     }
 }

@@ -4,8 +4,6 @@
 //! Gemini's calls are refused without it. The details are kept unchanged, encoded as the signature of the thinking
 //! block.
 
-use std::io;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -32,7 +30,7 @@ impl ReasoningDetails {
     pub(super) fn add(&mut self, piece: Value, limit: usize) -> Result<(), TooLong> {
         let Value::Object(piece) = piece else { return Ok(()) };
         // Every piece counts, including one that only replaces a field of an entry.
-        self.bytes = self.bytes.saturating_add(json_len(&piece)?);
+        self.bytes = self.bytes.saturating_add(serde_json::to_vec(&piece).map_err(|_| TooLong)?.len());
         if self.bytes > limit || self.entries.len() >= MAX_ENTRIES {
             return Err(TooLong);
         }
@@ -51,26 +49,6 @@ impl ReasoningDetails {
     /// Returns all details as one text, or `None` if there are none.
     pub(super) fn seal(&self) -> Option<String> {
         serde_json::to_vec(&self.entries).ok().filter(|_| !self.is_empty()).map(|json| STANDARD.encode(json))
-    }
-}
-
-/// Returns the length of the piece as JSON, without writing it.
-fn json_len(piece: &Map<String, Value>) -> Result<usize, TooLong> {
-    let mut counter = Counter(0);
-    serde_json::to_writer(&mut counter, piece).map_err(|_| TooLong)?;
-    Ok(counter.0)
-}
-
-struct Counter(usize);
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

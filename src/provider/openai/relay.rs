@@ -6,7 +6,7 @@ use crate::config::Api;
 use crate::provider::passthrough::ForwardKind;
 use crate::provider::relay_format::{AnswerEntries, OPENAI_FORBIDDEN, RelayFormat, Rule};
 
-pub static RELAY: RelayFormat = RelayFormat {
+pub(crate) static RELAY: RelayFormat = RelayFormat {
     api: Api::OpenAiCompletions,
     path: "/relay/completions/v1",
     kind: |path| (path == "chat/completions").then_some(ForwardKind::Answer),
@@ -58,7 +58,7 @@ pub fn error(_status: u16, kind: &str, message: &str) -> Value {
 }
 
 /// Returns the most tokens that a picture can take.
-pub fn picture_tokens(model: &str) -> u64 {
+pub(crate) fn picture_tokens(model: &str) -> u64 {
     // This family counts each piece of a picture about thirty times.
     if model.contains("4o-mini") { 50_000 } else { 20_000 }
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::decoder::{Decoder, EventError, Progress, decode};
 use super::super::http::message_of;
 use super::super::number;
 use super::super::response_builder::ResponseBuilder;
-use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::item::{self, MessageSignature, joined_id};
 
@@ -35,7 +35,7 @@ enum OutputItemKind {
 }
 
 /// The fields of all event types together.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(default)]
 struct Event {
     #[serde(rename = "type")]
@@ -51,33 +51,12 @@ struct Event {
     error: Value,
 }
 
-impl Default for Event {
-    fn default() -> Self {
-        let none = || Value::Null;
-        Self {
-            kind: String::new(),
-            output_index: 0,
-            item: none(),
-            delta: none(),
-            arguments: none(),
-            summary_index: 0,
-            response: None,
-            code: none(),
-            message: none(),
-            error: none(),
-        }
-    }
-}
-
 #[derive(Deserialize)]
 struct WholeResponse {
-    #[serde(default)]
     status: Option<String>,
-    #[serde(default)]
     output: Option<Vec<Value>>,
     #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
-    #[serde(default)]
     incomplete_details: Option<IncompleteDetails>,
     #[serde(default)]
     error: Value,
@@ -85,7 +64,6 @@ struct WholeResponse {
 
 #[derive(Deserialize)]
 struct IncompleteDetails {
-    #[serde(default)]
     reason: Option<String>,
 }
 
@@ -95,7 +73,6 @@ struct Tokens {
     input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "number::count")]
     output_tokens: Option<u64>,
-    #[serde(default)]
     input_tokens_details: Option<InputTokenDetails>,
 }
 
@@ -131,42 +108,35 @@ impl<'a> ResponsesDecoder<'a> {
         if let Some(known) = self.known(index, kind) {
             return Ok(Some(known.part));
         }
+        self.start(index, kind, item).map(Some)
+    }
+
+    fn start(&mut self, index: u64, kind: OutputItemKind, item: &Value) -> Result<usize, EventError> {
         let word = |key: &str| item[key].as_str().unwrap_or_default();
         let part = match kind {
             OutputItemKind::Message => self.answer.open_text()?,
             OutputItemKind::Call => {
                 self.answer.open_call(&joined_id(word("call_id"), word("id")), word("name"))?
             }
-            OutputItemKind::Reasoning => {
-                self.answer.open_thinking(None)?;
-                self.answer.last().unwrap_or_default()
-            }
+            OutputItemKind::Reasoning => self.answer.open_thinking(None)?,
         };
         self.items.push(OpenItem { index, kind, part, begun: false });
-        Ok(Some(part))
+        Ok(part)
     }
 
     /// Adds a piece to an item. If the server has not announced the item, it is started here.
     fn more(&mut self, index: u64, kind: OutputItemKind, piece: &Value) -> Result<(), EventError> {
         let Some(piece) = piece.as_str() else { return Ok(()) };
-        let part = match self.known(index, kind) {
-            Some(item) => {
-                item.begun = true;
-                item.part
-            }
+        if self.known(index, kind).is_none() {
             // Without its announcement a call has no name and cannot be run.
-            None if kind == OutputItemKind::Call => return Ok(()),
-            None => {
-                let part = if kind == OutputItemKind::Message {
-                    self.answer.open_text()?
-                } else {
-                    self.answer.open_thinking(None)?;
-                    self.answer.last().unwrap_or_default()
-                };
-                self.items.push(OpenItem { index, kind, part, begun: true });
-                part
+            if kind == OutputItemKind::Call {
+                return Ok(());
             }
-        };
+            self.start(index, kind, &Value::Null)?;
+        }
+        let Some(item) = self.known(index, kind) else { return Ok(()) };
+        item.begun = true;
+        let part = item.part;
         match kind {
             OutputItemKind::Call => self.answer.arguments(part, "", piece)?,
             OutputItemKind::Message | OutputItemKind::Reasoning => {

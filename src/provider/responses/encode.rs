@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer};
-use serde_json::Value;
-
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::openai::effort;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
-use super::super::{AnswerFormat, Block, Effort, Message, Request, Role};
+use super::super::{Block, Effort, Message, Request, Role};
 use super::item::{MessageSignature, ReasoningItem, split_id};
+use super::wire::{Body, Item, Output, Part, ReasoningOptions, TextOptions, Tool, TypedItem};
 
 /// The differences between the servers that speak this API.
 #[derive(Clone, Copy, Debug)]
@@ -29,116 +27,6 @@ impl Variant {
     pub(crate) const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
     /// The form for Codex, which refuses a limit and does not recognise the ids that it issues.
     pub(crate) const CODEX: Self = Self { ids: false, limit: false, instructions: true };
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    // Nothing is stored at the provider, so each request contains the whole conversation.
-    store: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    include: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_output_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<ReasoningOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<TextOptions<'a>>,
-    // The growing part comes last, so that all requests of a session begin with the same bytes.
-    input: Vec<Item<'a>>,
-}
-
-#[derive(Serialize)]
-struct TextOptions<'a> {
-    // The type serialises in the form of this API.
-    format: &'a AnswerFormat,
-}
-
-#[derive(Serialize)]
-struct ReasoningOptions {
-    effort: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-    /// The API's default is `true`, which refuses schemas with optional fields.
-    strict: bool,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Item<'a> {
-    Own(TypedItem<'a>),
-    Reasoning(ReasoningItem<'a>),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum TypedItem<'a> {
-    Message {
-        role: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<Cow<'a, str>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        phase: Option<Cow<'a, str>>,
-        content: Vec<Part<'a>>,
-    },
-    FunctionCall {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<&'a str>,
-        call_id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        #[serde(serialize_with = "as_json_text")]
-        arguments: Cow<'a, Value>,
-    },
-    FunctionCallOutput {
-        call_id: Cow<'a, str>,
-        output: Output<'a>,
-    },
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Output<'a> {
-    Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Part<'a> {
-    InputText {
-        text: Cow<'a, str>,
-    },
-    InputImage {
-        image_url: DataUrl<'a>,
-        detail: &'static str,
-    },
-    OutputText {
-        text: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        annotations: Option<[(); 0]>,
-    },
-}
-
-fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(arguments)
 }
 
 /// Returns the request body as bytes.

@@ -75,7 +75,7 @@ impl<'a> MessageSignature<'a> {
 /// Returns the signature of a text without the id, for use if the item that it names no longer exists. Only the phase
 /// remains: commentary or final answer.
 #[must_use]
-pub fn strip_item_id(signature: &str) -> Option<String> {
+pub(crate) fn strip_item_id(signature: &str) -> Option<String> {
     MessageSignature::write("", MessageSignature::read(Some(signature)).phase.as_deref())
 }
 

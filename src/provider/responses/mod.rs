@@ -6,11 +6,12 @@ pub(super) mod decode;
 mod encode;
 mod item;
 mod relay;
+mod wire;
 
 use std::sync::Arc;
 
 use encode::Variant;
-pub use item::strip_item_id;
+pub(crate) use item::strip_item_id;
 use reqwest::Url;
 
 use super::http::{Endpoint, HttpClients};
@@ -20,7 +21,7 @@ use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The descriptor of the Responses API.
-pub static FORMAT: WireFormat = WireFormat {
+pub(crate) static FORMAT: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Responses::new(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::Responses,
@@ -28,7 +29,7 @@ pub static FORMAT: WireFormat = WireFormat {
 };
 
 /// The descriptor of Codex's variant.
-pub static CODEX: WireFormat = WireFormat {
+pub(crate) static CODEX: WireFormat = WireFormat {
     client: Ok(|http, provider, base, key, _| Arc::new(Responses::codex(http, provider, base, key))),
     uses_aws: false,
     conversation: ConversationRules::CodexResponses,
@@ -57,8 +58,7 @@ impl Responses {
         match key {
             // Azure expects the key in a header of its own.
             Some(key) if azure => endpoint.header("api-key", key.expose()),
-            Some(key) => endpoint.header("authorization", &format!("Bearer {}", key.expose())),
-            None => {}
+            _ => endpoint.bearer(),
         }
         Self { endpoint, http, form: Variant::PUBLIC }
     }
@@ -71,28 +71,11 @@ impl Responses {
         let mut endpoint = Endpoint::new(provider, with_path(base, &root), key.cloned());
         endpoint.header("originator", "flock");
         endpoint.header("openai-beta", "responses=experimental");
-        if let Some(key) = key {
-            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
-            if let Some(account) = codex::account(key.expose()) {
-                endpoint.header("chatgpt-account-id", &account);
-            }
+        endpoint.bearer();
+        if let Some(account) = key.and_then(|key| codex::account(key.expose())) {
+            endpoint.header("chatgpt-account-id", &account);
         }
         Self { endpoint, http, form: Variant::CODEX }
-    }
-
-    async fn ask(&self, request: &Request, sink: Sink<'_>) -> Result<Response, ProviderError> {
-        let body = self.body(request)?;
-        let mut decoder = decode::ResponsesDecoder::new(sink, self.http.limits().answer);
-        match &request.cache_key {
-            // Codex's servers find the session's cached prompt by this header, not by the body alone.
-            Some(key) if !self.form.ids => {
-                let mut endpoint = self.endpoint.clone();
-                endpoint.header("session_id", key);
-                stream::run(&endpoint, &self.http, body, &mut decoder).await?;
-            }
-            _ => stream::run(&self.endpoint, &self.http, body, &mut decoder).await?,
-        }
-        Ok(decoder.finish(request))
     }
 }
 
@@ -106,7 +89,17 @@ impl Provider for Responses {
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
-        Box::pin(self.ask(request, sink))
+        Box::pin(async move {
+            let body = self.body(request)?;
+            let mut endpoint = self.endpoint.clone();
+            // Codex's servers find the session's cached prompt by this header, not by the body alone.
+            if let Some(key) = request.cache_key.as_deref().filter(|_| !self.form.ids) {
+                endpoint.header("session_id", key);
+            }
+            let mut decoder = decode::ResponsesDecoder::new(sink, self.http.limits().answer);
+            stream::run(&endpoint, &self.http, body, &mut decoder).await?;
+            Ok(decoder.finish(request))
+        })
     }
 
     fn passage(&self, _model: &str, want: ForwardKind) -> Option<Forwarder> {

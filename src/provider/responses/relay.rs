@@ -5,7 +5,7 @@ use crate::provider::openai;
 use crate::provider::passthrough::ForwardKind;
 use crate::provider::relay_format::{AnswerEntries, OPENAI_FORBIDDEN, RelayFormat, Rule};
 
-pub static RELAY: RelayFormat = RelayFormat {
+pub(crate) static RELAY: RelayFormat = RelayFormat {
     api: Api::OpenAiResponses,
     path: "/relay/responses/v1",
     kind: |path| (path == "responses").then_some(ForwardKind::Answer),

@@ -8,15 +8,15 @@ use super::super::{StopReason, Usage};
 /// A written conversation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Document {
+pub(crate) struct ScriptDocument {
     /// Purpose of the script, for people who read the file.
     #[serde(default)]
     pub about: String,
     /// Possible replies. The first one that matches a message is played.
-    pub replies: Vec<Reply>,
+    pub replies: Vec<ScriptedReply>,
 }
 
-impl Document {
+impl ScriptDocument {
     /// Parses a script.
     ///
     /// # Errors
@@ -30,17 +30,16 @@ impl Document {
 /// The reply to a message: one step for each time the model is asked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// Text that the person's last message must contain, ignoring case. Without it, any message matches.
-    #[serde(default)]
     pub when: Option<String>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptedStep>,
 }
 
 /// One answer of the simulated model.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Step {
+pub struct ScriptedStep {
     /// Milliseconds before the answer starts.
     pub delay_ms: u64,
     /// Milliseconds before each piece of the text.
@@ -49,9 +48,9 @@ pub struct Step {
     pub think: String,
     /// Text of the answer.
     pub say: String,
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScriptedCall>,
     /// Failure after the text, if there is one.
-    pub error: Option<Failure>,
+    pub error: Option<ScriptedFailure>,
     /// Stop reason. The default is `toolUse` with calls, else `end`.
     pub stop: Option<StopReason>,
     /// Simulated token counts.
@@ -61,7 +60,7 @@ pub struct Step {
 /// A tool call in a script.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct ScriptedCall {
     /// Name of the tool.
     pub name: String,
     /// Arguments. A string simulates broken JSON.
@@ -72,14 +71,12 @@ pub struct Call {
 /// A simulated failure of the provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub(crate) struct ScriptedFailure {
     /// HTTP status. Without one the connection breaks off.
-    #[serde(default)]
     pub status: Option<u16>,
     /// The provider's error text.
     #[serde(default)]
     pub message: String,
     /// Milliseconds after which the provider accepts the next request.
-    #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }

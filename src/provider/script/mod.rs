@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use document::Document;
+use document::ScriptDocument;
 
 use super::{BoxFuture, Delta, Provider, ProviderError, Request, Response, Sink};
 use crate::error::chain;
@@ -19,7 +19,7 @@ use crate::home::Home;
 use crate::home::beneath::Root;
 
 /// The note for a script wherever a model is shown.
-pub const LABEL: &str = "scripted, not a model";
+pub(crate) const LABEL: &str = "scripted, not a model";
 
 const DEMO: &str = include_str!("demo.json");
 /// Maximum size of a script file in bytes.
@@ -30,7 +30,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(600);
 /// A provider that plays a written conversation.
 #[derive(Clone, Debug)]
 pub struct Script {
-    document: Arc<Document>,
+    document: Arc<ScriptDocument>,
 }
 
 impl Script {
@@ -41,12 +41,12 @@ impl Script {
     /// Returns a sentence for the user if the name is not valid, the file cannot be read, or it is no script.
     pub fn open(home: &Home, name: &str) -> Result<Self, String> {
         if name == "demo" {
-            static DEMO_DOCUMENT: OnceLock<Result<Arc<Document>, String>> = OnceLock::new();
-            let demo = DEMO_DOCUMENT.get_or_init(|| Document::parse(DEMO.as_bytes()).map(Arc::new));
+            static DEMO_DOCUMENT: OnceLock<Result<Arc<ScriptDocument>, String>> = OnceLock::new();
+            let demo = DEMO_DOCUMENT.get_or_init(|| ScriptDocument::parse(DEMO.as_bytes()).map(Arc::new));
             return demo.clone().map(|document| Self { document });
         }
         let text = read(home, name)?;
-        let document = Document::parse(&text).map_err(|error| format!("the script {name}: {error}"))?;
+        let document = ScriptDocument::parse(&text).map_err(|error| format!("the script {name}: {error}"))?;
         Ok(Self { document: Arc::new(document) })
     }
 }

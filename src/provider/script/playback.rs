@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::{Block, Message, ProviderError, Request, Response, Role, StopReason, Usage, message};
-use super::document::{Document, Failure, Step};
+use super::document::{ScriptDocument, ScriptedFailure, ScriptedStep};
 
 const CALL_ID: &str = "call_script_";
 /// Maximum bytes of a tool's result that a script quotes.
@@ -41,7 +41,7 @@ impl RenderedStep {
 }
 
 /// Returns the script's answer to this request.
-pub(super) fn answer(document: &Document, request: &Request) -> RenderedStep {
+pub(super) fn answer(document: &ScriptDocument, request: &Request) -> RenderedStep {
     let start = request.messages.iter().rposition(|message| message.role == Role::User);
     let (asked, since) = match start {
         Some(at) => (request.messages[at].text_without_context(), &request.messages[at + 1..]),
@@ -62,11 +62,11 @@ pub(super) fn answer(document: &Document, request: &Request) -> RenderedStep {
 }
 
 /// Returns the step for a script that has no more to say. The turn must end all the same.
-fn end_of_script(why: &str) -> Step {
-    Step { say: format!("(The script ends here: {why}.)"), ..Step::default() }
+fn end_of_script(why: &str) -> ScriptedStep {
+    ScriptedStep { say: format!("(The script ends here: {why}.)"), ..ScriptedStep::default() }
 }
 
-fn render(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]) -> RenderedStep {
+fn render(step: ScriptedStep, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]) -> RenderedStep {
     let template = Template { asked, result: last_result(since) };
     let first = next_call(all);
     let calls = step.calls.into_iter().zip(first..).map(|(call, number)| {
@@ -89,7 +89,7 @@ fn render(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>])
     }
 }
 
-fn failure(failure: Failure) -> ProviderError {
+fn failure(failure: ScriptedFailure) -> ProviderError {
     let retry_after = failure.retry_after_ms.map(Duration::from_millis);
     match failure.status {
         Some(status) => ProviderError::from_status("script", status, failure.message, retry_after),

@@ -16,7 +16,7 @@ fn request(messages: Vec<Message>) -> Request {
 }
 
 fn script(document: &Value) -> Script {
-    Script { document: Arc::new(Document::parse(document.to_string().as_bytes()).unwrap()) }
+    Script { document: Arc::new(ScriptDocument::parse(document.to_string().as_bytes()).unwrap()) }
 }
 
 async fn ask(script: &Script, messages: Vec<Message>) -> (Result<Response, ProviderError>, Vec<Delta>) {

@@ -19,7 +19,7 @@ use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 const MAX_INPUT: usize = 1024 * 1024;
 const MAX_OPERATIONS: usize = 200;
 
-pub static APPLY_PATCH: ToolDefinition = ToolDefinition {
+pub(crate) static APPLY_PATCH: ToolDefinition = ToolDefinition {
     name: "apply_patch",
     description: "Change several files of your workspace, all or none. input: *** Begin Patch, \
                   then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \

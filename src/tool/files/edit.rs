@@ -9,7 +9,7 @@ use crate::tool::arguments::Arguments;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub static EDIT: ToolDefinition = ToolDefinition {
+pub(crate) static EDIT: ToolDefinition = ToolDefinition {
     name: "edit",
     description: "Replace text in a file of your workspace. oldText must occur exactly once, including \
                   whitespace.",
@@ -78,10 +78,8 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
     match (places.next(), places.take(MAX_COUNTED).count()) {
         (None, _) => Err(not_found_error(text, &old)),
         (Some(at), 0) => {
-            let mut changed = String::with_capacity(text.len() - old.len() + new.len());
-            changed.push_str(&text[..at]);
-            changed.push_str(&new);
-            changed.push_str(&text[at + old.len()..]);
+            let mut changed = text.to_owned();
+            changed.replace_range(at..at + old.len(), &new);
             Ok((at, changed))
         }
         (Some(_), more) => Err(format!(

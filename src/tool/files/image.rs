@@ -18,7 +18,7 @@ use crate::tool::{ToolDefinition, ToolError, ToolOutput, safe_text};
 /// count as Base64. A request may contain a smaller version of it.
 const LIMITS: PictureLimits = PictureLimits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
 
-pub static IMAGE: ToolDefinition = ToolDefinition {
+pub(crate) static IMAGE: ToolDefinition = ToolDefinition {
     name: "image",
     description: "Look at a picture in your workspace (PNG, JPEG, GIF, WebP).",
     properties: || {

@@ -28,7 +28,7 @@ use crate::home::beneath::{BeneathError, Owner, Root};
 use crate::sandbox::workspace::sandbox_user;
 
 /// Maximum size of a file that is read or written, in bytes.
-pub const MAX_FILE: u64 = 10 * 1024 * 1024;
+pub(crate) const MAX_FILE: u64 = 10 * 1024 * 1024;
 
 /// A workspace during one call.
 struct Workspace {

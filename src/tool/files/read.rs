@@ -14,7 +14,7 @@ use crate::tool::{ToolDefinition, ToolError, ToolOutput, lines};
 /// Advice on how to read the rest of a line that is too long.
 const LONG_LINE: &str = "; read the rest with exec: cut -c or tail -c";
 
-pub static READ: ToolDefinition = ToolDefinition {
+pub(crate) static READ: ToolDefinition = ToolDefinition {
     name: "read",
     description: "Read a text file of your workspace, at most 2000 lines or 50 KB at once; continue \
                   with offset. For pictures use image.",

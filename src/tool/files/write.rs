@@ -9,7 +9,7 @@ use crate::tool::arguments::Arguments;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub static WRITE: ToolDefinition = ToolDefinition {
+pub(crate) static WRITE: ToolDefinition = ToolDefinition {
     name: "write",
     description: "Create or replace a file of your workspace. Missing folders are created.",
     properties: || json!({"path": {"type": "string"}, "content": {"type": "string"}}),
@@ -36,6 +36,7 @@ impl Workspace {
         content: &str,
         mode: Option<u32>,
     ) -> Result<(), ToolError> {
+        // Checked before any folder is made, so that a refusal changes nothing.
         if content.len() as u64 > MAX_FILE {
             return Err(ToolError::model(format!(
                 "{} bytes for {place}; at most {MAX_FILE} are possible",

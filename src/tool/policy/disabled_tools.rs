@@ -36,7 +36,7 @@ impl DisabledTools {
 
     /// Returns `true` if any kind is disabled.
     #[must_use]
-    pub fn is_any(self) -> bool {
+    pub(crate) fn is_any(self) -> bool {
         self != Self::default()
     }
 }

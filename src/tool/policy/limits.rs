@@ -29,6 +29,7 @@ pub enum LimitedInput {
 pub(super) fn apply_to(policy: &CommandPolicy, tool: &str) -> bool {
     match find(tool).and_then(|tool| tool.limited) {
         Some(LimitedInput::Command | LimitedInput::Job) => !policy.is_open(),
+        // A list of allowed commands says nothing about files.
         Some(LimitedInput::Path | LimitedInput::Patch) => !policy.forbidden_paths.is_empty(),
         None => false,
     }

@@ -14,9 +14,9 @@ mod shell;
 
 use serde_json::Value;
 
-pub use disabled_tools::DisabledTools;
-pub use limits::LimitedInput;
-pub use pattern::{Pattern, PatternError};
+pub(crate) use disabled_tools::DisabledTools;
+pub(crate) use limits::LimitedInput;
+pub(crate) use pattern::{Pattern, PatternError};
 pub use role::Roles;
 
 use super::catalog::find;
@@ -38,17 +38,11 @@ pub enum Decision {
     Deny(String),
 }
 
-impl Decision {
-    /// Returns `true` for [`Decision::Allow`].
-    #[must_use]
-    pub const fn is_allow(&self) -> bool {
-        matches!(self, Self::Allow)
-    }
-}
-
 /// Decides about one call. The arguments come from the model unchecked and may have any shape.
 #[must_use]
 pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
+    // The first reason counts, and the most general one comes first: for a tool that an agent does not have, the reason
+    // is not one of its arguments.
     let refused = refusal(agent, tool)
         .or_else(|| readonly_refusal(agent, tool, arguments))
         .or_else(|| limits::refusal(agent, tool, arguments));
@@ -69,20 +63,20 @@ pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>)
 
 /// Returns `true` if the agent's model is offered the tool.
 #[must_use]
-pub fn offers(agent: &Agent, tool: &str) -> bool {
+pub(crate) fn offers(agent: &Agent, tool: &str) -> bool {
     refusal(agent, tool).is_none()
 }
 
 /// Returns `true` if the owner's limits on commands and paths apply to this tool of the agent. Each call has to be
 /// judged by its arguments, so another program that runs the tool without asking flock would bypass the limits.
 #[must_use]
-pub fn is_limited(agent: &Agent, tool: &str) -> bool {
+pub(crate) fn is_limited(agent: &Agent, tool: &str) -> bool {
     limits::apply_to(&agent.policy, tool)
 }
 
 /// Returns an error for each pattern of the agent's lists that cannot be parsed.
 #[must_use]
-pub fn pattern_errors(agent: &Agent) -> Vec<PatternError> {
+pub(crate) fn pattern_errors(agent: &Agent) -> Vec<PatternError> {
     let lists = [agent.allow.as_slice(), agent.profile.as_deref().unwrap_or_default(), agent.deny.as_slice()];
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
@@ -90,13 +84,13 @@ pub fn pattern_errors(agent: &Agent) -> Vec<PatternError> {
 /// Returns `true` if calls of this tool may run in parallel with others of the same turn. Calls of any other tool run
 /// alone and in order.
 #[must_use]
-pub fn is_parallel(tool: &str) -> bool {
+pub(crate) fn is_parallel(tool: &str) -> bool {
     find(tool).is_some_and(|tool| tool.parallel)
 }
 
 /// Returns `true` if the tool is one of flock's own. An agent program brings the other tools itself.
 #[must_use]
-pub fn is_flocks_own(tool: &str) -> bool {
+pub(crate) fn is_flocks_own(tool: &str) -> bool {
     find(tool).is_some_and(|tool| tool.roles.is_some())
 }
 

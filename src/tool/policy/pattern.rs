@@ -6,7 +6,7 @@ use crate::tool::definition::ToolGroup;
 
 /// A parsed pattern.
 #[derive(Clone, Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// A tool's name, in which `*` matches any run of characters.
     Name(String),
     /// A group.
@@ -15,7 +15,7 @@ pub enum Pattern {
 
 /// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
+pub(crate) enum PatternError {
     /// The text does not follow the grammar of patterns.
     #[error("{0:?} is not a tool pattern: use a tool's name in lower case, `*`, or group:<name>")]
     Malformed(String),
@@ -25,7 +25,7 @@ pub enum PatternError {
 }
 
 /// Returns `true` for the tools of a group.
-pub type GroupFn = fn(&str) -> bool;
+pub(crate) type GroupFn = fn(&str) -> bool;
 
 /// The groups. OpenClaw's groups for which flock has no tools are known and empty, so that lists written for OpenClaw
 /// can be used unchanged.
@@ -65,6 +65,7 @@ impl Pattern {
                 .map(|(_, includes)| Self::Group(*includes))
                 .ok_or_else(|| PatternError::UnknownGroup(shorten(text)));
         }
+        // Upper case is refused and not folded, because no tool has it: such a pattern would match nothing.
         let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '*');
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(valid) {
             return Err(PatternError::Malformed(shorten(text)));

@@ -20,9 +20,7 @@ pub(super) struct ParsedCommand {
 pub(super) fn parse(text: &str) -> Result<ParsedCommand, &'static str> {
     let mut reader = ShellParser { rest: text, line: ParsedCommand::default(), expects: Expects::Program };
     while reader.step()? {}
-    if matches!(reader.expects, Expects::Target | Expects::TargetFirst) {
-        return Err("a redirection without a file");
-    }
+    reader.expect_no_target()?;
     Ok(reader.line)
 }
 
@@ -60,10 +58,16 @@ impl ShellParser<'_> {
         Ok(true)
     }
 
-    fn operator(&mut self) -> Result<(), &'static str> {
-        if matches!(self.expects, Expects::Target | Expects::TargetFirst) {
-            return Err("a redirection without a file");
+    /// Refuses a redirection that is followed by something else than its file.
+    fn expect_no_target(&self) -> Result<(), &'static str> {
+        match self.expects {
+            Expects::Target | Expects::TargetFirst => Err("a redirection without a file"),
+            Expects::Program | Expects::Argument => Ok(()),
         }
+    }
+
+    fn operator(&mut self) -> Result<(), &'static str> {
+        self.expect_no_target()?;
         // The `&` of `&>` is taken alone, too. Some shells end the command there, and the word after the file is then
         // another program.
         self.rest = &self.rest[1..];
@@ -72,9 +76,7 @@ impl ShellParser<'_> {
     }
 
     fn redirection(&mut self) -> Result<(), &'static str> {
-        if matches!(self.expects, Expects::Target | Expects::TargetFirst) {
-            return Err("a redirection without a file");
-        }
+        self.expect_no_target()?;
         // Checked first, because a single `<` would match it, too.
         if self.rest.starts_with("<<") {
             return Err("a here-document");

@@ -4,7 +4,7 @@
 use crate::id::{SessionKey, SessionKind};
 
 /// Maximum nesting depth of spawned sessions.
-pub const MAX_DEPTH: u32 = 2;
+pub(super) const MAX_DEPTH: u32 = 2;
 
 const PREFIX: &str = "spawn-";
 

@@ -17,6 +17,7 @@ pub(super) fn list(sessions: &[SessionInfo]) -> String {
     if sessions.is_empty() {
         return "you have no sessions yet".to_owned();
     }
+    // One line for each session: a model that needs more asks for the status of one.
     let mut lines: Vec<String> = sessions.iter().take(MAX_LISTED).map(line).collect();
     // Sessions come with the most recently used first, so the last ones are dropped.
     if sessions.len() > MAX_LISTED {

@@ -44,7 +44,7 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
     ..SESSIONS
 };
 
-pub static SEND: ToolDefinition = ToolDefinition {
+pub(crate) static SEND: ToolDefinition = ToolDefinition {
     name: "sessions_send",
     description: "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
     properties: || json!({"sessionKey": {"type": "string"}, "message": {"type": "string"}}),
@@ -52,7 +52,7 @@ pub static SEND: ToolDefinition = ToolDefinition {
     ..SESSIONS
 };
 
-pub static SPAWN: ToolDefinition = ToolDefinition {
+pub(crate) static SPAWN: ToolDefinition = ToolDefinition {
     name: "sessions_spawn",
     description: "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
                   put all it needs into task.",
@@ -102,6 +102,7 @@ async fn history(sessions: &Sessions, context: &CallContext, arguments: Argument
 
 async fn send(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> ToolResult {
     let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
+    // The message would only become the next input of the turn that sends it.
     if key == context.session {
         return Err(ToolError::model("that is this session"));
     }
@@ -153,6 +154,7 @@ fn parse_own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolEr
 
 fn body(arguments: &Arguments, name: &str) -> Result<String, ToolError> {
     let text: String = arguments.required(name)?;
+    // No model API accepts a blank message, so the turn that it starts would fail.
     if text.trim().is_empty() {
         return Err(ToolError::model(format!("`{name}` is empty")));
     }

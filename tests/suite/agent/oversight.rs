@@ -235,8 +235,10 @@ async fn each_tool_call_is_told_with_what_was_decided() {
     rig.server.reply(Reply::call("4", "fatal", &json!({})));
     assert!(matches!(rig.say("go").await, Err(TurnError::Tool { .. })));
     let called: Vec<ToolCallRecord> = watch.called.lock().unwrap().clone();
-    let short: Vec<(&str, bool, bool)> =
-        called.iter().map(|call| (call.name.as_str(), call.decision.is_allow(), call.is_error)).collect();
+    let short: Vec<(&str, bool, bool)> = called
+        .iter()
+        .map(|call| (call.name.as_str(), call.decision == Decision::Allow, call.is_error))
+        .collect();
     assert_eq!(
         short,
         [("echo", true, false), ("forbidden", false, true), ("broken", true, true), ("fatal", true, true)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use flock::agent::{self, Engine};
+use flock::config::setting::{self, Setting};
 use flock::config::{Api, Live, Role, agents, starter};
 use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
@@ -231,7 +232,7 @@ impl Crew {
             agents::add(&mut document, &home, &agent).unwrap();
         }
         for id in ["coder", "orchestrator"] {
-            agents::set_runtime(&mut document, &id.parse().unwrap(), PROGRAM, None, None).unwrap();
+            setting::set(&mut document, &id.parse().unwrap(), &[(Setting::Runtime, json!(PROGRAM))]).unwrap();
         }
         change(&mut document);
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
