@@ -32,7 +32,7 @@ use crate::swarm::triage::TriageApproval;
 use crate::swarm::{Notifier, Swarm, SwarmParts};
 
 /// A gateway, the handler in front of it, and the parts that work behind it.
-pub struct GatewayAssembly {
+pub(crate) struct GatewayAssembly {
     pub gateway: Arc<Gateway>,
     pub middleware: Arc<Middleware>,
     pub team: Arc<Team>,
@@ -47,7 +47,7 @@ impl GatewayAssembly {
     /// # Errors
     ///
     /// Returns the store's error if the frozen agents can't be read.
-    pub fn new(
+    pub(crate) fn new(
         live: Arc<Live>,
         store: Arc<Store>,
         instance: String,

@@ -22,7 +22,7 @@ use super::limits::ServerLimits;
 /// # Errors
 ///
 /// Returns 413 if the announced length is over `limit`.
-pub fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
+pub(crate) fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match announced.and_then(|text| text.parse::<u64>().ok()) {
         Some(length) if length > limit as u64 => Err(too_large(limit)),
@@ -31,7 +31,7 @@ pub fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError
 }
 
 /// An extractor for a request body that is parsed from JSON.
-pub struct JsonBody<T>(pub T);
+pub(crate) struct JsonBody<T>(pub T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
@@ -49,14 +49,14 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 /// # Errors
 ///
 /// Returns 400 if the body is not valid JSON or does not have the expected shape.
-pub fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| {
         ApiError::invalid("invalid_body", format!("the body does not fit this path: {error}"))
     })
 }
 
 /// An extractor for the unparsed bytes of a request body.
-pub struct RawBody(pub Vec<u8>);
+pub(crate) struct RawBody(pub Vec<u8>);
 
 impl<S: Sync> FromRequest<S> for RawBody {
     type Rejection = ApiError;
@@ -72,7 +72,7 @@ impl<S: Sync> FromRequest<S> for RawBody {
 /// # Errors
 ///
 /// Returns 413 if the body is too large, 408 if it takes too long, and 400 if it breaks off.
-pub async fn whole(body: Body, limits: &ServerLimits) -> Result<Vec<u8>, ApiError> {
+pub(crate) async fn whole(body: Body, limits: &ServerLimits) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.body_timeout, read(body, limits.body))
         .await
         .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long"))?
@@ -99,7 +99,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
 ///
 /// When this is dropped, the rest of the body is read and discarded, within limits. Closing the connection at once
 /// would make the kernel reset it, and a client that still sends would never read why it was refused.
-pub struct DrainingBody {
+pub(crate) struct DrainingBody {
     body: Option<Incoming>,
     /// `true` while a client that sent `Expect` has not been asked for its body. Such a client must not be invited to
     /// send a body that nobody reads.
@@ -109,12 +109,12 @@ pub struct DrainingBody {
 
 /// A handle that tells if a body has been read to its end.
 #[derive(Clone, Debug)]
-pub struct BodyEnd(Arc<AtomicBool>);
+pub(crate) struct BodyEnd(Arc<AtomicBool>);
 
 impl BodyEnd {
     /// Returns `true` if nothing of the body is left to read.
     #[must_use]
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -122,14 +122,14 @@ impl BodyEnd {
 impl DrainingBody {
     /// Wraps the body of a request that has these headers.
     #[must_use]
-    pub fn new(body: Incoming, headers: &HeaderMap) -> Self {
+    pub(crate) fn new(body: Incoming, headers: &HeaderMap) -> Self {
         let ended = Arc::new(AtomicBool::new(body.is_end_stream()));
         Self { body: Some(body), waits: headers.contains_key(header::EXPECT), ended }
     }
 
     /// Returns a handle that tells later if the body was read to its end.
     #[must_use]
-    pub fn ended(&self) -> BodyEnd {
+    pub(crate) fn ended(&self) -> BodyEnd {
         BodyEnd(Arc::clone(&self.ended))
     }
 }

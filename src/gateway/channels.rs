@@ -23,7 +23,7 @@ const CHUNK_SIZE: u32 = 20;
 /// A request to create a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CreateChannel {
+pub(crate) struct CreateChannel {
     pub id: ChannelId,
     pub topic: String,
     /// The first members.
@@ -40,7 +40,7 @@ pub struct CreateChannel {
 /// A request to post a message as a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PostMessage {
+pub(crate) struct PostMessage {
     pub content: String,
     /// Name of the person who posts.
     #[serde(default, rename = "as")]
@@ -53,7 +53,7 @@ pub struct PostMessage {
 /// A request to change the members of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChangeMembers {
+pub(crate) struct ChangeMembers {
     /// Parties that become members.
     #[serde(default)]
     pub add: Vec<Party>,
@@ -68,7 +68,7 @@ pub struct ChangeMembers {
 /// A request to change the shown name or the topic of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RenameChannel {
+pub(crate) struct RenameChannel {
     /// The new shown name.
     #[serde(default, rename = "name")]
     pub title: Option<String>,
@@ -83,7 +83,7 @@ pub struct RenameChannel {
 /// A request for one step of the archive protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ArchiveRequest {
+pub(crate) struct ArchiveRequest {
     pub action: ArchiveRequestKind,
     /// Name of the person who asks.
     #[serde(default, rename = "as")]
@@ -93,7 +93,7 @@ pub struct ArchiveRequest {
 /// The archive steps that a person may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ArchiveRequestKind {
+pub(crate) enum ArchiveRequestKind {
     /// Begins archiving, or reports its state if it has begun.
     Begin,
     /// Archives the channel now.
@@ -107,7 +107,7 @@ pub enum ArchiveRequestKind {
 /// A filter for the list of channels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChannelFilter {
+pub(crate) struct ChannelFilter {
     /// Only channels with this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Party>,
@@ -119,7 +119,7 @@ pub struct ChannelFilter {
 /// A request to read or search the messages of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MessageQuery {
+pub(crate) struct MessageQuery {
     /// Only messages after this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
@@ -140,7 +140,7 @@ pub struct MessageQuery {
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] if the text is not a valid name.
-pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
+pub(crate) fn person(name: Option<&str>) -> Result<By, SwarmError> {
     let name = name.unwrap_or("owner");
     match Party::human(name) {
         // The name is kept only if no character of it was replaced. A colon would be replaced: with one, the name could
@@ -158,7 +158,7 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
 /// # Errors
 ///
 /// Returns the store's error if the database can't be read.
-pub fn list(
+pub(crate) fn list(
     reader: &Reader,
     filter: &ChannelFilter,
     is_shown: impl Fn(&Channel) -> bool,
@@ -174,7 +174,7 @@ pub fn list(
 ///
 /// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
 /// read.
-pub fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
+pub(crate) fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
     Ok(describe(&find(reader, id)?))
 }
 
@@ -184,7 +184,7 @@ pub fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub fn read(reader: &Reader, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
+pub(crate) fn read(reader: &Reader, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
     let page = page(reading)?;
     let channel = find(reader, id)?;
     let read = |page, limit| reader.messages(&channel.id, page, limit);
@@ -235,7 +235,7 @@ fn read_with(
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::create_channel`].
-pub async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
+pub(crate) async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
     let by = person(new.name.as_deref())?;
     let wanted = Wanted { id: new.id, topic: new.topic, members: new.members, message: new.message };
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
@@ -246,7 +246,7 @@ pub async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmErr
 /// # Errors
 ///
 /// Returns the error of [`Swarm::post_keyed`] if the message was not posted.
-pub async fn say(
+pub(crate) async fn say(
     swarm: &Swarm,
     by: &By,
     id: &ChannelId,
@@ -268,7 +268,7 @@ pub async fn say(
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::assign_members`].
-pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
+pub(crate) async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id)?;
@@ -281,7 +281,7 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Res
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person or if neither is given, and the error of
 /// [`Swarm::retitle`].
-pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Result<Value, SwarmError> {
+pub(crate) async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     if change.title.is_none() && change.topic.is_none() {
         return Err(SwarmError::Invalid("give a name or a topic".to_owned()));
@@ -295,7 +295,7 @@ pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Re
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::archive`].
-pub async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Result<Value, SwarmError> {
+pub(crate) async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Result<Value, SwarmError> {
     let by = person(step.name.as_deref())?;
     let what = match step.action {
         ArchiveRequestKind::Begin => ArchiveAction::Begin,
@@ -309,7 +309,7 @@ pub async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Res
 
 /// Returns a channel in the JSON form of the API.
 #[must_use]
-pub fn describe(channel: &Channel) -> Value {
+pub(crate) fn describe(channel: &Channel) -> Value {
     let agents = |is_ready: bool| -> Vec<&AgentId> {
         let members = channel.members.iter().filter(|member| member.ready_at.is_some() == is_ready);
         members.filter_map(|member| member.party.agent()).collect()
@@ -339,7 +339,7 @@ pub fn describe(channel: &Channel) -> Value {
 
 /// Returns a message in the JSON form of the API.
 #[must_use]
-pub fn message(post: &Post) -> Value {
+pub(crate) fn message(post: &Post) -> Value {
     json!({"seq": post.seq, "author": post.author, "content": post.content, "createdAt": post.created_at})
 }
 

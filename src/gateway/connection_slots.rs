@@ -60,12 +60,12 @@ fn lock(places: &SharedSlots) -> MutexGuard<'_, SlotTable<CancellationToken>> {
 
 /// The entrance of a server, where each new connection asks for a slot.
 #[derive(Debug)]
-pub struct ConnectionSlots(SharedSlots);
+pub(crate) struct ConnectionSlots(SharedSlots);
 
 impl ConnectionSlots {
     /// Creates an entrance with this many slots.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(SlotTable::new(limit))))
     }
 
@@ -74,7 +74,7 @@ impl ConnectionSlots {
     /// If all slots are taken, the oldest connection that has shown no credential is closed. Returns `None` if every
     /// connection has shown one.
     #[must_use]
-    pub fn enter(&self, end: CancellationToken) -> Option<ConnectionSlot> {
+    pub(crate) fn enter(&self, end: CancellationToken) -> Option<ConnectionSlot> {
         let (number, gone) = lock(&self.0).enter(end)?;
         if let Some(gone) = gone {
             gone.cancel();
@@ -85,7 +85,7 @@ impl ConnectionSlots {
 
 /// A connection slot. Dropping it frees the slot.
 #[derive(Debug)]
-pub struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     number: u64,
     places: SharedSlots,
 }
@@ -93,7 +93,7 @@ pub struct ConnectionSlot {
 impl ConnectionSlot {
     /// Returns the handle that the requests of this connection carry.
     #[must_use]
-    pub fn standing(&self) -> SlotHandle {
+    pub(crate) fn standing(&self) -> SlotHandle {
         SlotHandle { number: self.number, places: self.places.clone() }
     }
 }
@@ -106,7 +106,7 @@ impl Drop for ConnectionSlot {
 
 /// The state of a request's connection. It travels in the extensions of the request.
 #[derive(Clone, Debug)]
-pub struct SlotHandle {
+pub(crate) struct SlotHandle {
     number: u64,
     places: SharedSlots,
 }
@@ -115,7 +115,7 @@ impl SlotHandle {
     /// Records that a request of this connection had a credential, so the connection is never closed in favour of
     /// another. Returns `false` if it has lost its slot already. No work may begin for the request then.
     #[must_use]
-    pub fn know(&self) -> bool {
+    pub(crate) fn know(&self) -> bool {
         lock(&self.places).know(self.number)
     }
 }

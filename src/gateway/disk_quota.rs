@@ -23,7 +23,7 @@ const TIME_DIVISOR: u32 = 100;
 const MAX_PATH: usize = 300;
 
 /// Counts the workspaces until `stop` is cancelled.
-pub async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
+pub(crate) async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut disk = DiskMonitor::default();
     while stop.run_until_cancelled(tokio::time::sleep(MIN_INTERVAL)).await.is_some() {
         disk.look(&swarm, Instant::now()).await;

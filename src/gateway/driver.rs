@@ -36,7 +36,7 @@ pub trait TurnRunner: Send + Sync + 'static {
 
 /// The reason why a turn was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TurnRefused {
+pub(crate) enum TurnRefused {
     /// Too many turns wait already.
     #[error(transparent)]
     Full(#[from] QueueFull),
@@ -47,7 +47,7 @@ pub enum TurnRefused {
 
 /// The reason why an accepted turn produced no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The turn itself failed.
     #[error(transparent)]
     Turn(#[from] TurnError),
@@ -61,7 +61,7 @@ pub enum Failure {
 
 /// A turn that was accepted. Dropping this handle cancels the turn.
 #[derive(Debug)]
-pub struct TurnHandle {
+pub(crate) struct TurnHandle {
     pub id: TurnId,
     pub session: SessionKey,
     result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
@@ -72,7 +72,7 @@ pub struct TurnHandle {
 impl TurnHandle {
     /// Returns `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
-    pub fn did_something(&self) -> bool {
+    pub(crate) fn did_something(&self) -> bool {
         self.work.load(Ordering::Acquire)
     }
 
@@ -82,12 +82,12 @@ impl TurnHandle {
     ///
     /// Returns [`Failure::Turn`] if the turn failed or was cancelled, [`Failure::Form`] if its answer does not have the
     /// requested format, and [`Failure::Lost`] if its task ended without a result.
-    pub async fn end(&mut self) -> Result<TurnOutcome, Failure> {
+    pub(crate) async fn end(&mut self) -> Result<TurnOutcome, Failure> {
         std::future::poll_fn(|context| self.poll_end(context)).await
     }
 
     /// Polls for the end of the turn, as [`Self::end`] does. It must not be called again after it returned `Ready`.
-    pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
         Pin::new(&mut self.result).poll(context).map(|result| match result {
             // The sender is dropped without a value only if the task of the turn broke.
             Ok(result) => result,
@@ -99,7 +99,7 @@ impl TurnHandle {
     ///
     /// `then` gets the result, and `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
-    pub fn then<N, F>(self, then: N) -> Self
+    pub(crate) fn then<N, F>(self, then: N) -> Self
     where
         N: FnOnce(Result<TurnOutcome, Failure>, bool) -> F + Send + 'static,
         F: Future<Output = Result<TurnOutcome, Failure>> + Send,
@@ -117,7 +117,7 @@ impl TurnHandle {
 
     /// Returns the same turn, which now continues even if the handle is dropped.
     #[must_use]
-    pub fn kept(self) -> Self {
+    pub(crate) fn kept(self) -> Self {
         let Self { id, session, result, cancel, work } = self;
         cancel.disarm();
         // A fresh token takes the place of the real one, so dropping the handle cancels nothing.
@@ -125,7 +125,7 @@ impl TurnHandle {
     }
 
     /// Drops the handle and lets the turn continue although nobody waits for it.
-    pub fn detach(self) {
+    pub(crate) fn detach(self) {
         self.cancel.disarm();
     }
 }
@@ -169,7 +169,7 @@ pub struct TurnDriver {
 impl TurnDriver {
     /// Creates a driver for this runner. Turns wait until [`Self::recovered`] has been called.
     #[must_use]
-    pub fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
+    pub(crate) fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
         Self {
             runner,
             queues: Arc::new(SessionQueues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
@@ -192,7 +192,7 @@ impl TurnDriver {
     ///
     /// Returns [`TurnRefused::Full`] if too many turns wait already, in this session or in total, and [`TurnRefused::Stopping`]
     /// if the gateway is stopping.
-    pub fn start(
+    pub(crate) fn start(
         self: &Arc<Self>,
         request: TurnRequest,
         origin: TurnOrigin,
@@ -264,7 +264,7 @@ impl TurnDriver {
 
     /// Cancels a turn. The returned token is cancelled once the turn has ended. Returns `None` if the turn neither runs
     /// nor waits.
-    pub fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
+    pub(crate) fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
         let active = self.active();
         let turn = active.get(&turn)?;
         turn.cancel.cancel();
@@ -272,7 +272,7 @@ impl TurnDriver {
     }
 
     /// Refuses new turns from now on and cancels every running or waiting one.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
         // A turn that is being accepted at this moment is either in the list or sees the stop flag.
         for turn in self.active().values() {
@@ -288,7 +288,7 @@ impl TurnDriver {
 
     /// Returns the source of the turn that runs in a session now, if one runs.
     #[must_use]
-    pub fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
+    pub(crate) fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
         let active = self.active();
         active.values().find(|turn| !turn.waits && turn.session == *session).map(|turn| turn.origin)
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
-pub struct GatewayEvent {
+pub(crate) struct GatewayEvent {
     number: u64,
     /// The `id`, `event` and `data` lines, and the empty line that ends them.
     pub text: String,
@@ -34,7 +34,7 @@ struct Ring {
 
 /// The result of reading from a position.
 #[derive(Debug)]
-pub enum EventRead {
+pub(crate) enum EventRead {
     /// The events after the position, oldest first. The list may be empty.
     Events(Vec<Arc<GatewayEvent>>),
     /// Events that the reader has not seen are no longer in the ring.
@@ -45,7 +45,7 @@ impl EventBuffer {
     /// Creates a ring of `capacity` events. `boot` distinguishes the ids of this run from those of earlier runs, and
     /// must contain no dot.
     #[must_use]
-    pub fn new(boot: String, capacity: usize) -> Self {
+    pub(crate) fn new(boot: String, capacity: usize) -> Self {
         let (last, _) = watch::channel(0);
         Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
     }
@@ -78,14 +78,14 @@ impl EventBuffer {
 
     /// Returns the position of a reader that wants only the events from now on.
     #[must_use]
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.ring().last
     }
 
     /// Returns the position that a `Last-Event-ID` stands for. Returns `None` if the id belongs to another run, is not
     /// reached yet, or has fallen out of the ring.
     #[must_use]
-    pub fn position(&self, id: &str) -> Option<u64> {
+    pub(crate) fn position(&self, id: &str) -> Option<u64> {
         let (boot, number) = id.rsplit_once('.')?;
         let number: u64 = number.parse().ok()?;
         let ring = self.ring();
@@ -95,13 +95,13 @@ impl EventBuffer {
 
     /// Returns the `id` of a position.
     #[must_use]
-    pub fn id(&self, position: u64) -> String {
+    pub(crate) fn id(&self, position: u64) -> String {
         format!("{}.{position}", self.boot)
     }
 
     /// Returns at most `most` events after `position`.
     #[must_use]
-    pub fn after(&self, position: u64, most: usize) -> EventRead {
+    pub(crate) fn after(&self, position: u64, most: usize) -> EventRead {
         let ring = self.ring();
         if position + 1 < ring.oldest() {
             return EventRead::Lost;
@@ -112,7 +112,7 @@ impl EventBuffer {
 
     /// Returns a channel that changes whenever an event is added.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }
 
@@ -124,14 +124,14 @@ impl EventBuffer {
 impl GatewayEvent {
     /// Returns the event's data. It is parsed from the text, so that the ring stores each event only once.
     #[must_use]
-    pub fn data(&self) -> Value {
+    pub(crate) fn data(&self) -> Value {
         let data = self.text.lines().find_map(|line| line.strip_prefix("data: "));
         data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
     }
 
     /// Returns the position of a reader that has seen this event.
     #[must_use]
-    pub const fn position(&self) -> u64 {
+    pub(crate) const fn position(&self) -> u64 {
         self.number
     }
 }

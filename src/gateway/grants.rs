@@ -17,7 +17,7 @@ use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::swarm::Swarm;
 
 /// The grants of a team's agents.
-pub struct TeamGrants {
+pub(crate) struct TeamGrants {
     swarm: Arc<Swarm>,
     configured: ConfiguredEgress,
     known: Mutex<HashMap<AgentId, CachedRules>>,
@@ -27,7 +27,7 @@ pub struct TeamGrants {
 impl TeamGrants {
     /// Returns the grants of this team.
     #[must_use]
-    pub fn new(swarm: Arc<Swarm>) -> Arc<Self> {
+    pub(crate) fn new(swarm: Arc<Swarm>) -> Arc<Self> {
         let configured = Arc::clone(&swarm);
         Arc::new(Self {
             swarm,
@@ -38,7 +38,7 @@ impl TeamGrants {
     }
 
     /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
-    pub async fn record(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn record(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(AUDIT_INTERVAL)).await.is_some() {
             self.write_audit().await;
         }
@@ -46,7 +46,7 @@ impl TeamGrants {
     }
 
     /// Writes the connections since the last call into the audit.
-    pub async fn write_audit(&self) {
+    pub(crate) async fn write_audit(&self) {
         let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
         if entries.is_empty() {
             return;
@@ -58,7 +58,7 @@ impl TeamGrants {
 
     /// Returns a function that looks up the mounts that an agent was granted.
     #[must_use]
-    pub fn mounts(self: &Arc<Self>) -> ApprovedMounts {
+    pub(crate) fn mounts(self: &Arc<Self>) -> ApprovedMounts {
         let granted = Arc::clone(self);
         Arc::new(move |agent| {
             // If the grants can't be read, no mount is allowed.

@@ -18,9 +18,9 @@ use crate::id::{SessionKey, TurnId};
 use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_digest};
 
 /// Name of the request header with the key.
-pub const HEADER: &str = "idempotency-key";
+pub(crate) const HEADER: &str = "idempotency-key";
 /// Name of the response header that is `true` if the response belongs to an earlier request.
-pub const REPLAYED_HEADER: &str = "idempotent-replayed";
+pub(crate) const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 /// Most bytes in a key.
 const MAX_KEY_BYTES: usize = 255;
@@ -31,7 +31,7 @@ const MAX_KEY_BYTES: usize = 255;
 /// # Errors
 ///
 /// Returns 400 if the header is not a valid key.
-pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
+pub(crate) fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let fits = |name: &&str| (1..=MAX_KEY_BYTES).contains(&name.len());
     let Some(name) = value.to_str().ok().map(str::trim).filter(fits) else {
@@ -51,7 +51,7 @@ pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<I
 
 /// The keys whose first request runs in this process.
 #[derive(Debug, Default)]
-pub struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
+pub(crate) struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
 
 impl RunningKeys {
     fn running(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<()>>> {
@@ -98,14 +98,14 @@ enum StoredOutcome {
 
 /// The first request under a key. [`Self::end`] stores its outcome. If this is dropped before [`Self::began`] was
 /// called, the request did nothing and the key becomes free.
-pub struct Claim {
+pub(crate) struct Claim {
     key: IdempotencyKey,
     hold: Option<KeyGuard>,
     began: bool,
 }
 
 /// An earlier request under the same key.
-pub struct EarlierRequest {
+pub(crate) struct EarlierRequest {
     pub session: SessionKey,
     pub turn: TurnId,
     /// Unix milliseconds at which it was sent.
@@ -115,7 +115,7 @@ pub struct EarlierRequest {
 }
 
 /// The request that a key stands for.
-pub enum ClaimOutcome {
+pub(crate) enum ClaimOutcome {
     /// The current request.
     Now(Claim),
     /// An earlier request.
@@ -128,7 +128,7 @@ pub enum ClaimOutcome {
 ///
 /// Returns 422 if the key was used for a different request, the stored failure of the earlier request, or the store's
 /// error if the database can't be read or written.
-pub async fn claim(
+pub(crate) async fn claim(
     gateway: &Arc<Gateway>,
     key: IdempotencyKey,
     session: &SessionKey,
@@ -237,13 +237,13 @@ async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOut
 
 impl Claim {
     /// Records that the turn was accepted. From now on only its end tells if it did something.
-    pub const fn began(&mut self) {
+    pub(crate) const fn began(&mut self) {
         self.began = true;
     }
 
     /// Stores the outcome of the request. If the turn failed without doing anything, the key becomes free, so the
     /// client may try again with it.
-    pub async fn end(mut self, ended: &Result<Value, ApiError>) {
+    pub(crate) async fn end(mut self, ended: &Result<Value, ApiError>) {
         self.began = true;
         let Some(hold) = self.hold.take() else { return };
         let gateway = Arc::clone(&hold.gateway);

@@ -26,7 +26,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Deletes old records now and once a day, until `stop` is cancelled. `newest` is the time of the newest row when this
 /// process started, in Unix milliseconds.
-pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
+pub(crate) async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
     let mut looked: Option<Instant> = None;
     loop {
         let since_look = looked.map(|at| i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
@@ -117,7 +117,7 @@ fn before(days: Option<u32>, now: i64) -> Option<i64> {
 /// # Errors
 ///
 /// Returns the store's error if the database can't be read or written. Batches that were deleted before stay deleted.
-pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
+pub(crate) async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
     if let Some(before) = before(retention.messages, now) {
         let mut forgotten = 0;
         loop {

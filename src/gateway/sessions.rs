@@ -19,7 +19,7 @@ use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionSe
 const MAX_LISTED: u32 = 100;
 
 /// The sessions of one gateway. The reference is weak, because the gateway's engine owns the tools that hold it.
-pub struct GatewaySessions(pub Weak<Gateway>);
+pub(crate) struct GatewaySessions(pub Weak<Gateway>);
 
 impl GatewaySessions {
     fn gateway(&self) -> Result<Arc<Gateway>, SessionServiceError> {

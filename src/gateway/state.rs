@@ -80,7 +80,7 @@ pub struct Gateway {
     /// Passes requests of agent programs on to their models.
     pub relay: Arc<Relay>,
     /// The idempotency keys whose requests are running.
-    pub keys: RunningKeys,
+    pub(crate) keys: RunningKeys,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -128,7 +128,7 @@ impl Gateway {
     }
 
     /// Returns the newest usable configuration. The first caller that sees a change also applies its consequences.
-    pub fn config(&self) -> Arc<Config> {
+    pub(crate) fn config(&self) -> Arc<Config> {
         // The lock comes before the look. Otherwise a slow caller could put an older version back.
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         let config = self.live.current();
@@ -171,14 +171,14 @@ impl Gateway {
 
     /// Returns the home that this gateway serves.
     #[must_use]
-    pub fn home(&self) -> &Home {
+    pub(crate) fn home(&self) -> &Home {
         self.live.home()
     }
 
     /// Returns the credential that flock's plugin in OpenClaw shows, if there is one. It is read at each use, so a new
     /// one takes effect at once.
     #[must_use]
-    pub fn plugin_token(&self) -> Option<String> {
+    pub(crate) fn plugin_token(&self) -> Option<String> {
         match secret::get(self.home(), plugin::SECRET) {
             Ok(token) => token,
             Err(error) => {
@@ -193,7 +193,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 401 if there is no token or a wrong one, and the store's error if the database can't be read.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let client = |token: &[u8]| {
             let known = self.swarm.store().token(&token_hash(token)).map_err(ApiError::explained)?;
             // A revoked or expired token counts as unknown.
@@ -207,7 +207,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 401 if the token belongs to no running turn, and 403 if it belongs to a turn of another agent.
-    pub fn ticket(
+    pub(crate) fn ticket(
         &self,
         turns: TurnService,
         headers: &HeaderMap,
@@ -237,7 +237,7 @@ impl Gateway {
 
     /// Returns the reason why the configuration on disk is not used, or `None` if it is used.
     #[must_use]
-    pub fn config_problem(&self) -> Option<String> {
+    pub(crate) fn config_problem(&self) -> Option<String> {
         self.live.problem()
     }
 
@@ -246,12 +246,12 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 404 if there is no agent with this id.
-    pub fn agent(&self, id: &str) -> Result<Agent, ApiError> {
+    pub(crate) fn agent(&self, id: &str) -> Result<Agent, ApiError> {
         find_agent(&self.config(), id)
     }
 
     /// Returns an id for the next request, for responses and the log.
-    pub fn request_id(&self) -> String {
+    pub(crate) fn request_id(&self) -> String {
         // The start time makes the id unique across restarts of the gateway.
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         format!("{:x}-{number:x}", self.started_ms)
@@ -270,7 +270,7 @@ impl Gateway {
 /// # Errors
 ///
 /// Returns 404 if there is no agent with this id.
-pub fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
+pub(crate) fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
     let unknown = || {
         // The id comes from the client and may contain anything, so control characters and excess length are removed.
         let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();

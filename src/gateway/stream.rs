@@ -22,7 +22,7 @@ use crate::agent::{TurnEvent, TurnOutcome};
 
 /// The end into which the turn writes.
 #[derive(Clone)]
-pub struct StreamWriter {
+pub(crate) struct StreamWriter {
     shared: Arc<Shared>,
     overflow: CancellationToken,
     limit: usize,
@@ -44,14 +44,14 @@ impl StreamWriter {
     /// Creates a writing end that cancels `overflow` when more than `limit` bytes are unread. The reader is then gone,
     /// or too slow for the response to be useful.
     #[must_use]
-    pub fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
+    pub(crate) fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
         let state = State { writer, unread: Vec::new(), is_closed: false };
         let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
         Self { shared: Arc::new(shared), overflow, limit }
     }
 
     /// Writes an event of the turn.
-    pub fn put(&self, event: &TurnEvent) {
+    pub(crate) fn put(&self, event: &TurnEvent) {
         let mut state = self.shared.state();
         let State { writer, unread, is_closed } = &mut *state;
         if *is_closed {
@@ -79,7 +79,7 @@ impl Shared {
 }
 
 /// The end from which the connection reads.
-pub struct StreamBody {
+pub(crate) struct StreamBody {
     shared: Arc<Shared>,
     turn: TurnHandle,
     result: Option<Result<TurnOutcome, Failure>>,
@@ -92,7 +92,7 @@ pub struct StreamBody {
 impl StreamBody {
     /// Creates the body of this turn's response.
     #[must_use]
-    pub fn new(inlet: &StreamWriter, turn: TurnHandle) -> Self {
+    pub(crate) fn new(inlet: &StreamWriter, turn: TurnHandle) -> Self {
         Self {
             shared: inlet.shared.clone(),
             turn,
@@ -109,7 +109,7 @@ impl StreamBody {
     /// # Errors
     ///
     /// Returns the failure of the turn in the form for its client.
-    pub async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
+    pub(crate) async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
         let first = std::future::poll_fn(|context| {
             // The waker is registered before the check, so a write in between is not missed.
             self.shared.reader.register(context.waker());
@@ -205,4 +205,4 @@ impl Drop for StreamBody {
 }
 
 /// Longest silence of a stream before a comment is sent.
-pub const SILENCE: Duration = Duration::from_secs(15);
+pub(crate) const SILENCE: Duration = Duration::from_secs(15);

@@ -15,7 +15,7 @@ use crate::store::{AgentState, FreezeState, Level, StoreError};
 /// Returns what starts an agent's turns. Workers check their channels by themselves. The other roles run only when they
 /// are called.
 #[must_use]
-pub const fn mode(role: Role) -> Mode {
+pub(crate) const fn mode(role: Role) -> Mode {
     match role {
         Role::Worker => Mode::Active,
         Role::Orchestrator | Role::Sysadmin => Mode::Reactive,
@@ -58,7 +58,7 @@ impl Swarm {
     }
 
     /// Tells the scheduler the current state of one agent, after it changed.
-    pub fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
+    pub(crate) fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
         let config = self.config();
         let Some(found) = config.agent(agent) else { return Ok(()) };
         let state = self.store.agent_state(agent)?;
@@ -74,7 +74,7 @@ impl Swarm {
     }
 
     /// Puts an agent to sleep. Returns `true` if it was awake.
-    pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
+    pub(crate) async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
         let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
         let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
@@ -88,7 +88,7 @@ impl Swarm {
     }
 
     /// Wakes an agent. Returns `true` if it slept.
-    pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+    pub(crate) async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
         if !self.asleep().contains_key(agent) {
             return Ok(false);
         }

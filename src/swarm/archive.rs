@@ -13,11 +13,11 @@ use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, WakeUrgency};
 
 /// Time that the members have to get ready, in milliseconds.
-pub const DEADLINE: i64 = 60 * 60 * 1000;
+pub(crate) const DEADLINE: i64 = 60 * 60 * 1000;
 
 /// The progress of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchiveProgress {
+pub(crate) struct ArchiveProgress {
     pub state: ChannelState,
     pub ready: Vec<AgentId>,
     pub waiting: Vec<AgentId>,
@@ -35,7 +35,7 @@ impl ArchiveProgress {
 
 /// A step of the archive protocol that a caller can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArchiveAction {
+pub(crate) enum ArchiveAction {
     /// Begins archiving, or only reports the progress if it has begun.
     Begin,
     /// Finishes now, even if members are not ready.
@@ -53,7 +53,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if the channel is not
     /// in the state that the step needs.
-    pub async fn archive(
+    pub(crate) async fn archive(
         &self,
         by: &By,
         id: &ChannelId,
@@ -105,7 +105,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if it is not being
     /// archived or the agent is not a member.
-    pub async fn mark_archive_ready(
+    pub(crate) async fn mark_archive_ready(
         &self,
         by: &By,
         agent: &AgentId,
@@ -141,7 +141,7 @@ impl Swarm {
     }
 
     /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
-    pub async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
+    pub(crate) async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.pending_archives()? {
             if due_at <= now {

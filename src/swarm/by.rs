@@ -17,7 +17,7 @@ pub struct By {
 impl By {
     /// Returns the agent that calls a tool.
     #[must_use]
-    pub fn call(context: &CallContext) -> Self {
+    pub(crate) fn call(context: &CallContext) -> Self {
         Self {
             party: Party::Agent(context.agent.clone()),
             session: Some(context.session.clone()),
@@ -33,13 +33,13 @@ impl By {
 
     /// Returns a person or a client that acts outside of a session.
     #[must_use]
-    pub const fn party(party: Party) -> Self {
+    pub(crate) const fn party(party: Party) -> Self {
         Self { party, session: None, turn: None }
     }
 
     /// Returns flock itself.
     #[must_use]
-    pub const fn system() -> Self {
+    pub(crate) const fn system() -> Self {
         Self { party: Party::System, session: None, turn: None }
     }
 

@@ -20,13 +20,13 @@ use crate::store::{
 };
 
 /// Maximum size of a message in bytes.
-pub const MAX_MESSAGE: usize = 1 << 20;
+pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 /// Maximum number of characters of a topic.
-pub const MAX_TOPIC: usize = 500;
+pub(crate) const MAX_TOPIC: usize = 500;
 /// Maximum number of members of a channel.
-pub const MAX_MEMBERS: usize = 200;
+pub(crate) const MAX_MEMBERS: usize = 200;
 /// Maximum number of messages that one read returns.
-pub const MAX_PAGE: u32 = 200;
+pub(crate) const MAX_PAGE: u32 = 200;
 
 /// A request for a new channel.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub enum PostReceipt {
 
 impl PostReceipt {
     #[must_use]
-    pub const fn seq(&self) -> u64 {
+    pub(crate) const fn seq(&self) -> u64 {
         match self {
             Self::New(seq) | Self::Before(seq) => *seq,
         }
@@ -111,7 +111,7 @@ impl Swarm {
     ///
     /// Returns the errors of [`Self::post`], and [`SwarmError::KeyReused`] if another message was posted with the same
     /// key.
-    pub async fn post_keyed(
+    pub(crate) async fn post_keyed(
         &self,
         by: &By,
         channel: &ChannelId,
@@ -155,7 +155,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
     /// [`SwarmError::Invalid`] if the text is empty or too long.
-    pub async fn post_final(
+    pub(crate) async fn post_final(
         &self,
         by: &By,
         channel: &ChannelId,
@@ -172,7 +172,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
-    pub async fn post_as_system(
+    pub(crate) async fn post_as_system(
         &self,
         channel: &ChannelId,
         text: String,
@@ -248,7 +248,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
-    pub async fn complain(
+    pub(crate) async fn complain(
         &self,
         channel: &ChannelId,
         agent: &AgentId,
@@ -272,7 +272,7 @@ impl Swarm {
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't be changed,
     /// [`SwarmError::NoAgent`] if a new member does not exist, and [`SwarmError::Invalid`] if nothing is to be changed
     /// or there would be too many members.
-    pub async fn assign_members(
+    pub(crate) async fn assign_members(
         &self,
         by: &By,
         channel: &ChannelId,
@@ -322,7 +322,7 @@ impl Swarm {
 
     /// Removes all agents that are no longer in the configuration from channels, tasks and cards. It does not matter
     /// who removed them or if a gateway ran then.
-    pub async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
+    pub(crate) async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
         let mut known: BTreeSet<AgentId> = self.store.member_agents()?.into_iter().collect();
         known.extend(self.store.agents_with_tasks()?);
@@ -334,7 +334,7 @@ impl Swarm {
     }
 
     /// Removes a deleted agent from all its channels and ends its tasks.
-    pub async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         let party = Party::Agent(agent.clone());
         for channel in self.store.channels(Some(&party), None)? {
             // An archived channel can't be changed. Its members are checked when it is reopened.
@@ -356,7 +356,7 @@ impl Swarm {
 
     /// Returns `true` if a reader may read a channel. Only agents can be excluded.
     #[must_use]
-    pub fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
+    pub(crate) fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
         reader.agent().is_none()
             // People and flock itself read everything.
             || self.config().channel_readers == ChannelReaders::All
@@ -368,7 +368,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is none, and [`SwarmError::Refused`] if the reader may not read it.
-    pub fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
+    pub(crate) fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
         let channel = self.channel(id)?;
         if self.may_read(reader, &channel) {
             return Ok(channel);
@@ -384,7 +384,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub fn read(
+    pub(crate) fn read(
         &self,
         reader: &Party,
         id: &ChannelId,
@@ -401,7 +401,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub fn search(
+    pub(crate) fn search(
         &self,
         reader: &Party,
         id: &ChannelId,
@@ -416,7 +416,7 @@ impl Swarm {
     }
 
     /// Returns the channels that a reader may read. With `member`, only those with this member.
-    pub fn readable_channels(
+    pub(crate) fn readable_channels(
         &self,
         reader: &Party,
         member: Option<&Party>,
@@ -519,7 +519,7 @@ fn call(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
 
 /// Returns the key of an agent's session in a channel.
 #[must_use]
-pub fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
+pub(crate) fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
     SessionKey::new(agent, SessionKind::Channel, channel.as_str())
 }
 

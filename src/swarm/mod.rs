@@ -1,27 +1,27 @@
 //! The team: channels, their members, the scheduler, tasks, requests and everything else that agents share.
 
-pub mod agent_state;
-pub mod archive;
-pub mod budget;
+pub(crate) mod agent_state;
+pub(crate) mod archive;
+pub(crate) mod budget;
 mod by;
-pub mod card;
+pub(crate) mod card;
 pub mod channel;
 mod delivery_warnings;
 mod error;
-pub mod freeze;
-pub mod loop_detector;
+pub(crate) mod freeze;
+pub(crate) mod loop_detector;
 mod loop_guard;
-pub mod mention;
-pub mod notice;
+pub(crate) mod mention;
+pub(crate) mod notice;
 mod notifier;
-pub mod operation;
+pub(crate) mod operation;
 pub mod oversight;
-pub mod pause;
+pub(crate) mod pause;
 pub mod scheduler;
-pub mod skill;
+pub(crate) mod skill;
 pub mod task;
-pub mod title;
-pub mod token;
+pub(crate) mod title;
+pub(crate) mod token;
 pub mod tools;
 pub mod triage;
 pub mod vault;
@@ -35,9 +35,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 pub use by::By;
-pub use error::SwarmError;
-pub use notifier::{Notifier, PublishFn};
-pub use task::TaskEnd;
+pub(crate) use error::SwarmError;
+pub use notifier::Notifier;
+pub(crate) use task::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::home::Home;
@@ -97,7 +97,7 @@ impl Swarm {
 
     /// Returns the handle for notifications about committed changes.
     #[must_use]
-    pub const fn bell(&self) -> &Notifier {
+    pub(crate) const fn bell(&self) -> &Notifier {
         &self.bell
     }
 
@@ -112,13 +112,13 @@ impl Swarm {
     }
 
     /// Stores the providers that are down, for status queries.
-    pub fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
+    pub(crate) fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
         *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
     }
 
     /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
-    pub fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
+    pub(crate) fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -127,7 +127,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if it does not.
-    pub fn require_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) fn require_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         match self.config().agent(agent) {
             Some(_) => Ok(()),
             None => Err(SwarmError::NoAgent(agent.clone())),

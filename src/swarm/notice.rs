@@ -25,7 +25,7 @@ use crate::store::MOST_COUNTED;
 
 /// A message in a notification.
 #[derive(Clone, Copy, Debug)]
-pub struct NoticeMessage<'a> {
+pub(crate) struct NoticeMessage<'a> {
     pub seq: u64,
     pub author: &'a Party,
     /// Length in bytes.
@@ -37,14 +37,14 @@ pub struct NoticeMessage<'a> {
 impl<'a> NoticeMessage<'a> {
     /// Creates a message that is shown with its whole text.
     #[must_use]
-    pub const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
+    pub(crate) const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
         Self { seq, author, size: text.len(), text: Some(text) }
     }
 }
 
 /// The content of a notification.
 #[derive(Clone, Debug)]
-pub struct Notice<'a> {
+pub(crate) struct Notice<'a> {
     pub channel: &'a str,
     pub topic: &'a str,
     /// The messages, oldest first.
@@ -57,7 +57,7 @@ pub struct Notice<'a> {
 
 /// Renders the notification as text for the model.
 #[must_use]
-pub fn render(notice: &Notice<'_>) -> String {
+pub(crate) fn render(notice: &Notice<'_>) -> String {
     let channel = notice.channel;
     let mut text = format!("[Channel: #{channel}]\nTopic: {}\n", one_line(notice.topic));
     if let (Some(first), Some(last)) = (notice.lines.first(), notice.lines.last()) {
@@ -95,7 +95,7 @@ pub fn render(notice: &Notice<'_>) -> String {
 
 /// Renders one message with its number and author.
 #[must_use]
-pub fn line(seq: u64, author: &Party, text: &str) -> String {
+pub(crate) fn line(seq: u64, author: &Party, text: &str) -> String {
     if text.contains('\n') {
         format!("[seq {seq}] {author}:\n{}", quoted(text))
     } else {
@@ -105,7 +105,7 @@ pub fn line(seq: u64, author: &Party, text: &str) -> String {
 
 /// Renders a text as lines that each begin with `| `.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
     for line in text.split('\n') {
         if !quoted.is_empty() {
@@ -124,7 +124,7 @@ pub fn quoted(text: &str) -> String {
 /// Renders a text on one line. Every control character except the tab, including those that end or reverse a line, is
 /// shown by its code point, for example `\u{1b}`.
 #[must_use]
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     spelled(text, &mut line);
     line

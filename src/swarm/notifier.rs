@@ -10,7 +10,7 @@ use super::scheduler::{Priority, SchedulerEvent, Urgency};
 use crate::id::SessionKey;
 
 /// A callback that publishes one event to watchers: its name and one JSON object.
-pub type PublishFn = Arc<dyn Fn(&str, &Value) + Send + Sync>;
+pub(crate) type PublishFn = Arc<dyn Fn(&str, &Value) + Send + Sync>;
 
 /// A handle for notifications. It is cheap to clone and never blocks.
 #[derive(Clone)]
@@ -27,18 +27,18 @@ impl Notifier {
     }
 
     /// Sends an event to the scheduler.
-    pub fn tell(&self, event: SchedulerEvent) {
+    pub(crate) fn tell(&self, event: SchedulerEvent) {
         // Sending fails only when the gateway stops. The change is in the database and is found at the next start.
         drop(self.events.send(event));
     }
 
     /// Tells the scheduler that something urgent waits for a session.
-    pub fn ring(&self, session: SessionKey, priority: Priority) {
+    pub(crate) fn ring(&self, session: SessionKey, priority: Priority) {
         self.tell(SchedulerEvent::Unseen { session, priority, urgency: Urgency::Now });
     }
 
     /// Does the same as [`Self::ring`] after a delay. An earlier ring for the session delivers the message too.
-    pub fn notify_session_after(&self, session: SessionKey, priority: Priority, after: Duration) {
+    pub(crate) fn notify_session_after(&self, session: SessionKey, priority: Priority, after: Duration) {
         if after.is_zero() {
             return self.ring(session, priority);
         }
@@ -50,7 +50,7 @@ impl Notifier {
     }
 
     /// Publishes an event to watchers.
-    pub fn publish(&self, name: &str, data: &Value) {
+    pub(crate) fn publish(&self, name: &str, data: &Value) {
         (self.news)(name, data);
     }
 }

@@ -12,7 +12,7 @@ use crate::store::{CommittedPost, NewPost, StoreError, WakeUrgency};
 
 /// A pause of an agent. Each of its channels is told once a day.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Pause {
+pub(crate) struct Pause {
     /// Start of the pause in Unix milliseconds.
     pub since: i64,
     /// End of the budget's day in Unix milliseconds. `None` if that is beyond the supported calendar.
@@ -37,7 +37,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`StoreError`] if the pause can't be reported in a channel. It is recorded all the same.
-    pub async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
+    pub(crate) async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
         {
             let mut paused = self.pauses();
             if let Some(before) = paused.get(agent).filter(|before| before.budget == pause.budget) {
@@ -52,13 +52,13 @@ impl Swarm {
     }
 
     /// Records that an agent may call its model again.
-    pub fn resume(&self, agent: &AgentId) {
+    pub(crate) fn resume(&self, agent: &AgentId) {
         self.pauses().remove(agent);
     }
 
     /// Returns the agents that are paused now.
     #[must_use]
-    pub fn paused(&self) -> BTreeMap<AgentId, Pause> {
+    pub(crate) fn paused(&self) -> BTreeMap<AgentId, Pause> {
         let now = unix_ms();
         let mut paused = self.pauses();
         // The end of the day ends a pause without an event.

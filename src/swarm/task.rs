@@ -20,9 +20,9 @@ use crate::store::{
 use crate::tool::safe_text::start;
 
 /// Maximum size in bytes of a request, a question or a reply.
-pub const MAX_TEXT: usize = 256 * 1024;
+pub(crate) const MAX_TEXT: usize = 256 * 1024;
 /// Maximum number of characters of a summary.
-pub const MAX_SUMMARY: usize = 200;
+pub(crate) const MAX_SUMMARY: usize = 200;
 /// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
 /// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
@@ -32,7 +32,7 @@ const OWNER_CLIENT: &str = "owner";
 
 /// The outcome of a turn that had a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskEnd {
+pub(crate) enum TaskEnd {
     /// The turn ended with this text.
     Done(String),
     /// The turn ended without an answer, for this reason. The requester is told the reason.
@@ -207,13 +207,13 @@ fn check_text(text: &str) -> Result<(), SwarmError> {
 
 /// Returns the requester name of an A2A client.
 #[must_use]
-pub fn a2a_requester(client: &str) -> String {
+pub(crate) fn a2a_requester(client: &str) -> String {
     format!("{A2A_PREFIX}{client}")
 }
 
 /// Returns the session in which an agent serves one A2A conversation.
 #[must_use]
-pub fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
+pub(crate) fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
     // The client's name is part of the key. Otherwise a client could enter another one's conversation by naming its
     // context.
     let client = if client == OWNER_CLIENT { String::new() } else { format!("token:{client}:") };
@@ -340,7 +340,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the caller has no such task. Returns
     /// [`SwarmError::Refused`] if the task's state does not allow it or the brake stops the message.
-    pub async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
+    pub(crate) async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
         check_text(text)?;
         let Some(caller) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent responds to tasks".to_owned()));
@@ -387,7 +387,7 @@ impl Swarm {
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the client has no such task. Returns
     /// [`SwarmError::Refused`] if the task waits for no reply, and [`SwarmError::KeyReused`] if the key was used for
     /// another message.
-    pub async fn reply_a2a(
+    pub(crate) async fn reply_a2a(
         &self,
         client: &str,
         id: &str,
@@ -413,7 +413,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::Invalid`] if there is no such task, and [`SwarmError::Refused`] if it has ended.
-    pub async fn stop_task(&self, actor: &str, id: &str) -> Result<(Task, Option<TurnId>), SwarmError> {
+    pub(crate) async fn stop_task(&self, actor: &str, id: &str) -> Result<(Task, Option<TurnId>), SwarmError> {
         let mut entry = actor_entry(actor, "task.cancel", String::new());
         id.clone_into(&mut entry.subject);
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
@@ -426,7 +426,7 @@ impl Swarm {
 
     /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
     /// meanwhile. The turn must not begin then.
-    pub async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
+    pub(crate) async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
         if self.store().task(id)?.is_none_or(|task| task.session != *session) {
             // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
@@ -440,7 +440,7 @@ impl Swarm {
 
     /// Returns `true` if a task that is done in this session has ended. Returns `false` if that is not known.
     #[must_use]
-    pub fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
+    pub(crate) fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
         let task = self.store().task(id).ok().flatten();
         task.is_some_and(|task| task.session == *session && task.state.is_final())
     }
@@ -448,7 +448,7 @@ impl Swarm {
     /// Records the end of a turn of this session that was given an item of this task. The answer goes to the session
     /// that asked. If the assignee asked a question in that turn, the task keeps waiting. The end of a requester's turn
     /// does not affect the task. Repeated calls do no harm.
-    pub async fn end_task(
+    pub(crate) async fn end_task(
         &self,
         id: &str,
         session: &SessionKey,
@@ -480,7 +480,7 @@ impl Swarm {
 
     /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
     /// that no longer exist. Returns the number of the former.
-    pub async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
+    pub(crate) async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().stranded_tasks()?;
         self.fail_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
@@ -495,7 +495,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the first error.
-    pub async fn fail_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
+    pub(crate) async fn fail_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
         let mut failed = None;
         for id in tasks {
             if let Err(error) = self.lose(id, reason).await {
@@ -506,7 +506,7 @@ impl Swarm {
     }
 
     /// Ends the tasks of a deleted agent and removes its card.
-    pub async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
         for id in self.store().open_tasks(agent)? {
             self.lose(&id, "the agent was removed").await?;
         }

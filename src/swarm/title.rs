@@ -10,11 +10,11 @@ use crate::id::ChannelId;
 use crate::store::{Channel, ChannelState, Level};
 
 /// Maximum number of characters of a display name.
-pub const MAX_NAME: usize = 80;
+pub(crate) const MAX_NAME: usize = 80;
 
 /// A change of a channel's name or topic. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
-pub struct ChannelTitle {
+pub(crate) struct ChannelTitle {
     /// The display name.
     pub name: Option<String>,
     pub topic: Option<String>,
@@ -28,7 +28,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
     /// [`SwarmError::Invalid`] if a text is empty or too long.
-    pub async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
+    pub(crate) async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
         let known = self.channel(id)?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(known.id));

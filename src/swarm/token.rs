@@ -7,7 +7,7 @@ use crate::id::Party;
 use crate::store::{ClientToken, Level, NewToken, Right, Store, token_hash};
 
 /// Prefix of every client token, so that a leaked one can be recognised.
-pub const PREFIX: &str = "flk_";
+pub(crate) const PREFIX: &str = "flk_";
 
 /// Names of other senders of requests, which a token must not have.
 const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
@@ -19,7 +19,7 @@ const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
 /// Returns [`SwarmError::Invalid`] if the name is not valid, if there is no right or no agent, or if the expiry time
 /// has passed. Returns [`SwarmError::NoAgent`] if an agent does not exist, and [`SwarmError::TokenExists`] if the name
 /// is taken.
-pub async fn add(
+pub(crate) async fn add(
     store: &Store,
     config: &Config,
     by: &By,
@@ -51,7 +51,7 @@ pub async fn add(
 /// # Errors
 ///
 /// Returns [`SwarmError::NoToken`] if no token has this name or it was revoked.
-pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
+pub(crate) async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
     let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
     if !store.revoke_token(name.to_owned(), entry, unix_ms()).await? {
         return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));

@@ -26,7 +26,7 @@ use crate::swarm::task::a2a_requester;
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A caller and the agent that it talks to.
-pub struct Client<'a> {
+pub(crate) struct Client<'a> {
     pub gateway: &'a Arc<Gateway>,
     /// The caller's name, from its credential.
     pub name: &'a str,
@@ -34,7 +34,7 @@ pub struct Client<'a> {
 }
 
 /// Returns the response to a call.
-pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
+pub(crate) async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match execute(client, call).await {
         Ok(CallReply::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),

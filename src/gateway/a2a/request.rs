@@ -15,7 +15,7 @@ const MAX_PARTS: usize = 64;
 
 /// A message for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncomingMessage {
+pub(crate) struct IncomingMessage {
     /// The id that the client gave the message.
     pub name: String,
     /// The text parts of the message, and its data parts as JSON.
@@ -38,7 +38,7 @@ type Object = Map<String, Value>;
 ///
 /// Returns a [`RpcFault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
 /// ask for push notifications or for content that is not supported.
-pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
+pub(crate) fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
     let message = object(params, "message")?.ok_or_else(|| RpcFault::params("`message` is missing"))?;
     let name = text(message, "messageId")?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| RpcFault::params("`message.messageId` is missing"))?;
@@ -127,7 +127,7 @@ fn accepts_text(settings: &Object) -> Result<(), RpcFault> {
 /// # Errors
 ///
 /// Returns a [`RpcFault`] if a parameter is missing or has the wrong type.
-pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
+pub(crate) fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
     let id = text(params, "id")?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| RpcFault::params("`id` is missing"))?;
     Ok((id.to_owned(), history(params)?))
@@ -135,7 +135,7 @@ pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
 
 /// The parameters of a call that lists tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskListParams {
+pub(crate) struct TaskListParams {
     /// Only tasks of this conversation.
     pub context: Option<String>,
     /// Only tasks in this state.
@@ -157,7 +157,7 @@ pub struct TaskListParams {
 /// # Errors
 ///
 /// Returns a [`RpcFault`] if a parameter has the wrong type or a value that does not exist.
-pub fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
+pub(crate) fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
         Some(word) => {

@@ -27,7 +27,7 @@ struct TaskStream {
 
 /// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
+pub(crate) enum StreamEnd {
     /// The stream ends when the task no longer changes by itself. A client that sent a message has to reply if it is
     /// asked something.
     Settled,
@@ -37,7 +37,7 @@ pub enum StreamEnd {
 
 /// The options of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskStreamOptions {
+pub(crate) struct TaskStreamOptions {
     /// Number of messages of the conversation that the first event carries. `None` stands for all.
     pub history: Option<usize>,
     /// The end of the stream.
@@ -46,7 +46,7 @@ pub struct TaskStreamOptions {
 
 /// Returns the response to the call with this id: a stream about the followed task.
 #[must_use]
-pub fn tell(
+pub(crate) fn tell(
     follower: TaskFollower,
     version: ProtocolVersion,
     id: Value,

@@ -11,7 +11,7 @@ use crate::provider::{Block, Message, Role};
 
 /// The body of `POST /v1/chat/completions`.
 #[derive(Debug, Deserialize)]
-pub struct ChatRequest {
+pub(crate) struct ChatRequest {
     /// Name of the agent.
     pub model: String,
     messages: Vec<ChatMessage>,
@@ -76,7 +76,7 @@ enum ImageUrl {
 
 /// The input of a turn.
 #[derive(Debug)]
-pub struct ChatInput {
+pub(crate) struct ChatInput {
     /// The conversation. Its last message is a user's.
     pub messages: Vec<Message>,
     /// The client's system texts.
@@ -90,13 +90,13 @@ pub struct ChatInput {
 impl ChatRequest {
     /// Returns `true` if the answer is to be streamed.
     #[must_use]
-    pub fn streams(&self) -> bool {
+    pub(crate) fn streams(&self) -> bool {
         self.stream == Some(true)
     }
 
     /// Returns `true` if a streamed answer ends with its usage.
     #[must_use]
-    pub fn includes_usage(&self) -> bool {
+    pub(crate) fn includes_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage == Some(true))
     }
 
@@ -106,7 +106,7 @@ impl ChatRequest {
     ///
     /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
     /// answers, if a message has an unknown role or content, or if the last message is not a user's.
-    pub fn into_input(self) -> Result<ChatInput, ApiError> {
+    pub(crate) fn into_input(self) -> Result<ChatInput, ApiError> {
         self.refuse_unsupported()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());

@@ -8,27 +8,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time for which the error is repeated. It is longer than all retries of a program take.
-pub const REPEAT_PERIOD: Duration = Duration::from_secs(120);
+pub(crate) const REPEAT_PERIOD: Duration = Duration::from_secs(120);
 
 /// A turn's final error, if there is one.
 #[derive(Debug, Default)]
-pub struct FinalError(Mutex<Option<(Instant, String)>>);
+pub(crate) struct FinalError(Mutex<Option<(Instant, String)>>);
 
 impl FinalError {
     /// Records why no model answers.
-    pub fn say(&self, why: &str) {
+    pub(crate) fn say(&self, why: &str) {
         *self.word() = Some((Instant::now(), why.to_owned()));
     }
 
     /// Clears the error, because a model has answered after all, for example a request that was made beside the refused
     /// one.
-    pub fn take_back(&self) {
+    pub(crate) fn take_back(&self) {
         *self.word() = None;
     }
 
     /// Returns the error if it is younger than `stands`.
     #[must_use]
-    pub fn heard(&self, stands: Duration) -> Option<String> {
+    pub(crate) fn heard(&self, stands: Duration) -> Option<String> {
         let word = self.word();
         word.as_ref().filter(|(said, _)| said.elapsed() < stands).map(|(_, why)| why.clone())
     }

@@ -27,7 +27,7 @@ use crate::provider::passthrough::ForwardKind;
 /// Returns 404 for a path that is not passed on, and 400, 408 or 413 for a body that can't be. Returns 400 if flock or
 /// the provider refuses to have it answered. A retry makes no sense then, and the program is told so. If it retries
 /// anyway, it gets the same response at once, and no provider is asked.
-pub async fn on(
+pub(crate) async fn on(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
     request: Request<Body>,

@@ -78,14 +78,14 @@ impl Ticket {
 
     /// Registers a call over MCP as running until the guard is dropped.
     #[must_use]
-    pub fn call(&self, request: &Value) -> CallGuard<'_> {
+    pub(crate) fn call(&self, request: &Value) -> CallGuard<'_> {
         let cancel = CancellationToken::new();
         self.running().push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
         CallGuard { ticket: self, cancel }
     }
 
     /// Cancels the running call of this request. An unknown request is ignored, because it may have just ended.
-    pub fn cancel(&self, request: &Value) {
+    pub(crate) fn cancel(&self, request: &Value) {
         let request = request.to_string();
         self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
     }
@@ -96,7 +96,7 @@ impl Ticket {
 
     /// Returns `true` if tokens may be counted once more, and counts that use.
     #[must_use]
-    pub fn try_count(&self) -> bool {
+    pub(crate) fn try_count(&self) -> bool {
         // The counter stops at the limit, so it can't overflow.
         let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -104,7 +104,7 @@ impl Ticket {
 }
 
 /// A guard for a running call over MCP.
-pub struct CallGuard<'a> {
+pub(crate) struct CallGuard<'a> {
     ticket: &'a Ticket,
     /// Cancelled when nobody wants the result any more.
     pub cancel: CancellationToken,
@@ -178,7 +178,7 @@ impl Tickets {
 
     /// Returns the ticket of the turn for which a token opens the relay.
     #[must_use]
-    pub fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
+    pub(crate) fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
         self.find(token, |entry| entry.relay.as_ref())
     }
 

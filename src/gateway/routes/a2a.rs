@@ -21,7 +21,7 @@ use crate::store::text_digest;
 use crate::swarm::card::Card;
 
 /// Answers one JSON-RPC call.
-pub async fn call(
+pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -41,7 +41,7 @@ pub async fn call(
 }
 
 /// Returns the card of an agent.
-pub async fn agent_card(
+pub(crate) async fn agent_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -55,7 +55,7 @@ pub async fn agent_card(
 
 /// Returns the card of the agent that an unknown client talks to first. This is the orchestrator, or the first agent of
 /// a token that does not cover the orchestrator.
-pub async fn home_card(
+pub(crate) async fn home_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -70,7 +70,7 @@ pub async fn home_card(
 }
 
 /// Returns all cards that the caller may see.
-pub async fn directory(
+pub(crate) async fn directory(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,

@@ -18,7 +18,7 @@ use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
 /// Returns all agents that the caller may see.
-pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
     let paused = gateway.swarm.paused();
@@ -38,7 +38,7 @@ pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extens
 
 /// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox
 /// that it had before is removed. For a frozen agent no sandbox is created.
-pub async fn prepare(
+pub(crate) async fn prepare(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
@@ -82,7 +82,7 @@ pub async fn probe(
 }
 
 /// Ends the turns of an agent that is no longer in the configuration, and removes its sandbox.
-pub async fn remove(
+pub(crate) async fn remove(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {

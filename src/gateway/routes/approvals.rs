@@ -29,7 +29,7 @@ const MAX_LISTED: u32 = 500;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct ApprovalListQuery {
+pub(crate) struct ApprovalListQuery {
     /// `open` (the default) or `all`.
     state: Option<String>,
 }
@@ -37,7 +37,7 @@ pub struct ApprovalListQuery {
 /// The body of an approval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Approval {
+pub(crate) struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
     /// Name of the person, for the audit.
@@ -48,7 +48,7 @@ pub struct Approval {
 /// The body of a revocation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Revocation {
+pub(crate) struct Revocation {
     /// Name of the person, for the audit.
     #[serde(default)]
     by: Option<String>,
@@ -57,7 +57,7 @@ pub struct Revocation {
 /// The body of a denial.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Denial {
+pub(crate) struct Denial {
     /// The reason, which the agent is told.
     #[serde(default)]
     reason: Option<String>,
@@ -67,7 +67,7 @@ pub struct Denial {
 }
 
 /// Returns the open requests, or all of them.
-pub async fn list(
+pub(crate) async fn list(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
@@ -84,7 +84,7 @@ pub async fn list(
 }
 
 /// Returns one request.
-pub async fn show(
+pub(crate) async fn show(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -98,7 +98,7 @@ pub async fn show(
 
 /// Approves exactly the request that the digest belongs to. It is carried out at once, and the response waits a moment
 /// for its end.
-pub async fn approve(
+pub(crate) async fn approve(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -112,7 +112,7 @@ pub async fn approve(
 }
 
 /// Denies a request, or withdraws an approval that has had no effect yet.
-pub async fn deny(
+pub(crate) async fn deny(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -125,7 +125,7 @@ pub async fn deny(
 }
 
 /// Revokes what a request granted, and ends everything that depends on it.
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,

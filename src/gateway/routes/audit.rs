@@ -15,7 +15,7 @@ use crate::swarm::budget;
 
 /// The query parameters for rows of the audit.
 #[derive(Debug, Deserialize)]
-pub struct AuditQuery {
+pub(crate) struct AuditQuery {
     agent: Option<String>,
     level: Option<String>,
     action: Option<String>,
@@ -25,7 +25,7 @@ pub struct AuditQuery {
 }
 
 /// Returns the newest rows of the audit.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Query(rows): Query<AuditQuery>,
 ) -> Result<Json<Value>, ApiError> {
@@ -47,7 +47,7 @@ pub async fn list(
 
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
-pub struct UsageQuery {
+pub(crate) struct UsageQuery {
     day: Option<jiff::civil::Date>,
     since: Option<jiff::civil::Date>,
     agent: Option<String>,
@@ -56,7 +56,7 @@ pub struct UsageQuery {
 }
 
 /// Returns sums of usage, for today unless the query names days.
-pub async fn usage(
+pub(crate) async fn usage(
     State(gateway): State<Arc<Gateway>>,
     Query(sums): Query<UsageQuery>,
 ) -> Result<Json<Value>, ApiError> {

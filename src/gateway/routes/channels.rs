@@ -25,7 +25,7 @@ type JsonResult = Result<axum::Json<Value>, ApiError>;
 type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
 /// Returns the channels that the caller may see.
-pub async fn list(
+pub(crate) async fn list(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ChannelFilter>,
@@ -36,7 +36,7 @@ pub async fn list(
 }
 
 /// Creates a channel.
-pub async fn create(
+pub(crate) async fn create(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<CreateChannel>,
@@ -50,7 +50,7 @@ pub async fn create(
 }
 
 /// Returns one channel.
-pub async fn show(
+pub(crate) async fn show(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -62,7 +62,7 @@ pub async fn show(
 }
 
 /// Returns messages of a channel.
-pub async fn read(
+pub(crate) async fn read(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -75,7 +75,7 @@ pub async fn read(
 }
 
 /// Posts a message in a channel.
-pub async fn post(
+pub(crate) async fn post(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -95,7 +95,7 @@ pub async fn post(
 }
 
 /// Changes the members of a channel.
-pub async fn assign(
+pub(crate) async fn assign(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -107,7 +107,7 @@ pub async fn assign(
 }
 
 /// Changes the shown name or the topic of a channel.
-pub async fn retitle(
+pub(crate) async fn retitle(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -118,7 +118,7 @@ pub async fn retitle(
 }
 
 /// Archives a channel, cancels that, or reopens the channel.
-pub async fn archive(
+pub(crate) async fn archive(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,

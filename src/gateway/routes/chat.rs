@@ -39,9 +39,9 @@ const AGENT_HEADER: &str = "x-openclaw-agent-id";
 /// Header that names the session to continue.
 const SESSION_HEADER: &str = "x-openclaw-session-key";
 /// Header with the value `1` if a streamed answer should also report the agent's activity, as named events.
-pub const ACTIVITY_HEADER: &str = "x-flock-activity";
+pub(crate) const ACTIVITY_HEADER: &str = "x-flock-activity";
 /// Header with the value `1` if the request should wait for a frozen agent instead of being refused.
-pub const WAIT: &str = "x-flock-wait";
+pub(crate) const WAIT: &str = "x-flock-wait";
 
 /// Setting that switches this path on or off.
 const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
@@ -50,7 +50,7 @@ const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
 const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a turn and returns its text, as a whole or as a stream.
-pub async fn complete(
+pub(crate) async fn complete(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -355,7 +355,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str
 
 /// Returns the error for a client whose turn was not accepted.
 #[must_use]
-pub fn refusal(refused: TurnRefused) -> ApiError {
+pub(crate) fn refusal(refused: TurnRefused) -> ApiError {
     let (status, code) = match refused {
         TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
         TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
@@ -367,7 +367,7 @@ pub fn refusal(refused: TurnRefused) -> ApiError {
 
 /// Returns the error for a client whose turn failed. `did_something` is `true` if the turn did some work first.
 #[must_use]
-pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
+pub(crate) fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
     let did_something = did_something && !never_ran(&failure);
     let error = self::failure(failure).of_turn(session, turn);
     if did_something { error.after_work() } else { error }
@@ -388,7 +388,7 @@ const fn never_ran(failure: &Failure) -> bool {
 
 /// Returns the error for a client whose turn failed.
 #[must_use]
-pub fn failure(failure: Failure) -> ApiError {
+pub(crate) fn failure(failure: Failure) -> ApiError {
     let error = describe_failure(&failure).finally();
     match failure {
         Failure::Lost | Failure::Form(_) => error,

@@ -20,7 +20,7 @@ use crate::gateway::stream::SILENCE;
 const BATCH: usize = 256;
 
 /// Streams events until the reader disconnects, falls out of the ring, or the gateway stops.
-pub async fn watch(
+pub(crate) async fn watch(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,

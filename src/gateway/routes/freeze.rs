@@ -20,13 +20,13 @@ use crate::swarm::{By, SwarmError};
 
 /// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
-pub struct FreezeQuery {
+pub(crate) struct FreezeQuery {
     /// Name of the person who asks.
     by: Option<String>,
 }
 
 /// Freezes one agent.
-pub async fn freeze(
+pub(crate) async fn freeze(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
@@ -36,7 +36,7 @@ pub async fn freeze(
 }
 
 /// Thaws one agent and its sandbox.
-pub async fn thaw(
+pub(crate) async fn thaw(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
@@ -46,7 +46,7 @@ pub async fn thaw(
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
-pub async fn freeze_all(
+pub(crate) async fn freeze_all(
     State(team): State<TeamState>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
@@ -54,7 +54,7 @@ pub async fn freeze_all(
 }
 
 /// Thaws all agents and their sandboxes.
-pub async fn thaw_all(
+pub(crate) async fn thaw_all(
     State(team): State<TeamState>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {

@@ -36,7 +36,7 @@ const MAX_LIMIT: usize = 500;
 /// The body of a request for a turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PromptRequest {
+pub(crate) struct PromptRequest {
     prompt: String,
     agent: Option<String>,
     session_key: Option<String>,
@@ -47,7 +47,7 @@ pub struct PromptRequest {
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionMessagesQuery {
+pub(crate) struct SessionMessagesQuery {
     agent: Option<String>,
     session_key: Option<String>,
     limit: Option<usize>,
@@ -56,7 +56,7 @@ pub struct SessionMessagesQuery {
 }
 
 /// Runs a turn and returns its answer. With `forceNew` the turn begins a new conversation.
-pub async fn say(
+pub(crate) async fn say(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -172,7 +172,7 @@ async fn answer(
 }
 
 /// Returns the newest messages of a session, oldest first.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionMessagesQuery>,

@@ -30,7 +30,7 @@ use crate::tool::{CallContext, safe_text};
 /// Longest time for a call. The plugin waits a little longer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(140);
 /// Most bytes in a body.
-pub const MOST: usize = 2 << 20;
+pub(crate) const MOST: usize = 2 << 20;
 /// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
@@ -40,7 +40,7 @@ const MAX_REPORTED_BYTES: usize = 20_000;
 /// A call of one of flock's tools.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Call {
+pub(crate) struct Call {
     agent_id: String,
     session_key: String,
     tool_call_id: String,
@@ -51,7 +51,7 @@ pub struct Call {
 /// A report about something that happened in OpenClaw.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PluginReport {
+pub(crate) struct PluginReport {
     event: Kind,
     agent_id: String,
     session_key: String,
@@ -72,7 +72,7 @@ pub struct PluginReport {
 /// The kind of a reported event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A tool of OpenClaw is about to be called.
     BeforeToolCall,
     /// A call of such a tool has ended.
@@ -82,7 +82,7 @@ pub enum Kind {
 }
 
 /// Calls a tool. A failure that the model should read is a normal response, but an error in the request itself is not.
-pub async fn call(
+pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
     JsonBody(call): JsonBody<Call>,
@@ -128,7 +128,7 @@ pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
 }
 
 /// Records something that happened in OpenClaw.
-pub async fn report(
+pub(crate) async fn report(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(happened): JsonBody<PluginReport>,
 ) -> Result<Answer<Value>, ApiError> {

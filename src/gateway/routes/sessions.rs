@@ -26,20 +26,20 @@ use crate::swarm::By;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct SessionListQuery {
+pub(crate) struct SessionListQuery {
     agent: Option<String>,
 }
 
 /// A transcript that is in its place already, and the session that it becomes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImportSession {
+pub(crate) struct ImportSession {
     key: SessionKey,
     file: String,
 }
 
 /// Returns the sessions, and the turns that run or wait.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionListQuery>,
@@ -74,7 +74,7 @@ pub async fn list(
 }
 
 /// Returns what a session's next request would hold.
-pub async fn show(
+pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
@@ -86,7 +86,7 @@ pub async fn show(
 }
 
 /// Compacts a session, after the turns that wait for it.
-pub async fn compact(
+pub(crate) async fn compact(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
@@ -100,7 +100,7 @@ pub async fn compact(
 }
 
 /// Starts a session anew, after the turns that wait for it.
-pub async fn reset(
+pub(crate) async fn reset(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
@@ -115,7 +115,7 @@ pub async fn reset(
 }
 
 /// Creates the session of a transcript that the command line has checked and put into its place.
-pub async fn adopt(
+pub(crate) async fn adopt(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     JsonBody(adopt): JsonBody<ImportSession>,

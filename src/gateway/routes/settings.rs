@@ -29,7 +29,7 @@ use crate::swarm::By;
 /// The requested change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SettingsRequest {
+pub(crate) struct SettingsRequest {
     agent: Option<String>,
     cli: String,
     model: Option<ModelRef>,

@@ -18,7 +18,7 @@ use crate::swarm::SwarmError;
 
 /// The query parameters of the list.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub(crate) struct Asked {
     agent: Option<String>,
     state: Option<String>,
     before: Option<String>,
@@ -26,7 +26,7 @@ pub struct Asked {
 }
 
 /// Returns tasks, newest first.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(asked): Query<Asked>,
@@ -72,7 +72,7 @@ fn covered(
 }
 
 /// Returns one task with its texts.
-pub async fn show(
+pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -93,7 +93,7 @@ pub async fn show(
 }
 
 /// Stops a task and the turn that works on it. The response comes when the turn has ended.
-pub async fn cancel(
+pub(crate) async fn cancel(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
@@ -122,7 +122,7 @@ fn unknown() -> ApiError {
 
 /// Returns a task in the JSON form of the API, without its texts.
 #[must_use]
-pub fn describe(task: &Task) -> Value {
+pub(crate) fn describe(task: &Task) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context,

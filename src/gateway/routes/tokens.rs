@@ -17,7 +17,7 @@ use crate::swarm::token;
 /// A request for a new token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub name: String,
     /// The agents that the token is for. `None` stands for all of them.
     #[serde(default)]
@@ -34,25 +34,25 @@ pub struct Wanted {
 impl Wanted {
     /// Converts the request into the token that the store creates.
     #[must_use]
-    pub fn token(self) -> NewToken {
+    pub(crate) fn token(self) -> NewToken {
         NewToken { name: self.name, agents: self.agents, rights: self.rights, expires_at: self.expires_at }
     }
 }
 
 /// The query parameters of a revocation.
 #[derive(Debug, Deserialize)]
-pub struct RevokeTokenQuery {
+pub(crate) struct RevokeTokenQuery {
     by: Option<String>,
 }
 
 /// Returns what is known of all tokens, but not the tokens themselves.
-pub async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
+pub(crate) async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
     let tokens = team.swarm.store().tokens().map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
 
 /// Creates a token and returns it. It is never shown again.
-pub async fn add(
+pub(crate) async fn add(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     JsonBody(wanted): JsonBody<Wanted>,
@@ -67,7 +67,7 @@ pub async fn add(
 }
 
 /// Revokes a client's token.
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,

@@ -5,7 +5,7 @@ use crate::swarm::notice;
 
 /// Returns the notification about a channel's messages. `budget` is its limit in bytes.
 #[must_use]
-pub fn batch(batch: &Batch, budget: usize) -> String {
+pub(crate) fn batch(batch: &Batch, budget: usize) -> String {
     let messages: Vec<notice::NoticeMessage<'_>> = batch
         .messages
         .iter()
@@ -27,7 +27,7 @@ pub fn batch(batch: &Batch, budget: usize) -> String {
 
 /// Returns the input text for an item that waited for a session, and the guidance that goes with it, if any.
 #[must_use]
-pub fn item(item: &InboxItem) -> (String, Option<String>) {
+pub(crate) fn item(item: &InboxItem) -> (String, Option<String>) {
     let task = item.task.as_deref().unwrap_or("none");
     match item.kind {
         InboxItemKind::Session => (

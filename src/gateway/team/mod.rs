@@ -30,7 +30,7 @@ use crate::swarm::channel;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings, Urgency};
 
 /// The team of a running gateway.
-pub struct Team {
+pub(crate) struct Team {
     swarm: Arc<Swarm>,
     engine: Arc<Engine>,
     /// Runs the turns. When it stops, running turns are left as they are, and the next start takes them up.
@@ -66,7 +66,7 @@ impl Drop for TurnGuard {
 impl Team {
     /// Creates the team of this gateway. Nothing runs yet.
     #[must_use]
-    pub fn new(gateway: Arc<Gateway>) -> Arc<Self> {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Arc<Self> {
         Arc::new(Self {
             swarm: gateway.swarm.clone(),
             engine: gateway.engine.clone(),
@@ -89,7 +89,7 @@ impl Team {
     }
 
     /// Takes up what an earlier run left unfinished, then works until the gateway stops.
-    pub async fn run(
+    pub(crate) async fn run(
         self: Arc<Self>,
         mut events: mpsc::UnboundedReceiver<SchedulerEvent>,
         settings: Settings,

@@ -3,7 +3,7 @@
 //! same command, a gateway at its start and every minute, or `flock doctor --fix`.
 
 mod removal;
-pub mod rename;
+pub(crate) mod rename;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,7 @@ use crate::store::StoreError;
 use crate::swarm::{Swarm, SwarmError};
 
 /// The parts of an operation outside of the home: the sandbox, the packages, and OpenClaw.
-pub trait ExternalServices: Send + Sync {
+pub(crate) trait ExternalServices: Send + Sync {
     /// Ends the agent's turns and removes its sandbox. Returns the reason if that fails.
     fn release<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
@@ -105,7 +105,7 @@ impl Explain for OperationError {
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
-pub async fn finish(
+pub(crate) async fn finish(
     swarm: &Swarm,
     hands: &dyn ExternalServices,
     pending: PendingOperation,
@@ -134,7 +134,7 @@ pub async fn finish(
 /// # Errors
 ///
 /// Returns [`HomeError`] if the list of operations can't be read or the lock can't be taken.
-pub async fn finish_all(
+pub(crate) async fn finish_all(
     swarm: &Swarm,
     hands: &dyn ExternalServices,
 ) -> Result<Vec<(PendingOperation, Result<Vec<String>, OperationError>)>, HomeError> {
@@ -170,7 +170,7 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
+pub(crate) async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
     match packages.rename_profile(old, new).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
@@ -184,7 +184,7 @@ pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
+pub(crate) async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
     match packages.clean_up_profile(agent).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())

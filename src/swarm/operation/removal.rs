@@ -12,7 +12,7 @@ use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
 /// A removal that runs for the first time or is repeated.
-pub struct Removal<'a> {
+pub(crate) struct Removal<'a> {
     pub swarm: &'a Swarm,
     pub hands: &'a dyn ExternalServices,
     pub pending: &'a PendingOperation,
@@ -23,7 +23,7 @@ pub struct Removal<'a> {
 impl Removal<'_> {
     /// Does every step. The order makes sure that nothing is written again after it was deleted: first no new turn of
     /// the agent can start, then its turns end, and then their data is deleted.
-    pub async fn run(&self) -> Result<Vec<String>, OperationError> {
+    pub(crate) async fn run(&self) -> Result<Vec<String>, OperationError> {
         let mut warnings = Vec::new();
         self.remove_from_config()?;
         if let Err(reason) = self.hands.release(&self.pending.agent).await {

@@ -19,7 +19,7 @@ use crate::store::{AuditEntry, Level, Store};
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record of the operation stays.
-pub async fn rename_in_home(
+pub(crate) async fn rename_in_home(
     home: &Home,
     store: &Store,
     pending: &PendingOperation,

@@ -35,6 +35,7 @@ mod simulation_tests;
 mod testing;
 
 pub use event::{Effect, Mode, Priority, SchedulerEvent, TurnEnd, Urgency};
-pub use settings::{Backoff, Settings};
-pub use snapshot::{AgentSnapshot, ProviderOutage, Snapshot};
+pub use settings::Settings;
+pub(crate) use settings::Backoff;
+pub(crate) use snapshot::ProviderOutage;
 pub use state::Scheduler;

@@ -6,7 +6,7 @@ use crate::id::AgentId;
 
 /// A provider that is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderOutage {
+pub(crate) struct ProviderOutage {
     pub provider: String,
     /// Unix milliseconds.
     pub since: i64,
@@ -20,7 +20,7 @@ pub struct ProviderOutage {
 
 /// The state of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentSnapshot {
+pub(crate) struct AgentSnapshot {
     pub agent: AgentId,
     /// Number of running turns.
     pub running: usize,
@@ -34,7 +34,7 @@ pub struct AgentSnapshot {
 
 /// The state of the team at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Number of running turns.
     pub running: usize,
     /// Number of sessions that have undelivered messages and do not run.
@@ -46,7 +46,7 @@ pub struct Snapshot {
 impl Scheduler {
     /// Returns the providers that are down.
     #[must_use]
-    pub fn breakers(&self) -> Vec<ProviderOutage> {
+    pub(crate) fn breakers(&self) -> Vec<ProviderOutage> {
         let down = self.breakers.iter().map(|(provider, breaker)| ProviderOutage {
             provider: provider.clone(),
             since: self.clock.shown(breaker.opened_at),
@@ -59,7 +59,7 @@ impl Scheduler {
 
     /// Returns the state of every agent. It visits all agents, so it is meant for status queries and not for each step.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let mut agents: Vec<AgentSnapshot> = self
             .agents
             .iter()

@@ -13,7 +13,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools in the order in which they are offered.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::DISCOVER, swarm, |s, c, a| Box::pin(async move { discover(s, c, &a) })),
         FunctionTool::shared(&team::UPDATE_CARD, swarm, |s, c, a| Box::pin(update(s, c, a))),

@@ -20,7 +20,7 @@ const MAX_READ: usize = 48 << 10;
 
 /// Returns the tools of this module.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::CHANNEL_POST, swarm, |s, c, a| Box::pin(post(s, c, a))),
         FunctionTool::shared(&team::CHANNEL_READ, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) })),

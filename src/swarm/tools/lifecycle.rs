@@ -11,7 +11,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools.
 #[must_use]
-pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::CREATE_AGENT, triage, |t, c, a| {
             Box::pin(submit_request(t, c, a, create))

@@ -14,7 +14,7 @@ use crate::tool::{CallContext, Tool, ToolResult, team};
 
 /// Returns the tools of this module.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::STATUS, swarm, |s, c, a| Box::pin(async move { status(s, c, &a) })),
         FunctionTool::shared(&team::SLEEP, swarm, |s, c, a| Box::pin(sleep(s, c, a))),

@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
-pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::SYSADMIN_REQUEST, triage, |s, c, a| Box::pin(ask(s, c, a))),
         FunctionTool::shared(&team::TRIAGE_DECISION, triage, |s, c, a| Box::pin(decide(s, c, a))),

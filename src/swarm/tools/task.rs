@@ -15,7 +15,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::MESSAGE, swarm, |s, c, a| Box::pin(message(s, c, a))),
         FunctionTool::shared(&team::TASKS, swarm, |s, c, a| Box::pin(async move { tasks(s, c, &a) })),

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The paths in the text of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandPaths {
+pub(crate) struct CommandPaths {
     /// Absolute paths. For a path with a wildcard or a variable, the folder before it.
     pub absolute: BTreeSet<PathBuf>,
     /// Words that may be paths relative to a folder that the command enters.
@@ -22,12 +22,12 @@ const EXPANSION_CHARS: [char; 6] = ['*', '?', '[', '{', '$', '`'];
 /// Maximum length of a path in the kernel.
 const MAX_PATH: usize = 4096;
 /// Maximum number of absolute paths in one command.
-pub const MAX_PATHS: usize = 256;
+pub(crate) const MAX_PATHS: usize = 256;
 
 /// Parses a command that runs in the folder `cwd` with this environment. Returns `None` if it names more than
 /// [`MAX_PATHS`] paths.
 #[must_use]
-pub fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<CommandPaths> {
+pub(crate) fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<CommandPaths> {
     let mut named = CommandPaths { is_dynamic: command.contains('`'), ..CommandPaths::default() };
     let mut words = split_words(command);
     // A quoted text may itself be a command or a program with paths in it.
@@ -157,7 +157,7 @@ fn path_starts(word: &str) -> Vec<usize> {
 
 /// Removes `.` and `..` from a path by its text alone.
 #[must_use]
-pub fn normalize(path: &Path) -> PathBuf {
+pub(crate) fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {

@@ -16,7 +16,7 @@ use crate::store::{
 
 /// The person who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decider {
+pub(crate) enum Decider {
     /// A person with the owner's token or access to the owner's files. The name is only for the record.
     Owner(Party),
     /// A person whom another platform has authenticated. The person may decide only if the owner lists them as an
@@ -41,7 +41,7 @@ pub enum Decision {
 
 /// An error from making or revoking a decision.
 #[derive(Debug, thiserror::Error)]
-pub enum DecideError {
+pub(crate) enum DecideError {
     /// There is no request with this id. Holds the id as [`super::view::id`] shows it, because somebody typed it.
     #[error("there is no request {0}")]
     Unknown(String),
@@ -115,7 +115,7 @@ impl Explain for DecideError {
 ///
 /// Returns [`DecideError::NotApprover`] if the person may not decide, and other variants if the request does not exist,
 /// waits for no decision, has expired, or is not what the person was shown. Nothing has changed then.
-pub async fn decide(
+pub(crate) async fn decide(
     store: &Store,
     config: &Config,
     id: &str,
@@ -186,7 +186,7 @@ fn ask_again_hint(row: &RequestRow) -> &'static str {
 
 /// Returns the request that undoes the effect of another one, if that left an effect.
 #[must_use]
-pub fn undo_request(row: &RequestRow) -> Option<Asked> {
+pub(crate) fn undo_request(row: &RequestRow) -> Option<Asked> {
     let Asked { agent, request } = Asked::read(&row.body)?;
     match request {
         Request::Package { action: PackageAction::Install, package, .. } => {
@@ -216,7 +216,7 @@ fn can_revoke(party: &Party, row: &RequestRow) -> bool {
 ///
 /// Returns [`DecideError::Unknown`] if there is no such request, and [`DecideError::NoGrant`] if it grants nothing that
 /// this party could revoke. Nothing has changed then.
-pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
+pub(crate) async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let entry = entry(party, "request.revoke", &row, super::view::brief_row(&row));
     if !can_revoke(party, &row) {
@@ -236,7 +236,7 @@ pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<
 /// # Errors
 ///
 /// Returns [`DecideError::Store`] if the database fails.
-pub async fn take_back(
+pub(crate) async fn take_back(
     store: &Store,
     agent: &AgentId,
     packages: &[Attribute],

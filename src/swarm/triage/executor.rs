@@ -30,7 +30,7 @@ pub trait Executor: Send + Sync + 'static {
 }
 
 /// Carries out requests on this machine.
-pub struct Machine {
+pub(crate) struct Machine {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
     pub packages: Arc<nix::Store>,

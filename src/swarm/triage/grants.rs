@@ -10,7 +10,7 @@ use crate::swarm::{By, Swarm};
 impl Swarm {
     /// Revokes the grants of agents that are no longer configured, so that a later agent with the same id does not get
     /// them.
-    pub async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
+    pub(crate) async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
         for agent in self.store().granted_agents()? {
             if self.config().agent(&agent).is_none() {
                 let entry = By::system().entry(
@@ -27,7 +27,7 @@ impl Swarm {
 
     /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
     /// were granted.
-    pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
         let granted = self.store().grants(agent, "egress")?;
         let granted = granted.iter().filter_map(|body| match Asked::read(body)?.request {
@@ -39,14 +39,14 @@ impl Swarm {
 
     /// Returns the host folders that an agent was granted to read, with symbolic links resolved, and their names in the
     /// sandbox.
-    pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
+    pub(crate) fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
         Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| mount_of_body(body)).collect())
     }
 }
 
 /// Returns the mount that a request body grants, or `None` for another kind of request.
 #[must_use]
-pub fn mount_of_body(body: &str) -> Option<ApprovedMount> {
+pub(crate) fn mount_of_body(body: &str) -> Option<ApprovedMount> {
     let Request::Mount { path, target } = Asked::read(body)?.request else { return None };
     let target = target.unwrap_or_else(|| request::mounted_at(&path));
     let name = target.strip_prefix("/mnt/")?.to_owned();

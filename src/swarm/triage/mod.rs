@@ -4,24 +4,24 @@
 
 mod ask;
 mod command_paths;
-pub mod decide;
+pub(crate) mod decide;
 mod duplicates;
-pub mod execution;
-pub mod executor;
-pub mod floor;
+pub(crate) mod execution;
+pub(crate) mod executor;
+pub(crate) mod floor;
 mod grants;
-pub mod host_command;
-pub mod messages;
+pub(crate) mod host_command;
+pub(crate) mod messages;
 mod orphans;
 pub mod place;
-pub mod request;
+pub(crate) mod request;
 mod restart;
 mod review;
 mod run;
 mod submit;
 mod sweep;
 mod sysadmin_decisions;
-pub mod view;
+pub(crate) mod view;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -33,12 +33,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use ask::TriageApproval;
-pub use decide::{DecideError, Decider, Decision};
+pub use decide::Decision;
+pub(crate) use decide::{DecideError, Decider};
 pub use execution::Execution;
-pub use executor::{Executor, Machine};
-pub use floor::{LevelContext, PathClass};
-pub use grants::mount_of_body;
-pub use request::{Asked, PackageAction, Request};
+pub use executor::Executor;
+pub(crate) use executor::Machine;
+pub(crate) use floor::{LevelContext, PathClass};
+pub(crate) use grants::mount_of_body;
+pub use request::{Asked, Request};
 
 use super::Swarm;
 use super::scheduler::Priority;
@@ -93,7 +95,7 @@ impl Triage {
     }
 
     #[must_use]
-    pub const fn swarm(&self) -> &Arc<Swarm> {
+    pub(crate) const fn swarm(&self) -> &Arc<Swarm> {
         &self.swarm
     }
 
@@ -102,7 +104,7 @@ impl Triage {
     /// # Errors
     ///
     /// Returns the errors of [`decide::decide`].
-    pub async fn decide(
+    pub(crate) async fn decide(
         self: &Arc<Self>,
         id: &str,
         decision: Decision,
@@ -120,12 +122,12 @@ impl Triage {
     }
 
     /// Stops beginning requests, and ends the commands that run.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     /// Waits until everything that was begun has ended. Nothing new is begun.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -15,13 +15,13 @@ use crate::store::Scope;
 use crate::tool::safe_text;
 
 /// Maximum size of a command in bytes. A person has to read it.
-pub const MAX_COMMAND: usize = 8 * 1024;
+pub(crate) const MAX_COMMAND: usize = 8 * 1024;
 /// Maximum size of a text for the sysadmin in bytes.
-pub const MAX_TEXT: usize = 16 * 1024;
+pub(crate) const MAX_TEXT: usize = 16 * 1024;
 /// Default time limit of a command in seconds.
-pub const TIMEOUT: u32 = 120;
+pub(crate) const TIMEOUT: u32 = 120;
 /// Maximum time limit of a command in seconds.
-pub const MAX_TIMEOUT: u32 = 3600;
+pub(crate) const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
 const MAX_REFERENCE: usize = 300;
 
@@ -113,7 +113,7 @@ impl Asked {
 
     /// Parses a body. Returns `None` if it is not valid or not canonical.
     #[must_use]
-    pub fn read(body: &str) -> Option<Self> {
+    pub(crate) fn read(body: &str) -> Option<Self> {
         // A text that can be written in two ways would have two digests, so only the canonical one counts.
         serde_json::from_str::<Self>(body).ok().filter(|asked| asked.body() == body)
     }
@@ -136,7 +136,7 @@ impl Request {
 
     /// Returns how long a grant lasts.
     #[must_use]
-    pub const fn scope(&self) -> Scope {
+    pub(crate) const fn scope(&self) -> Scope {
         match self {
             // Access lasts until it is revoked or the agent is removed. Everything else is done once and uses the
             // approval up.
@@ -146,7 +146,7 @@ impl Request {
     }
 
     /// Adds the fields that follow from the request and are part of what a person decides about.
-    pub fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         if let Self::Package { action: PackageAction::Install, package, runs } = self
             && package.parse::<Attribute>().is_err()
         {
@@ -157,14 +157,14 @@ impl Request {
     /// Describes the request on one line, for people and agents. Everything except printable ASCII is escaped. In a
     /// text for the sysadmin, letters of other scripts stay.
     #[must_use]
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         if let Self::Other { request } = self { shown(request) } else { spelled(&self.text()) }
     }
 
     /// Returns everything that a person decides about, one item per line, escaped as by [`Self::describe`]. Nothing is
     /// cut off.
     #[must_use]
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
         let mut lines = vec!["run on the host:".to_owned()];
         // Each line gets a mark, so that no line of the command can look like a line of flock.
@@ -213,7 +213,7 @@ impl Request {
 
     /// Returns `true` if both ask for the same. For a command only its text counts, because flock sets how it runs.
     #[must_use]
-    pub fn is_repeat_of(&self, other: &Self) -> bool {
+    pub(crate) fn is_repeat_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Command { command, .. }, Self::Command { command: other, .. }) => command == other,
             (one, other) => one == other,
@@ -223,7 +223,7 @@ impl Request {
     /// Returns `true` if this request includes everything that `other` asks for. The web ports 80 and 443 count as one,
     /// any other port is separate.
     #[must_use]
-    pub fn includes(&self, other: &Self) -> bool {
+    pub(crate) fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Egress { host, port }, Self::Egress { host: other, port: other_port }) => {
                 let parsed = |host: &str, port: &Option<u16>| rule(host, *port).parse::<EgressRule>().ok();
@@ -244,7 +244,7 @@ impl Request {
     /// # Errors
     ///
     /// Returns a text for the model that says what to write instead.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             // An agent must not write the conditions that a person is shown.
             Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
@@ -280,7 +280,7 @@ impl Request {
 /// Escapes a text on one line, so that every character is visible. Letters of other scripts stay. Texts that a person
 /// approves use [`spelled`] instead.
 #[must_use]
-pub fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -298,7 +298,7 @@ pub fn shown(text: &str) -> String {
 
 /// Returns the default path of a host folder in a sandbox.
 #[must_use]
-pub fn mounted_at(path: &str) -> String {
+pub(crate) fn mounted_at(path: &str) -> String {
     // A trailing slash would give an empty name.
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     format!("/mnt/{name}")
@@ -371,7 +371,7 @@ fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
 
 /// Returns a host and port as a rule of the proxy.
 #[must_use]
-pub fn rule(host: &str, port: Option<u16>) -> String {
+pub(crate) fn rule(host: &str, port: Option<u16>) -> String {
     // An IPv6 address needs brackets, so that its colons differ from the port's.
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))

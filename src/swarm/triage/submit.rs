@@ -31,7 +31,7 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Invalid`] if the request or its reason is not valid, [`SwarmError::Refused`] if it can't
     /// be granted or its execution failed, and [`SwarmError::NoAgent`] if the agent does not exist.
-    pub async fn request(
+    pub(crate) async fn request(
         self: &Arc<Self>,
         by: &By,
         mut request: Request,

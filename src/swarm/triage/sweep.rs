@@ -15,7 +15,7 @@ use crate::swarm::{By, Swarm};
 impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
-    pub async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(crate) async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
         self.sweep().await?;
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
@@ -38,7 +38,7 @@ impl Triage {
 
     /// Repeats the sweep until `stop`: it expires requests, begins those that were granted elsewhere, and ends those
     /// that were lost.
-    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
                 // Nothing could be written now.
@@ -61,7 +61,7 @@ impl Triage {
     }
 
     /// Expires the requests that nobody decided in time.
-    pub async fn sweep(&self) -> Result<(), StoreError> {
+    pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         for row in self.swarm.store().requests(true, MAX_ROWS)? {
             // What runs has begun in time, however long it takes.
@@ -78,7 +78,7 @@ impl Triage {
 impl Swarm {
     /// Expires requests of older versions of flock for commands without a stored execution. They would run in another
     /// way than a person is shown. Their agents are told to ask again.
-    pub async fn expire_outdated(&self) -> Result<(), StoreError> {
+    pub(crate) async fn expire_outdated(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         let open = self.store().requests(true, MAX_ROWS)?;
         for row in open.iter().filter(|row| row.state != RequestState::Running && view::is_outdated(row)) {

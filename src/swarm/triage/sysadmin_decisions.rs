@@ -60,7 +60,7 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if there is no
     /// such request or the reasoning is empty or too long.
-    pub async fn raise(
+    pub(crate) async fn raise(
         self: &Arc<Self>,
         by: &By,
         id: &str,
@@ -135,7 +135,7 @@ impl Triage {
     /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, a person decided about the request, or there
     /// is nothing to revoke. Returns [`SwarmError::Invalid`] if there is no such request or the reasoning is empty or
     /// too long.
-    pub async fn take_back(
+    pub(crate) async fn take_back(
         self: &Arc<Self>,
         by: &By,
         id: &str,
@@ -193,7 +193,7 @@ impl Triage {
     ///
     /// Returns [`DecideError::NoGrant`] if there is nothing to revoke, and [`DecideError::Left`] if it is revoked but
     /// its effect could not be undone.
-    pub async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
+    pub(crate) async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
         // The grant goes first. If removing the package fails, the agent at least can't ask for it again.
         let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
         let Some(asked) = decide::undo_request(&row) else { return Ok(row) };
@@ -228,7 +228,7 @@ impl Triage {
 impl Swarm {
     /// Delivers the sysadmin's answer to a request: the final text of a turn in the session of that request goes to the
     /// requester.
-    pub async fn deliver_sysadmin_answer(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
+    pub(crate) async fn deliver_sysadmin_answer(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
         let config = self.config();
         let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
         if !is_sysadmin || session.kind() != SessionKind::Request {
