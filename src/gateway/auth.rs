@@ -62,7 +62,7 @@ impl TurnService {
         };
         let message =
             format!("only the program that runs an agent's turn {what}, with the token of that turn");
-        ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message)
+        ApiError::forbidden("out_of_scope", message)
     }
 
     /// Returns the token of a request.
@@ -115,7 +115,7 @@ impl Caller {
         };
         party.ok_or_else(|| {
             let message = "only the owner and clients with a token speak as persons";
-            ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message)
+            ApiError::forbidden("name_of_another", message)
         })
     }
 
@@ -130,10 +130,23 @@ impl Caller {
         match (self, given) {
             (Self::Client(token), Some(given)) if given != token.name => {
                 let message = format!("the token {} may speak only under its own name", token.name);
-                Err(ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message))
+                Err(ApiError::forbidden("name_of_another", message))
             }
             (Self::Owner, given) => Ok(person(given)?),
             _ => self.party().map(By::party),
+        }
+    }
+
+    /// Refuses the plugin, whose token is only for tool calls. The scope check has already established what a client's
+    /// token opens.
+    ///
+    /// # Errors
+    ///
+    /// Returns an [`ApiError`] with status 403 and this message if the caller is the plugin.
+    pub(crate) fn refuse_plugin(&self, message: &str) -> Result<(), ApiError> {
+        match self {
+            Self::Owner | Self::Client(_) => Ok(()),
+            Self::Plugin => Err(ApiError::forbidden("owner_only", message)),
         }
     }
 
@@ -188,7 +201,7 @@ impl Caller {
             (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw may call tools here",
             (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
         };
-        Err(ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message))
+        Err(ApiError::forbidden("out_of_scope", message))
     }
 }
 
@@ -205,8 +218,7 @@ pub(crate) fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         || !is_own_authority(host, port)
         || parts.uri.authority().is_some_and(|authority| !is_own_authority(authority.as_str(), port));
     if is_foreign {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "foreign_host",
             "the Host header of this request does not name this gateway",
         )
@@ -222,11 +234,7 @@ pub(crate) fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         })
     });
     if is_foreign {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "foreign_origin",
-            "requests from pages of other sites are refused",
-        ));
+        return Err(ApiError::forbidden("foreign_origin", "requests from pages of other sites are refused"));
     }
     Ok(())
 }

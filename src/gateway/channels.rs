@@ -30,10 +30,9 @@ pub(crate) struct CreateChannel {
     #[serde(default)]
     pub members: Vec<Party>,
     /// Text of the first message.
-    #[serde(default)]
     pub message: Option<String>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
@@ -43,10 +42,9 @@ pub(crate) struct CreateChannel {
 pub(crate) struct PostMessage {
     pub content: String,
     /// Name of the person who posts.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
     /// `false` wakes nobody. The default is `true`.
-    #[serde(default)]
     pub notify: Option<bool>,
 }
 
@@ -61,7 +59,7 @@ pub(crate) struct ChangeMembers {
     #[serde(default)]
     pub remove: Vec<Party>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
@@ -70,13 +68,12 @@ pub(crate) struct ChangeMembers {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RenameChannel {
     /// The new shown name.
-    #[serde(default, rename = "name")]
+    #[serde(rename = "name")]
     pub title: Option<String>,
     /// The new topic of the channel.
-    #[serde(default)]
     pub topic: Option<String>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
@@ -84,24 +81,10 @@ pub(crate) struct RenameChannel {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArchiveRequest {
-    pub action: ArchiveRequestKind,
+    pub action: ArchiveAction,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
-}
-
-/// The archive steps that a person may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ArchiveRequestKind {
-    /// Begins archiving, or reports its state if it has begun.
-    Begin,
-    /// Archives the channel now.
-    Force,
-    /// Cancels the archiving.
-    Cancel,
-    /// Reopens an archived channel.
-    Reopen,
 }
 
 /// A filter for the list of channels.
@@ -109,10 +92,10 @@ pub(crate) enum ArchiveRequestKind {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChannelFilter {
     /// Only channels with this member.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<Party>,
     /// Only channels in this state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ChannelState>,
 }
 
@@ -121,16 +104,16 @@ pub(crate) struct ChannelFilter {
 #[serde(deny_unknown_fields)]
 pub(crate) struct MessageQuery {
     /// Only messages after this sequence number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
     /// Only messages before this sequence number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
     /// Most messages to return.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Only messages that contain all of these words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
 }
 
@@ -268,7 +251,11 @@ pub(crate) async fn say(
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::assign_members`].
-pub(crate) async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
+pub(crate) async fn assign(
+    swarm: &Swarm,
+    id: &ChannelId,
+    change: ChangeMembers,
+) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id)?;
@@ -281,7 +268,11 @@ pub(crate) async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers)
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person or if neither is given, and the error of
 /// [`Swarm::retitle`].
-pub(crate) async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Result<Value, SwarmError> {
+pub(crate) async fn retitle(
+    swarm: &Swarm,
+    id: &ChannelId,
+    change: RenameChannel,
+) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     if change.title.is_none() && change.topic.is_none() {
         return Err(SwarmError::Invalid("give a name or a topic".to_owned()));
@@ -295,15 +286,13 @@ pub(crate) async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::archive`].
-pub(crate) async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Result<Value, SwarmError> {
+pub(crate) async fn archive(
+    swarm: &Swarm,
+    id: &ChannelId,
+    step: ArchiveRequest,
+) -> Result<Value, SwarmError> {
     let by = person(step.name.as_deref())?;
-    let what = match step.action {
-        ArchiveRequestKind::Begin => ArchiveAction::Begin,
-        ArchiveRequestKind::Force => ArchiveAction::Force,
-        ArchiveRequestKind::Cancel => ArchiveAction::Cancel,
-        ArchiveRequestKind::Reopen => ArchiveAction::Reopen,
-    };
-    swarm.archive(&by, id, what).await?;
+    swarm.archive(&by, id, step.action).await?;
     Ok(describe(&swarm.channel(id)?))
 }
 

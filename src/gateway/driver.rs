@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use serde_json::json;
@@ -19,6 +19,7 @@ use super::queue::{QueueFull, QueueSlot, SessionQueues};
 use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
+use crate::sync::lock;
 
 /// A callback that receives a turn's events. It is called in order, from one task, and must not block.
 pub type EventCallback<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
@@ -123,11 +124,6 @@ impl TurnHandle {
         // A fresh token takes the place of the real one, so dropping the handle cancels nothing.
         Self { id, session, result, cancel: CancellationToken::new().drop_guard(), work }
     }
-
-    /// Drops the handle and lets the turn continue although nobody waits for it.
-    pub(crate) fn detach(self) {
-        self.cancel.disarm();
-    }
 }
 
 /// The source of a turn.
@@ -216,7 +212,7 @@ impl TurnDriver {
             }
             on_event(event);
         };
-        self.active().insert(
+        lock(&self.active).insert(
             request.turn,
             ActiveTurn {
                 agent: request.agent.clone(),
@@ -248,12 +244,12 @@ impl TurnDriver {
     /// Returns the turns that run or wait now.
     #[must_use]
     pub fn list(&self) -> Vec<(TurnId, ActiveTurn)> {
-        self.active().iter().map(|(turn, active)| (*turn, active.clone())).collect()
+        lock(&self.active).iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
     /// Cancels all turns of an agent. Each of the returned tokens is cancelled once its turn has ended.
     pub fn cancel_agent(&self, agent: &AgentId) -> Vec<CancellationToken> {
-        let active = self.active();
+        let active = lock(&self.active);
         let turns = active.values().filter(|turn| turn.agent == *agent);
         let ends = turns.map(|turn| {
             turn.cancel.cancel();
@@ -265,7 +261,7 @@ impl TurnDriver {
     /// Cancels a turn. The returned token is cancelled once the turn has ended. Returns `None` if the turn neither runs
     /// nor waits.
     pub(crate) fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
-        let active = self.active();
+        let active = lock(&self.active);
         let turn = active.get(&turn)?;
         turn.cancel.cancel();
         Some(turn.ended.clone())
@@ -275,7 +271,7 @@ impl TurnDriver {
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         // A turn that is being accepted at this moment is either in the list or sees the stop flag.
-        for turn in self.active().values() {
+        for turn in lock(&self.active).values() {
             turn.cancel.cancel();
         }
         self.tasks.close();
@@ -289,12 +285,8 @@ impl TurnDriver {
     /// Returns the source of the turn that runs in a session now, if one runs.
     #[must_use]
     pub(crate) fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
-        let active = self.active();
+        let active = lock(&self.active);
         active.values().find(|turn| !turn.waits && turn.session == *session).map(|turn| turn.origin)
-    }
-
-    fn active(&self) -> MutexGuard<'_, HashMap<TurnId, ActiveTurn>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -327,7 +319,7 @@ impl Entry {
             () = cancel.cancelled() => return Err(TurnError::Cancelled),
             permit = turn => permit,
         };
-        if let Some(active) = driver.active().get_mut(&self.turn) {
+        if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
             active.waits = false;
         }
         let what = json!({"turn": self.turn, "agent": request.agent, "session": request.session});
@@ -360,7 +352,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(active) = self.driver.active().remove(&self.turn) {
+        if let Some(active) = lock(&self.driver.active).remove(&self.turn) {
             active.ended.cancel();
         }
     }

@@ -47,27 +47,21 @@ impl ConnectionCounts {
     /// Returns the rows for the audit and resets the counts.
     pub(crate) fn take(&mut self) -> Vec<AuditEntry> {
         let all = std::mem::take(&mut self.0);
-        let each = all
-            .into_iter()
-            .flat_map(|(agent, places)| places.into_iter().map(move |(place, sum)| sum.entry(&agent, place)));
+        let each = all.into_iter().flat_map(|(agent, places)| {
+            places.into_iter().map(move |(place, sum)| sum.entry(&agent, &place))
+        });
         each.collect()
     }
 }
 
 impl DestinationCounts {
-    fn entry(&self, agent: &AgentId, place: String) -> AuditEntry {
+    fn entry(&self, agent: &AgentId, place: &str) -> AuditEntry {
         let Self { connected, refused, failed, sent, received } = self;
-        AuditEntry {
-            actor: agent.to_string(),
-            action: "egress.connect",
-            subject: place,
-            level: if *refused > 0 { Level::Yellow } else { Level::Green },
-            detail: format!(
-                "{connected} connected, {refused} refused, {failed} failed, {sent} bytes sent, {received} received"
-            ),
-            session: None,
-            turn: None,
-        }
+        let level = if *refused > 0 { Level::Yellow } else { Level::Green };
+        let detail = format!(
+            "{connected} connected, {refused} refused, {failed} failed, {sent} bytes sent, {received} received"
+        );
+        AuditEntry::new(agent.as_str(), "egress.connect", place, level, detail)
     }
 }
 

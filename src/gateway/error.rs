@@ -51,7 +51,11 @@ pub(crate) struct ErrorDetails {
 
 impl ApiError {
     #[must_use]
-    pub(crate) fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             status,
             code: code.into(),
@@ -71,6 +75,18 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
+    /// Creates an error with status 403, for a caller that may not do this.
+    #[must_use]
+    pub(crate) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, message)
+    }
+
+    /// Creates an error with status 409, for a state that does not allow the request.
+    #[must_use]
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
     /// Creates an error with status 404, for a thing that does not exist.
     #[must_use]
     pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
@@ -84,17 +100,11 @@ impl ApiError {
         let cause = cause.into();
         // A full disk is not a defect. Its owner can fix it and has to know about it.
         let fault = cause.downcast_ref::<StoreError>().filter(|error| error.is_fault());
-        let (status, code, text, hint) = match fault {
-            Some(error) => (status_of(error), error.kind().code(), error.to_string(), error.hint()),
-            None => {
-                let (code, text) = ("internal", "the gateway failed to do this");
-                let hint = Some("flock logs gateway".to_owned());
-                (StatusCode::INTERNAL_SERVER_ERROR, code, text.to_owned(), hint)
-            }
+        let mut error = match fault {
+            Some(error) => Self::described(status_of(error), error.kind().code(), error),
+            None => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the gateway failed to do this")
+                .with_hint("flock logs gateway"),
         };
-        let mut error = Self::new(status, code, text);
-        error.hint = hint;
-        error.retry_after = fault.filter(|error| error.may_pass()).map(|_| FAULT_RETRY_AFTER);
         error.cause = Some(cause);
         error
     }
@@ -103,11 +113,28 @@ impl ApiError {
     /// causes go only to the log.
     #[must_use]
     pub(crate) fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
-        let mut api = Self::new(status_of(&error), error.kind().code(), error.to_string());
-        api.hint = error.hint();
-        api.retry_after = error.may_pass().then_some(FAULT_RETRY_AFTER);
+        let mut api = Self::described(status_of(&error), error.kind().code(), &error);
         api.cause = Some(Box::new(error));
         api
+    }
+
+    /// Creates an error with the message and the hint of one that explains itself. If that one may pass, the client is
+    /// told when to come back.
+    #[must_use]
+    pub(crate) fn described(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        error: &impl Explain,
+    ) -> Self {
+        let retry_after = error.may_pass().then_some(FAULT_RETRY_AFTER);
+        Self { hint: error.hint(), retry_after, ..Self::new(status, code, error.to_string()) }
+    }
+
+    /// Names the parameter of the request that the error is about.
+    #[must_use]
+    pub(crate) fn with_param(mut self, name: &'static str) -> Self {
+        self.details.param = Some(name);
+        self
     }
 
     /// Adds advice for the user.
@@ -265,9 +292,7 @@ impl From<SwarmError> for ApiError {
                 return Self::explained(error);
             }
         };
-        let mut api = Self::new(status, code, error.to_string());
-        api.hint = error.hint();
-        api
+        Self::described(status, code, &error)
     }
 }
 

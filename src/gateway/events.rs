@@ -4,10 +4,12 @@
 //! position has fallen out of the ring is told so and starts again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::watch;
+
+use crate::sync::lock;
 
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ impl EventBuffer {
 
     /// Adds an event. `name` is one word, and `data` is one JSON object.
     pub fn publish(&self, name: &str, data: &Value) {
-        let mut ring = self.ring();
+        let mut ring = lock(&self.ring);
         ring.last += 1;
         let number = ring.last;
         // JSON escapes line breaks, so the data is always a single line.
@@ -79,7 +81,7 @@ impl EventBuffer {
     /// Returns the position of a reader that wants only the events from now on.
     #[must_use]
     pub(crate) fn now(&self) -> u64 {
-        self.ring().last
+        lock(&self.ring).last
     }
 
     /// Returns the position that a `Last-Event-ID` stands for. Returns `None` if the id belongs to another run, is not
@@ -88,7 +90,7 @@ impl EventBuffer {
     pub(crate) fn position(&self, id: &str) -> Option<u64> {
         let (boot, number) = id.rsplit_once('.')?;
         let number: u64 = number.parse().ok()?;
-        let ring = self.ring();
+        let ring = lock(&self.ring);
         // A reader that has seen everything before the oldest event has missed nothing.
         (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
     }
@@ -102,7 +104,7 @@ impl EventBuffer {
     /// Returns at most `most` events after `position`.
     #[must_use]
     pub(crate) fn after(&self, position: u64, most: usize) -> EventRead {
-        let ring = self.ring();
+        let ring = lock(&self.ring);
         if position + 1 < ring.oldest() {
             return EventRead::Lost;
         }
@@ -114,10 +116,6 @@ impl EventBuffer {
     #[must_use]
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
-    }
-
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 //! rules for the proxy are cached until something changes, because a connection must not cost a database query.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use crate::id::AgentId;
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::swarm::Swarm;
+use crate::sync::lock;
 
 /// The grants of a team's agents.
 pub(crate) struct TeamGrants {
@@ -47,7 +48,7 @@ impl TeamGrants {
 
     /// Writes the connections since the last call into the audit.
     pub(crate) async fn write_audit(&self) {
-        let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let entries = lock(&self.tally).take();
         if entries.is_empty() {
             return;
         }
@@ -83,7 +84,7 @@ impl EgressPolicy for TeamGrants {
         }
         // The version is read before the grants. A grant that is added in between is then seen the next time.
         let version = self.swarm.store().grants_version();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if let Some(rules) = known.get(agent).and_then(|known| known.rules_if_current(&config, version)) {
             return rules;
         }
@@ -104,7 +105,7 @@ impl EgressPolicy for TeamGrants {
 
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
         self.configured.note(agent, connection);
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(agent, connection);
+        lock(&self.tally).add(agent, connection);
     }
 }
 

@@ -3,7 +3,7 @@
 //! first request runs waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_digest};
+use crate::sync::lock;
 
 /// Name of the request header with the key.
 pub(crate) const HEADER: &str = "idempotency-key";
@@ -31,7 +32,11 @@ const MAX_KEY_BYTES: usize = 255;
 /// # Errors
 ///
 /// Returns 400 if the header is not a valid key.
-pub(crate) fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
+pub(crate) fn key(
+    headers: &HeaderMap,
+    caller: &str,
+    said: &[&[u8]],
+) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let fits = |name: &&str| (1..=MAX_KEY_BYTES).contains(&name.len());
     let Some(name) = value.to_str().ok().map(str::trim).filter(fits) else {
@@ -53,12 +58,6 @@ pub(crate) fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<O
 #[derive(Debug, Default)]
 pub(crate) struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
 
-impl RunningKeys {
-    fn running(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The entry of a running key. Repeats that wait for it continue when it is dropped.
 struct KeyGuard {
     gateway: Arc<Gateway>,
@@ -71,7 +70,7 @@ impl KeyGuard {
     /// request ends.
     fn take(gateway: &Arc<Gateway>, key: &IdempotencyKey) -> Result<Self, watch::Receiver<()>> {
         let name = (key.caller.clone(), key.name.clone());
-        let mut running = gateway.keys.running();
+        let mut running = lock(&gateway.keys.0);
         if let Some(first) = running.get(&name) {
             return Err(first.clone());
         }
@@ -84,7 +83,7 @@ impl KeyGuard {
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
-        self.gateway.keys.running().remove(&self.name);
+        lock(&self.gateway.keys.0).remove(&self.name);
     }
 }
 
@@ -116,8 +115,8 @@ pub(crate) struct EarlierRequest {
 
 /// The request that a key stands for.
 pub(crate) enum ClaimOutcome {
-    /// The current request.
-    Now(Claim),
+    /// The current request, with its claim if it has a key.
+    Now(Option<Claim>),
     /// An earlier request.
     Before(Box<EarlierRequest>),
 }
@@ -130,10 +129,11 @@ pub(crate) enum ClaimOutcome {
 /// error if the database can't be read or written.
 pub(crate) async fn claim(
     gateway: &Arc<Gateway>,
-    key: IdempotencyKey,
+    key: Option<IdempotencyKey>,
     session: &SessionKey,
     turn: TurnId,
 ) -> Result<ClaimOutcome, ApiError> {
+    let Some(key) = key else { return Ok(ClaimOutcome::Now(None)) };
     let store = gateway.swarm.store();
     loop {
         let hold = match KeyGuard::take(gateway, &key) {
@@ -147,7 +147,7 @@ pub(crate) async fn claim(
         // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
         let known = store.claim_key(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
-            return Ok(ClaimOutcome::Now(Claim { key, hold: Some(hold), began: false }));
+            return Ok(ClaimOutcome::Now(Some(Claim { key, hold: Some(hold), began: false })));
         };
         if known.digest != key.digest {
             return Err(key_reused());

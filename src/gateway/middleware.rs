@@ -13,14 +13,13 @@ use tower_service::Service as _;
 
 use super::auth::{self, Caller, TurnService};
 use super::body::{DrainingBody, check_announced};
-use super::connection_slots::SlotHandle;
+use super::connection_slots::ConnectionSlot;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
     self, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions, settings,
     status, tasks,
 };
-use super::server::Answer;
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
 use crate::id::AgentId;
@@ -120,6 +119,11 @@ impl Middleware {
         Ok(())
     }
 
+    /// Answers a request that came over a connection of the machine.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.handle_from(None, request).await
+    }
+
     /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
     async fn handle_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
         let id = self.gateway.request_id();
@@ -175,12 +179,6 @@ impl Middleware {
     }
 }
 
-impl Answer for Middleware {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.handle_from(None, request).await
-    }
-}
-
 impl SandboxApi for Middleware {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
         Box::pin(self.handle_from(Some(agent), request))
@@ -193,7 +191,7 @@ impl SandboxApi for Middleware {
 ///
 /// Returns 503 if the connection has lost its slot to a newer one.
 fn keep_connection(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
-    if parts.extensions.remove::<SlotHandle>().is_some_and(|standing| !standing.know()) {
+    if parts.extensions.remove::<Arc<ConnectionSlot>>().is_some_and(|slot| !slot.know()) {
         return Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_connections",

@@ -2,13 +2,14 @@
 //! sessions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::id::SessionKey;
 use crate::provider::BoxFuture;
+use crate::sync::lock;
 
 /// The reason why a turn may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,8 +103,12 @@ impl SessionQueues {
     /// # Errors
     ///
     /// Returns [`QueueFull`] if too many turns wait already, in this session or in total.
-    pub(crate) fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<QueueSlot, QueueFull> {
-        let mut lines = self.lines();
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        session: &SessionKey,
+        nested: bool,
+    ) -> Result<QueueSlot, QueueFull> {
+        let mut lines = lock(&self.lines);
         if lines.places >= self.in_all {
             return Err(QueueFull::Gateway);
         }
@@ -119,16 +124,6 @@ impl SessionQueues {
         let at = Position::end_of(line.turn.clone());
         lines.places += 1;
         Ok(QueueSlot { queues: self.clone(), session: session.clone(), at, is_nested: nested })
-    }
-
-    /// Returns how many turns run or wait.
-    #[must_use]
-    pub(crate) fn places(&self) -> usize {
-        self.lines().places
-    }
-
-    fn lines(&self) -> MutexGuard<'_, QueueTable> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +142,7 @@ impl QueueSlot {
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut lines = self.queues.lines();
+        let mut lines = lock(&self.queues.lines);
         lines.places -= 1;
         if let Some(line) = lines.sessions.get_mut(&self.session) {
             line.places -= 1;
@@ -182,8 +177,8 @@ mod tests {
         let _other = queues.enter(&key("y"), false).unwrap().wait().await;
         drop(first);
         drop(second.wait().await);
-        assert_eq!(queues.places(), 1);
-        assert!(!queues.lines().sessions.contains_key(&key("x")), "an empty line is forgotten");
+        assert_eq!(lock(&queues.lines).places, 1);
+        assert!(!lock(&queues.lines).sessions.contains_key(&key("x")), "an empty line is forgotten");
     }
 
     #[tokio::test]

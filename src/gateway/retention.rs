@@ -26,7 +26,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Deletes old records now and once a day, until `stop` is cancelled. `newest` is the time of the newest row when this
 /// process started, in Unix milliseconds.
-pub(crate) async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
+pub(crate) async fn watch(
+    engine: Arc<Engine>,
+    live: Arc<Live>,
+    newest: Option<i64>,
+    stop: CancellationToken,
+) {
     let mut looked: Option<Instant> = None;
     loop {
         let since_look = looked.map(|at| i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
@@ -76,27 +81,19 @@ async fn check_clock(
         let detail =
             format!("the clock is {days} days ahead of the newest record; nothing is deleted for its age");
         let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
-        if let Err(error) = store.audit(entry, now).await {
-            tracing::error!(error = chain(&error), "failed to write into the audit");
-        }
+        log_failure(store.audit(entry, now).await, "failed to write into the audit");
     }
     false
 }
 
 fn save_clock_state(home: &Home, note: clock_check::ClockState) {
-    if let Err(error) = clock_check::write(home, &note) {
-        tracing::error!(error = chain(&error), "failed to write the record of the clock");
-    }
+    log_failure(clock_check::write(home, &note), "failed to write the record of the clock");
 }
 
 async fn delete_old_records(engine: &Engine, live: &Live, retention: Retention, now: i64) {
-    if let Err(error) = rows(engine.store(), retention, now).await {
-        tracing::error!(error = chain(&error), "failed to delete old rows");
-    }
-    if let Some(before) = before(retention.traces, now)
-        && let Err(error) = engine.forget_requests(before).await
-    {
-        tracing::error!(error = chain(&error), "failed to delete old sessions");
+    log_failure(rows(engine.store(), retention, now).await, "failed to delete old rows");
+    if let Some(before) = before(retention.traces, now) {
+        log_failure(engine.forget_requests(before).await, "failed to delete old sessions");
     }
     if let Some(days) = retention.logs {
         let folder = live.home().logs();
@@ -105,6 +102,13 @@ async fn delete_old_records(engine: &Engine, live: &Live, retention: Retention, 
         if !matches!(removed, Ok(Ok(_))) {
             tracing::error!(?removed, "failed to remove old logs");
         }
+    }
+}
+
+/// Logs the failure of one step. The other steps are done all the same.
+fn log_failure<T>(result: Result<T, impl std::error::Error>, failed: &'static str) {
+    if let Err(error) = result {
+        tracing::error!(error = chain(&error), "{failed}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use serde_json::Value;
 
 use super::error::ApiError;
@@ -124,7 +124,7 @@ pub(crate) fn session_not_owned(token: &ClientToken) -> ApiError {
 }
 
 fn out_of_scope(message: String) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message).with_hint("flock token list")
+    ApiError::forbidden("out_of_scope", message).with_hint("flock token list")
 }
 
 /// Returns the peer part of the key of the client's own session with an agent. No login contains a colon here, so no

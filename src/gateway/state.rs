@@ -1,7 +1,7 @@
 //! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use crate::sandbox::Sandbox;
 use crate::store::{Level, token_hash};
 use crate::swarm::triage::Triage;
 use crate::swarm::{By, Swarm};
+use crate::sync::lock;
 
 /// The parts that a gateway is built from.
 pub struct GatewayParts {
@@ -130,7 +131,7 @@ impl Gateway {
     /// Returns the newest usable configuration. The first caller that sees a change also applies its consequences.
     pub(crate) fn config(&self) -> Arc<Config> {
         // The lock comes before the look. Otherwise a slow caller could put an older version back.
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut applied = lock(&self.applied);
         let config = self.live.current();
         // `Live` hands out the same `Arc` until the file changes, so comparing pointers is enough.
         if Arc::ptr_eq(&config, &applied) {
@@ -230,7 +231,7 @@ impl Gateway {
             let (of, turn) = (&ticket.agent, ticket.turn);
             tracing::warn!(%agent, %of, %turn, "a token that came from another agent's sandbox was refused");
             let message = "the token belongs to another agent's turn";
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_token", message));
+            return Err(ApiError::forbidden("foreign_token", message));
         }
         Ok(ticket)
     }

@@ -3,11 +3,12 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::HttpBody;
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use hyper::body::Frame;
@@ -19,6 +20,7 @@ use super::error::ApiError;
 use super::openai::chunk::ChunkWriter;
 use super::routes::chat::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
+use crate::sync::lock;
 
 /// The end into which the turn writes.
 #[derive(Clone)]
@@ -52,7 +54,7 @@ impl StreamWriter {
 
     /// Writes an event of the turn.
     pub(crate) fn put(&self, event: &TurnEvent) {
-        let mut state = self.shared.state();
+        let mut state = lock(&self.shared.state);
         let State { writer, unread, is_closed } = &mut *state;
         if *is_closed {
             return;
@@ -69,12 +71,6 @@ impl StreamWriter {
         if has_grown {
             self.shared.reader.wake();
         }
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +109,7 @@ impl StreamBody {
         let first = std::future::poll_fn(|context| {
             // The waker is registered before the check, so a write in between is not missed.
             self.shared.reader.register(context.waker());
-            if !self.shared.state().unread.is_empty() {
+            if !lock(&self.shared.state).unread.is_empty() {
                 return Poll::Ready(());
             }
             self.poll_result(context)
@@ -121,7 +117,7 @@ impl StreamBody {
         // The end of the wait is not a failure. The response then begins without its first word.
         drop(tokio::time::timeout(limit, first).await);
         match self.result.take() {
-            Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(self.failed(failure)),
+            Some(Err(failure)) if lock(&self.shared.state).unread.is_empty() => Err(self.failed(failure)),
             result => {
                 self.result = result;
                 Ok(())
@@ -161,7 +157,7 @@ impl HttpBody for StreamBody {
         let mut out = Vec::new();
         {
             let this = &mut *self;
-            let mut state = this.shared.state();
+            let mut state = lock(&this.shared.state);
             // The head is written only when the stream is read, so a failure in `first` leaves no trace of it.
             if !this.begun {
                 state.writer.begin(&mut out);
@@ -198,7 +194,7 @@ impl HttpBody for StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
+        let mut state = lock(&self.shared.state);
         state.is_closed = true;
         state.unread = Vec::new();
     }
@@ -206,3 +202,12 @@ impl Drop for StreamBody {
 
 /// Longest silence of a stream before a comment is sent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);
+
+/// Returns the response for a stream of server-sent events.
+pub(crate) fn event_stream(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

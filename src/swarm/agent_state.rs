@@ -11,6 +11,7 @@ use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::id::AgentId;
 use crate::store::{AgentState, FreezeState, Level, StoreError};
+use crate::sync::lock;
 
 /// Returns what starts an agent's turns. Workers check their channels by themselves. The other roles run only when they
 /// are called.
@@ -43,7 +44,7 @@ impl Swarm {
     pub fn agent_events(&self) -> Result<Vec<SchedulerEvent>, StoreError> {
         let states: HashMap<AgentId, AgentState> =
             self.store.agent_states()?.into_iter().map(|state| (state.agent.clone(), state)).collect();
-        *self.asleep() = states
+        *lock(&self.asleep) = states
             .values()
             .filter(|state| state.asleep_at.is_some())
             .map(|state| (state.agent.clone(), None))
@@ -65,9 +66,9 @@ impl Swarm {
         let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
         if is_asleep {
             // An existing entry is kept, because it knows the turn in which the agent went to sleep.
-            self.asleep().entry(agent.clone()).or_insert(None);
+            lock(&self.asleep).entry(agent.clone()).or_insert(None);
         } else {
-            self.asleep().remove(agent);
+            lock(&self.asleep).remove(agent);
         }
         self.bell.tell(agent_event(found, state.as_ref(), &self.store.frozen()?));
         Ok(())
@@ -81,7 +82,7 @@ impl Swarm {
         if changed {
             self.bell.publish("agent.slept", &json!({"agent": agent}));
             // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
-            self.asleep().insert(agent.clone(), by.turn);
+            lock(&self.asleep).insert(agent.clone(), by.turn);
             self.notify_agent_state(agent)?;
         }
         Ok(changed)
@@ -89,7 +90,7 @@ impl Swarm {
 
     /// Wakes an agent. Returns `true` if it slept.
     pub(crate) async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        if !self.asleep().contains_key(agent) {
+        if !lock(&self.asleep).contains_key(agent) {
             return Ok(false);
         }
         let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());

@@ -3,6 +3,7 @@
 //! deadline or an authorized caller ends the wait early. Archiving can be cancelled, and an archived channel can be
 //! reopened.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::channel::{session, system};
@@ -34,7 +35,8 @@ impl ArchiveProgress {
 }
 
 /// A step of the archive protocol that a caller can request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum ArchiveAction {
     /// Begins archiving, or only reports the progress if it has begun.
     Begin,

@@ -25,6 +25,12 @@ impl By {
         }
     }
 
+    /// Returns the agent that acts in a session of its own, in this turn if it is known.
+    #[must_use]
+    pub(crate) fn agent(session: &SessionKey, turn: Option<TurnId>) -> Self {
+        Self { party: Party::Agent(session.agent().clone()), session: Some(session.clone()), turn }
+    }
+
     /// Returns a person who has the owner's credential.
     #[must_use]
     pub fn human(name: &str) -> Self {
@@ -46,14 +52,7 @@ impl By {
     /// Returns an audit row for an action of this actor.
     #[must_use]
     pub fn entry(&self, action: &'static str, subject: &str, level: Level, detail: String) -> AuditEntry {
-        AuditEntry {
-            actor: self.party.to_string(),
-            action,
-            subject: subject.to_owned(),
-            level,
-            detail,
-            session: self.session.clone(),
-            turn: self.turn,
-        }
+        let entry = AuditEntry::new(&self.party.to_string(), action, subject, level, detail);
+        AuditEntry { session: self.session.clone(), turn: self.turn, ..entry }
     }
 }

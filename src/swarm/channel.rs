@@ -18,6 +18,7 @@ use crate::store::{
     Channel, ChannelState, CommittedPost, IdempotencyKey, Level, Member, MemberChange, NewChannel, NewPost,
     Page, Post, PostMentions, PostOutcome, WakeUrgency,
 };
+use crate::sync::lock;
 
 /// Maximum size of a message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
@@ -221,7 +222,7 @@ impl Swarm {
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
     async fn wake_mentioned(&self, new: &NewPost, posted: &CommittedPost) -> Result<(), SwarmError> {
         // The common case needs no query.
-        if self.asleep().is_empty() {
+        if lock(&self.asleep).is_empty() {
             return Ok(());
         }
         let by = By { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
@@ -240,7 +241,7 @@ impl Swarm {
     /// Returns `true` if an agent went to sleep in this turn. Its sleep begins at the end of the turn, so posts of the
     /// same turn do not wake it.
     fn fell_asleep_in(&self, agent: &AgentId, turn: Option<TurnId>) -> bool {
-        turn.is_some() && self.asleep().get(agent).is_some_and(|slept_in| *slept_in == turn)
+        turn.is_some() && lock(&self.asleep).get(agent).is_some_and(|slept_in| *slept_in == turn)
     }
 
     /// Posts the reason why an agent could not answer, unless the channel's last message says the same.
@@ -541,15 +542,18 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
 
 /// Checks and cleans a topic.
 pub(super) fn topic(text: &str) -> Result<String, SwarmError> {
-    // One character more than allowed is kept, so that a topic that is too long is noticed and not cut silently.
-    let text = clean::label(text, MAX_TOPIC + 1);
-    if text.is_empty() {
-        return Err(SwarmError::Invalid("the topic is empty".to_owned()));
+    checked_label(text, MAX_TOPIC, "the topic", "a topic")
+}
+
+/// Cleans a text of one line. Returns an error that calls it `this` if it is empty, and `every` if it is too long.
+pub(super) fn checked_label(text: &str, most: usize, this: &str, every: &str) -> Result<String, SwarmError> {
+    // One character more than allowed is kept, so that a text that is too long is noticed and not cut silently.
+    let text = clean::label(text, most + 1);
+    match text.chars().count() {
+        0 => Err(SwarmError::Invalid(format!("{this} is empty"))),
+        length if length > most => Err(SwarmError::Invalid(format!("{every} has at most {most} characters"))),
+        _ => Ok(text),
     }
-    if text.chars().count() > MAX_TOPIC {
-        return Err(SwarmError::Invalid(format!("a topic has at most {MAX_TOPIC} characters")));
-    }
-    Ok(text)
 }
 
 fn membership_text(by: &Party, joined: &[Party], left: &[Party]) -> String {

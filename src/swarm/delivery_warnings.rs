@@ -9,7 +9,12 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel.
-    pub(crate) fn unheard(&self, author: &Party, id: &ChannelId, text: &str) -> Result<Vec<String>, SwarmError> {
+    pub(crate) fn unheard(
+        &self,
+        author: &Party,
+        id: &ChannelId,
+        text: &str,
+    ) -> Result<Vec<String>, SwarmError> {
         let channel = self.channel(id)?;
         let members: Vec<&AgentId> =
             channel.members.iter().filter_map(|member| member.party.agent()).collect();

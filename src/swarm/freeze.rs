@@ -91,11 +91,7 @@ impl Swarm {
 
     /// Waits until the agent is not frozen. Returns at once if it is not.
     pub(crate) async fn thawed(&self, agent: &AgentId) {
-        if !self.is_frozen(agent) {
-            return;
-        }
-        // An error means that the sender is gone, and it lives as long as this `Swarm`.
-        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen.holds(agent)).await;
+        self.wait_all_thawed(std::slice::from_ref(agent)).await;
     }
 
     /// Waits until none of these agents is frozen.

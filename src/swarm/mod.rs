@@ -25,12 +25,13 @@ pub(crate) mod token;
 pub mod tools;
 pub mod triage;
 pub mod vault;
+pub(crate) mod write_retry;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
@@ -43,6 +44,7 @@ use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, TurnId};
 use crate::store::{FreezeState, Store};
+use crate::sync::lock;
 
 /// The dependencies of a [`Swarm`].
 pub struct SwarmParts {
@@ -113,13 +115,13 @@ impl Swarm {
 
     /// Stores the providers that are down, for status queries.
     pub(crate) fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+        *lock(&self.down) = down;
     }
 
     /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
     pub(crate) fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.down).clone()
     }
 
     /// Checks that an agent exists in the current configuration.
@@ -132,9 +134,5 @@ impl Swarm {
             Some(_) => Ok(()),
             None => Err(SwarmError::NoAgent(agent.clone())),
         }
-    }
-
-    fn asleep(&self) -> MutexGuard<'_, HashMap<AgentId, Option<TurnId>>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -20,6 +20,7 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::store::{ExceededLimit, Level, NewUsage, Store, StoreError, TokenCounts, UsageAmount, UsageScope};
+use crate::sync::lock;
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
 
@@ -202,20 +203,8 @@ impl TeamOversight {
         // The audit also gets pauses of calls that belong to no channel.
         self.record_pause(call, text, &format!("{name} {channel:?}"), &day.name).await;
         let Some(channel) = channel else { return };
-        match self
-            .swarm
-            .store()
-            .record_budget_notice(day.name.clone(), channel.clone(), name.to_owned())
-            .await
-        {
-            Ok(true) => {
-                let said = self.swarm.post_as_system(channel, text.to_owned(), false).await;
-                if let Err(error) = said {
-                    tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
-                }
-            }
-            Ok(false) => {}
-            Err(error) => tracing::error!(error = chain(&error), "failed to note that a budget is used up"),
+        if let Err(error) = self.swarm.post_budget_notice(channel, &day.name, name, text).await {
+            tracing::error!(error = chain(&error), "failed to note that a budget is used up");
         }
     }
 
@@ -402,10 +391,6 @@ impl Oversight for TeamOversight {
             }
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

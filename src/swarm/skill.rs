@@ -8,6 +8,8 @@ use crate::home::beneath::BeneathError;
 use crate::home::user_dirs;
 use crate::id::{FolderName, IdError};
 
+/// Maximum number of skills that an error names.
+const MAX_NAMED: usize = 100;
 /// Maximum size of a skill that is read, in bytes.
 pub(crate) const MAX_READ: u64 = 1024 * 1024;
 
@@ -18,7 +20,7 @@ pub(crate) enum SkillError {
     #[error(transparent)]
     Name(#[from] IdError),
     /// No skill has this name.
-    #[error("there is no skill {name}: {}", list_known(.known))]
+    #[error("there is no skill {name}: {}", list_known(.known, MAX_NAMED))]
     Unknown {
         name: FolderName,
         /// The names of existing skills.
@@ -72,12 +74,12 @@ impl Skills {
     }
 }
 
-fn list_known(known: &[FolderName]) -> String {
-    const MAX_SHOWN: usize = 100;
+/// Returns the sentence for a model with the names of what exists, or that there is none. The list is a hint, so a part
+/// of it is enough.
+pub(super) fn list_known(known: &[FolderName], most: usize) -> String {
     if known.is_empty() {
         return "there are none".to_owned();
     }
-    // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
-    format!("there are {}{}", names.join(", "), if known.len() > MAX_SHOWN { ", …" } else { "" })
+    let names: Vec<&str> = known.iter().take(most).map(FolderName::as_str).collect();
+    format!("there are {}{}", names.join(", "), if known.len() > most { ", …" } else { "" })
 }

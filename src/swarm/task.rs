@@ -293,7 +293,7 @@ impl Swarm {
         check_text(text)?;
         self.require_agent(to)?;
         let requester = a2a_requester(client);
-        let entry = actor_entry(&requester, "task.send", format!("to {to}"));
+        let entry = AuditEntry::new(&requester, "task.send", "", Level::Green, format!("to {to}"));
         let new = NewTask {
             context: context.to_owned(),
             kind: TaskKind::A2a,
@@ -400,8 +400,8 @@ impl Swarm {
         if self.store().task(id)?.is_none_or(|task| task.requester != requester) {
             return Err(no_such_task(id));
         }
-        let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
-        id.clone_into(&mut entry.subject);
+        let detail = format!("{} bytes", text.len());
+        let entry = AuditEntry::new(&requester, "task.reply", id, Level::Green, detail);
         let event = TaskEvent::Replied(text.to_owned());
         let kept = TaskRecords { entry: Some(entry), exchange: None, key };
         self.change_task_delayed(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
@@ -413,9 +413,12 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::Invalid`] if there is no such task, and [`SwarmError::Refused`] if it has ended.
-    pub(crate) async fn stop_task(&self, actor: &str, id: &str) -> Result<(Task, Option<TurnId>), SwarmError> {
-        let mut entry = actor_entry(actor, "task.cancel", String::new());
-        id.clone_into(&mut entry.subject);
+    pub(crate) async fn stop_task(
+        &self,
+        actor: &str,
+        id: &str,
+    ) -> Result<(Task, Option<TurnId>), SwarmError> {
+        let entry = AuditEntry::new(actor, "task.cancel", id, Level::Green, String::new());
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
         // Nothing is left for the session, so the scheduler must not start a turn for it.
         if in_flight.is_none() && !self.store().has_items(&task.session)? {
@@ -426,7 +429,12 @@ impl Swarm {
 
     /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
     /// meanwhile. The turn must not begin then.
-    pub(crate) async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
+    pub(crate) async fn begin_task(
+        &self,
+        id: &str,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<bool, StoreError> {
         if self.store().task(id)?.is_none_or(|task| task.session != *session) {
             // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
@@ -455,22 +463,15 @@ impl Swarm {
         turn: TurnId,
         end: TaskEnd,
     ) -> Result<(), StoreError> {
-        let Some(task) = self.store().task(id)?.filter(|task| task.session == *session) else {
+        if self.store().task(id)?.is_none_or(|task| task.session != *session) {
             return Ok(());
+        }
+        let detail = match &end {
+            TaskEnd::Done(text) => format!("answered, {} bytes", text.len()),
+            TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
+            TaskEnd::Cancelled => "stopped".to_owned(),
         };
-        let entry = AuditEntry {
-            actor: task.assignee().to_string(),
-            action: "task.end",
-            subject: id.to_owned(),
-            level: Level::Green,
-            detail: match &end {
-                TaskEnd::Done(text) => format!("answered, {} bytes", text.len()),
-                TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
-                TaskEnd::Cancelled => "stopped".to_owned(),
-            },
-            session: Some(task.session),
-            turn: Some(turn),
-        };
+        let entry = By::agent(session, Some(turn)).entry("task.end", id, Level::Green, detail);
         match self.change(id, TaskEvent::Ended(turn, end), Some(entry)).await {
             Err(SwarmError::Store(error)) => Err(error),
             // Any other error means that the task was stopped, waits for a reply, or has ended before.
@@ -515,8 +516,7 @@ impl Swarm {
     }
 
     async fn lose(&self, id: &str, reason: &str) -> Result<(), SwarmError> {
-        let mut entry = actor_entry("system", "task.end", reason.to_owned());
-        id.clone_into(&mut entry.subject);
+        let entry = AuditEntry::new("system", "task.end", id, Level::Green, reason.to_owned());
         match self.change(id, TaskEvent::Lost(reason.to_owned()), Some(entry)).await {
             // A task that has ended meanwhile is what the caller wanted.
             Ok(_) | Err(SwarmError::Refused(_)) => Ok(()),
@@ -588,18 +588,6 @@ impl Swarm {
             "turn": task.turn,
         });
         self.bell().publish("task.changed", &data);
-    }
-}
-
-fn actor_entry(actor: &str, action: &'static str, detail: String) -> AuditEntry {
-    AuditEntry {
-        actor: actor.to_owned(),
-        action,
-        subject: String::new(),
-        level: Level::Green,
-        detail,
-        session: None,
-        turn: None,
     }
 }
 

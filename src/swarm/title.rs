@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::channel::{self, system};
 use super::{By, Swarm, SwarmError};
-use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::ChannelId;
 use crate::store::{Channel, ChannelState, Level};
@@ -28,7 +27,12 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
     /// [`SwarmError::Invalid`] if a text is empty or too long.
-    pub(crate) async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
+    pub(crate) async fn retitle(
+        &self,
+        by: &By,
+        id: &ChannelId,
+        title: ChannelTitle,
+    ) -> Result<Channel, SwarmError> {
         let known = self.channel(id)?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(known.id));
@@ -60,15 +64,9 @@ impl Swarm {
     }
 }
 
+/// Checks and cleans a name.
 fn name(text: &str) -> Result<String, SwarmError> {
-    let name = clean::label(text, MAX_NAME + 1);
-    match name.chars().count() {
-        0 => Err(SwarmError::Invalid("the name is empty".to_owned())),
-        length if length > MAX_NAME => {
-            Err(SwarmError::Invalid(format!("a channel's name has at most {MAX_NAME} characters")))
-        }
-        _ => Ok(name),
-    }
+    channel::checked_label(text, MAX_NAME, "the name", "a channel's name")
 }
 
 #[cfg(test)]

@@ -7,14 +7,16 @@
 
 use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use super::skill::list_known;
 use crate::error::{Explain, Kind as ErrorKind};
 use crate::home::Home;
 use crate::home::beneath::{BeneathError, DirEntry, Kind, Root};
 use crate::home::user_dirs;
 use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
+use crate::sync::lock;
 use crate::tool::safe_text;
 
 /// Maximum size of a file that is written, in bytes.
@@ -28,6 +30,8 @@ pub(crate) const MAX_ENTRIES: usize = 20_000;
 /// Maximum total size in bytes with which agents may fill a vault.
 pub(crate) const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 
+/// Maximum number of vaults that an error names.
+const MAX_NAMED: usize = 30;
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 16;
@@ -41,7 +45,7 @@ pub(crate) enum VaultError {
     #[error(transparent)]
     Name(#[from] IdError),
     /// No vault has this name.
-    #[error("there is no vault {name}: {}", list_known(.known))]
+    #[error("there is no vault {name}: {}, and only a person can create one", list_known(.known, MAX_NAMED))]
     Unknown {
         name: FolderName,
         /// The names of existing vaults.
@@ -212,7 +216,7 @@ impl Vaults {
         if content.contains('\0') {
             return Err(VaultError::Binary { place, size });
         }
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.writing);
         let whole = match how {
             WriteMode::Replace => content.to_owned(),
             WriteMode::Append => self.joined(&root, &place, content)?,
@@ -365,17 +369,6 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
 
 fn start(text: &str) -> String {
     safe_text::start(text, 200).to_owned()
-}
-
-fn list_known(known: &[FolderName]) -> String {
-    const MAX_SHOWN: usize = 30;
-    if known.is_empty() {
-        return "there are none, and only a person can create one".to_owned();
-    }
-    // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
-    let more = if known.len() > MAX_SHOWN { ", …" } else { "" };
-    format!("there are {}{more}, and only a person can create one", names.join(", "))
 }
 
 fn reason(failure: &BeneathError) -> String {

@@ -193,14 +193,10 @@ pub(crate) fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     })
 }
 
+/// Returns the number of messages that the client wants to see.
 fn history(object: &Object) -> Result<Option<usize>, RpcFault> {
-    match field(object, "historyLength") {
-        None | Some(Value::Null) => Ok(None),
-        Some(length) => match length.as_u64() {
-            Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
-            None => Err(RpcFault::params("`historyLength` must be a number, 0 or more")),
-        },
-    }
+    let length = typed(object, "historyLength", "a number, 0 or more", Value::as_u64)?;
+    Ok(length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)))
 }
 
 /// Returns the value with this name, or with the snake-case form of it that protocol buffers have. Readers of their
@@ -224,20 +220,28 @@ fn has_field(object: &Object, key: &str) -> bool {
     field(object, key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, RpcFault> {
+/// Returns an entry that `read` accepts. A missing one and `null` count as absent.
+fn typed<'a, T>(
+    of: &'a Object,
+    key: &str,
+    kind: &str,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, RpcFault> {
     match field(of, key) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(RpcFault::params(format!("`{key}` must be an object"))),
+        Some(value) => match read(value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(RpcFault::params(format!("`{key}` must be {kind}"))),
+        },
     }
 }
 
+fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, RpcFault> {
+    typed(of, key, "an object", Value::as_object)
+}
+
 fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, RpcFault> {
-    match field(of, key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(RpcFault::params(format!("`{key}` must be a string"))),
-    }
+    typed(of, key, "a string", Value::as_str)
 }
 
 /// Returns an id that becomes part of a session's key. Two different ids must never become the same, so only a few

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use super::follow::{TaskFollower, TaskObservation};
 use super::rpc::{RpcFault, answer};
 use super::view;
 use crate::error::chain;
+use crate::gateway::stream::event_stream;
 use crate::store::TaskState;
 
 struct TaskStream {
@@ -57,11 +58,7 @@ pub(crate) fn tell(
         let piece = teller.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    event_stream(Body::from_stream(body))
 }
 
 impl TaskStream {

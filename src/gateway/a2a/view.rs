@@ -44,7 +44,12 @@ pub(crate) fn noted(version: ProtocolVersion, task: &Task, note: Option<&str>, m
 /// Returns the event for a change of a task. `note` says what is being done meanwhile, and `is_last` is `true` if the
 /// stream ends with this event.
 #[must_use]
-pub(crate) fn status_update(version: ProtocolVersion, task: &Task, note: Option<&str>, is_last: bool) -> Value {
+pub(crate) fn status_update(
+    version: ProtocolVersion,
+    task: &Task,
+    note: Option<&str>,
+    is_last: bool,
+) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,

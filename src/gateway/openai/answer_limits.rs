@@ -18,12 +18,6 @@ pub(crate) struct AnswerLimits {
 }
 
 impl AnswerLimits {
-    /// Returns `true` if there is no limit.
-    #[must_use]
-    pub(crate) const fn is_none(&self) -> bool {
-        self.stops.is_empty() && self.tokens.is_none()
-    }
-
     /// Returns the outcome of a turn with its text cut to these limits.
     #[must_use]
     pub(crate) fn applied(&self, outcome: TurnOutcome) -> TurnOutcome {
@@ -143,6 +137,5 @@ mod tests {
         let both = AnswerLimits { stops: vec!["9".into()], tokens: Some(2) };
         assert_eq!(cut(&both, &["123456789"]), ("12345678".to_owned(), Some(TurnStop::End)));
         assert_eq!(cut(&both, &["12345678x9"]), ("12345678".to_owned(), Some(TurnStop::Length)));
-        assert!(AnswerLimits::default().is_none() && !both.is_none());
     }
 }

@@ -49,7 +49,12 @@ impl ChunkWriter {
     /// Creates a writer for an answer with the limits of `bound`. If it `is_checked`, its text is written only at the
     /// end.
     #[must_use]
-    pub(crate) fn new(head: &CompletionHead, extras: StreamExtras, bound: AnswerLimits, is_checked: bool) -> Self {
+    pub(crate) fn new(
+        head: &CompletionHead,
+        extras: StreamExtras,
+        bound: AnswerLimits,
+        is_checked: bool,
+    ) -> Self {
         let before = json!({
             "id": head.id,
             "object": "chat.completion.chunk",

@@ -119,9 +119,8 @@ impl ChatRequest {
             ));
         }
         if self.n.is_some_and(|n| n != 1) {
-            let mut error = ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1");
-            error.details.param = Some("n");
-            return Err(error);
+            return Err(ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1")
+                .with_param("n"));
         }
         let mut input = ChatInput {
             messages: Vec::with_capacity(self.messages.len()),
@@ -192,10 +191,8 @@ impl ChatRequest {
             ("web_search_options", is_given(&self.web_search_options), "an agent has tools of its own"),
         ] {
             if is_asked {
-                let mut error =
-                    ApiError::invalid("parameter_not_supported", format!("{name} is not supported: {why}"));
-                error.details.param = Some(name);
-                return Err(error);
+                let message = format!("{name} is not supported: {why}");
+                return Err(ApiError::invalid("parameter_not_supported", message).with_param(name));
             }
         }
         Ok(())
@@ -204,9 +201,7 @@ impl ChatRequest {
     /// Returns the limits of the answer.
     fn bound(&self) -> Result<AnswerLimits, ApiError> {
         let invalid = |name: &'static str, what: &str| {
-            let mut error = ApiError::invalid("invalid_parameter", format!("{name} {what}"));
-            error.details.param = Some(name);
-            error
+            ApiError::invalid("invalid_parameter", format!("{name} {what}")).with_param(name)
         };
         let stops = match &self.stop {
             None => Vec::new(),
@@ -337,7 +332,8 @@ mod tests {
         let nothing = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
             "audio": null, "response_format": {"type": "text"}, "stop": null, "max_tokens": null});
         let read = input(&user, &nothing).unwrap();
-        assert!(read.format.is_none() && read.bound.is_none());
+        assert!(read.format.is_none());
+        assert_eq!(read.bound, AnswerLimits::default());
         let limits = json!({"stop": "END", "max_tokens": 5, "max_completion_tokens": 7});
         let read = input(&user, &limits).unwrap();
         assert_eq!(read.bound, AnswerLimits { stops: vec!["END".into()], tokens: Some(7) });

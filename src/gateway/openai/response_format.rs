@@ -126,9 +126,7 @@ fn strip_fence(text: &str) -> &str {
 }
 
 fn invalid_format(message: &str) -> ApiError {
-    let mut error = ApiError::invalid("invalid_response_format", message);
-    error.details.param = Some(PARAM);
-    error
+    ApiError::invalid("invalid_response_format", message).with_param(PARAM)
 }
 
 #[cfg(test)]

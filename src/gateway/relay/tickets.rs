@@ -5,7 +5,7 @@
 //! invalid once the turn is over. Only a digest of it is kept, in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +19,7 @@ use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
 use crate::runtime::RuntimeRequest;
 use crate::runtime::cli::CallCounter;
+use crate::sync::lock;
 
 /// The tickets of the turns that run.
 #[derive(Default)]
@@ -80,18 +81,14 @@ impl Ticket {
     #[must_use]
     pub(crate) fn call(&self, request: &Value) -> CallGuard<'_> {
         let cancel = CancellationToken::new();
-        self.running().push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
+        lock(&self.running).push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
         CallGuard { ticket: self, cancel }
     }
 
     /// Cancels the running call of this request. An unknown request is ignored, because it may have just ended.
     pub(crate) fn cancel(&self, request: &Value) {
         let request = request.to_string();
-        self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
-    }
-
-    fn running(&self) -> MutexGuard<'_, Vec<RunningCall>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running).iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
     }
 
     /// Returns `true` if tokens may be counted once more, and counts that use.
@@ -114,7 +111,7 @@ impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         // The token doubles as the mark of this entry: several calls may have the same request id.
         self.cancel.cancel();
-        self.ticket.running().retain(|one| !one.cancel.is_cancelled());
+        lock(&self.ticket.running).retain(|one| !one.cancel.is_cancelled());
     }
 }
 
@@ -138,7 +135,7 @@ pub struct TokenGuard {
 impl Drop for TokenGuard {
     fn drop(&mut self) {
         // The entry is removed first, so no new request gets in while the running ones end.
-        self.tickets.entries().retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
+        lock(&self.tickets.0).retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
         self.ticket.over.cancel();
     }
 }
@@ -171,7 +168,7 @@ impl Tickets {
             mcp: digest(mcp.as_bytes()),
             ticket: Arc::clone(&ticket),
         };
-        self.entries().push(entry);
+        lock(&self.0).push(entry);
         let close = TokenGuard { tickets: Arc::clone(self), ticket: Arc::clone(&ticket) };
         IssuedTokens { relay, mcp, ticket, close }
     }
@@ -191,7 +188,7 @@ impl Tickets {
     /// Compares the token with every entry, so that the time does not reveal which one matched.
     fn find(&self, token: &[u8], of: impl Fn(&Entry) -> Option<&Digest>) -> Option<Arc<Ticket>> {
         let shown = digest(token);
-        let entries = self.entries();
+        let entries = lock(&self.0);
         let mut found = None;
         for entry in entries.iter() {
             // The comparison takes constant time, and the loop has no early exit.
@@ -201,10 +198,6 @@ impl Tickets {
             }
         }
         found.map(Arc::clone)
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -30,11 +30,13 @@ pub(crate) async fn call(
 ) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;
-    let name = client_name(&caller)?;
+    caller.refuse_plugin("only the owner's token and those of clients may ask agents by A2A")?;
     // A header that is not text can't name a supported version.
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
-        Ok(call) => answer_to(&Client { gateway: &gateway, name, agent: &agent.id }, call).await,
+        Ok(call) => {
+            answer_to(&Client { gateway: &gateway, name: caller.name(), agent: &agent.id }, call).await
+        }
         // Errors of the protocol have the status 200, see `rpc`.
         Err((id, fault)) => Json(rpc::answer(&id, Err(fault))).into_response(),
     })
@@ -108,15 +110,4 @@ fn cacheable_response(headers: &HeaderMap, value: &Value) -> Response<Body> {
         headers.insert(header::ETAG, tag);
     }
     response
-}
-
-/// Returns the caller's name as the requester of tasks.
-fn client_name(caller: &Caller) -> Result<&str, ApiError> {
-    match caller {
-        Caller::Owner | Caller::Client(_) => Ok(caller.name()),
-        Caller::Plugin => {
-            let message = "only the owner's token and those of clients may ask agents by A2A";
-            Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", message))
-        }
-    }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::config::{Agent, SandboxMode};
@@ -18,7 +17,10 @@ use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
 /// Returns all agents that the caller may see.
-pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+pub(crate) async fn list(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Value> {
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
     let paused = gateway.swarm.paused();
@@ -89,8 +91,7 @@ pub(crate) async fn remove(
     let id: AgentId =
         id.parse().map_err(|error| ApiError::invalid("invalid_agent_id", format!("{error}")))?;
     if gateway.config().agent(&id).is_some() {
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
+        return Err(ApiError::conflict(
             "still_configured",
             format!("agent {id} is still in the configuration"),
         )

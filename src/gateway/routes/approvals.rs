@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 
 use super::TeamState;
 use crate::clock::unix_ms;
-use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
 use crate::swarm::triage::{self, DecideError, Decider, Decision, view};
+
+/// The refusal for OpenClaw's plugin.
+const OWNER_ONLY: &str = "only the owner decides about requests";
 
 /// Longest time for which a response waits for an approved request to be carried out.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,7 +43,6 @@ pub(crate) struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
@@ -50,7 +51,6 @@ pub(crate) struct Approval {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Revocation {
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
@@ -59,10 +59,8 @@ pub(crate) struct Revocation {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Denial {
     /// The reason, which the agent is told.
-    #[serde(default)]
     reason: Option<String>,
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
@@ -72,7 +70,7 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let open = match filter.state.as_deref() {
         None | Some("open") => true,
         Some("all") => false,
@@ -89,7 +87,7 @@ pub(crate) async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let row = team.swarm.store().request(&id).map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
@@ -177,17 +175,6 @@ async fn wait_until_ended(team: &TeamState, mut row: RequestRow) -> Result<Reque
     Ok(row)
 }
 
-/// Refuses the plugin's token: it decides nothing, whatever name it gives.
-fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
-    match caller {
-        // The scope check has already established what a client's token opens.
-        Caller::Owner | Caller::Client(_) => Ok(()),
-        Caller::Plugin => {
-            Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner decides about requests"))
-        }
-    }
-}
-
 /// Returns the person who decides about this request. A client's token must cover the agent of the request.
 fn deciding_party(
     team: &TeamState,
@@ -195,7 +182,7 @@ fn deciding_party(
     id: &str,
     name: Option<&str>,
 ) -> Result<Party, ApiError> {
-    refuse_plugin(caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     if let Some(row) = team.swarm.store().request(id).map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
@@ -218,7 +205,5 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
         DecideError::Store(_) => return ApiError::explained(error),
     };
-    let mut api = ApiError::new(status, code, error.to_string());
-    api.hint = error.hint();
-    api
+    ApiError::described(status, code, &error)
 }

@@ -21,6 +21,9 @@ use crate::store::Channel;
 use crate::swarm::SwarmError;
 use crate::swarm::channel::MAX_MESSAGE;
 
+/// The refusal for OpenClaw's plugin.
+const OWNER_ONLY: &str = "only the owner looks at channels and posts here";
+
 type JsonResult = Result<axum::Json<Value>, ApiError>;
 type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
@@ -30,7 +33,7 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ChannelFilter>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
     run_blocking(move || channels::list(team.swarm.store(), &filter, is_shown)).await
 }
@@ -41,7 +44,7 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<CreateChannel>,
 ) -> CreatedResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     // The size is checked here, so that the error has the status 413.
     if let Some(message) = &new.message {
         check_size(message)?;
@@ -55,7 +58,7 @@ pub(crate) async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let id = channel(&id)?;
     check_covered(&team, &caller, &id)?;
     run_blocking(move || channels::show(team.swarm.store(), &id)).await
@@ -68,7 +71,7 @@ pub(crate) async fn read(
     Path(id): Path<String>,
     Query(reading): Query<MessageQuery>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let id = channel(&id)?;
     check_covered(&team, &caller, &id)?;
     run_blocking(move || channels::read(team.swarm.store(), &id, &reading)).await
@@ -82,7 +85,7 @@ pub(crate) async fn post(
     headers: HeaderMap,
     JsonBody(say): JsonBody<PostMessage>,
 ) -> CreatedResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     check_size(&say.content)?;
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
@@ -102,7 +105,7 @@ pub(crate) async fn assign(
     JsonBody(change): JsonBody<ChangeMembers>,
 ) -> JsonResult {
     // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::assign(&team.swarm, &channel(&id)?, change).await?))
 }
 
@@ -113,7 +116,7 @@ pub(crate) async fn retitle(
     Path(id): Path<String>,
     JsonBody(change): JsonBody<RenameChannel>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::retitle(&team.swarm, &channel(&id)?, change).await?))
 }
 
@@ -124,22 +127,8 @@ pub(crate) async fn archive(
     Path(id): Path<String>,
     JsonBody(step): JsonBody<ArchiveRequest>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::archive(&team.swarm, &channel(&id)?, step).await?))
-}
-
-/// Allows only the owner and clients with a token, because they speak as persons. The match is exhaustive, so that a
-/// new kind of caller needs a decision here.
-fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
-    match caller {
-        // The scope check has already established what a client's token opens.
-        Caller::Owner | Caller::Client(_) => Ok(()),
-        Caller::Plugin => Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "owner_only",
-            "only the owner looks at channels and posts here",
-        )),
-    }
 }
 
 fn covers(caller: &Caller, channel: &Channel) -> bool {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
+use super::sessions::session_of;
 use crate::agent::transcript::TranscriptError;
 use crate::agent::{Command, PauseReason, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
@@ -27,7 +28,7 @@ use crate::gateway::openai::{
 };
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
-use crate::gateway::stream::{StreamBody, StreamWriter};
+use crate::gateway::stream::{StreamBody, StreamWriter, event_stream};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role};
 use crate::runtime::RuntimeError;
@@ -93,29 +94,20 @@ pub(crate) async fn complete(
         }
         None => SessionKey::new(&agent, SessionKind::Request, &new_peer(&caller, turn)),
     };
-    let claim = match idempotency {
-        None => None,
-        Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
-            ClaimOutcome::Now(claim) => Some(claim),
-            ClaimOutcome::Before(earlier) => {
-                return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
-            }
-        },
+    let claim = match idempotency::claim(&gateway, idempotency, &session, turn).await? {
+        ClaimOutcome::Now(claim) => claim,
+        ClaimOutcome::Before(earlier) => {
+            return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
+        }
     };
     // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
     let head = CompletionHead::new(turn, model);
     let order = TurnRequest {
-        agent,
-        session: session.clone(),
-        turn,
-        input: input.messages,
         context: input.context,
-        guidance: Vec::new(),
-        provenance: None,
         command,
-        inbox: None,
         format: input.format.as_ref().map(|format| format.asked.clone()),
+        ..TurnRequest::new(session.clone(), turn, input.messages)
     };
     let (format, bound) = (input.format, input.bound);
     let mut response = if streams {
@@ -255,14 +247,6 @@ fn read(kept: &Value) -> Option<TurnOutcome> {
     })
 }
 
-fn event_stream(body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
-}
-
 /// Refuses a turn of a frozen agent, which would begin only after a thaw, unless the client wants to wait.
 pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &AgentId) -> Result<(), ApiError> {
     let waits = headers.get(WAIT).is_some_and(|value| value == "1");
@@ -332,16 +316,8 @@ fn session_key(
     headers: &HeaderMap,
     agent: &AgentId,
 ) -> Result<Option<SessionKey>, ApiError> {
-    let Some(key) = text(headers, SESSION_HEADER)? else { return Ok(None) };
-    let key: SessionKey =
-        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
-    if key.agent() != agent {
-        return Err(ApiError::invalid(
-            "session_of_another_agent",
-            format!("session {key} does not belong to agent {agent}"),
-        ));
-    }
-    gateway.swarm.store().spelled(&key).map(Some).map_err(ApiError::internal)
+    let key = text(headers, SESSION_HEADER)?;
+    key.map(|key| session_of(gateway, key, agent)).transpose()
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ApiError> {
@@ -449,17 +425,8 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
-        TurnError::Store(_) if error.may_pass() => {
-            let mut answer = temporary_error(error.kind().code(), error.to_string());
-            answer.hint = error.hint();
-            return answer;
-        }
-        TurnError::Store(_) => {
-            let mut answer =
-                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.kind().code(), error.to_string());
-            answer.hint = error.hint();
-            return answer;
-        }
+        TurnError::Store(_) if error.may_pass() => (StatusCode::SERVICE_UNAVAILABLE, error.kind().code()),
+        TurnError::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.kind().code()),
         // This is a problem of the machine that its owner can solve. The path stays in the log.
         TurnError::Transcript(TranscriptError { source, .. }) if error.is_out_of_space() => {
             let text = format!("the conversation can't be written: {source}");
@@ -467,10 +434,8 @@ fn turn_failure(error: &TurnError) -> ApiError {
                 .with_hint("make room on its disk, then try again");
         }
         TurnError::Transcript(TranscriptError { source, .. }) if error.may_pass() => {
-            let mut answer = temporary_error(
-                Kind::Unreadable.code(),
-                format!("the conversation can't be read or written: {source}"),
-            );
+            let text = format!("the conversation can't be read or written: {source}");
+            let mut answer = temporary_error(Kind::Unreadable.code(), text);
             answer.hint = error.hint();
             return answer;
         }
@@ -479,9 +444,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
         }
         TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),
     };
-    let mut answer = ApiError::new(status, code, error.to_string());
-    answer.hint = error.hint();
-    answer
+    ApiError::described(status, code, error)
 }
 
 /// Returns the error for a database that can't be read or written at the moment.
@@ -514,8 +477,7 @@ fn provider_failure(error: &ProviderError) -> ApiError {
         }
         _ => None,
     };
-    let mut answer = ApiError::new(status, code, error.to_string());
-    answer.hint = error.hint();
+    let mut answer = ApiError::described(status, code, error);
     answer.retry_after = retry_after;
     answer
 }

@@ -16,7 +16,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::find_agent;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{By, Swarm, SwarmError};
 
 /// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
@@ -73,7 +73,7 @@ async fn set_frozen(
     let done = tokio::spawn(async move {
         let changed = if frozen {
             // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
-            let changed = freeze_agents(&team, &by, agent).await?;
+            let changed = mark_frozen(&team.swarm, &by, agent, true).await?;
             let settled =
                 future::join_all(changed.iter().map(|(agent, _)| set_paused(&team, agent, true))).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
@@ -85,7 +85,7 @@ async fn set_frozen(
             };
             let resumed = future::join_all(agents.iter().map(|agent| set_paused(&team, agent, false))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
-            let thawed = thaw_agents(&team, &by, agent).await?.into_iter();
+            let thawed = mark_frozen(&team.swarm, &by, agent, false).await?.into_iter();
             // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
@@ -113,26 +113,18 @@ async fn set_paused(team: &TeamState, agent: &AgentId, paused: bool) -> Result<(
     }
 }
 
-async fn freeze_agents(
-    team: &TeamState,
+/// Marks one agent or the whole home as frozen or thawed. Returns for each agent `true` if that changed it.
+async fn mark_frozen(
+    swarm: &Swarm,
     by: &By,
     agent: Option<AgentId>,
+    frozen: bool,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-    match agent {
-        None => team.swarm.freeze_home(by).await,
-        Some(agent) => team.swarm.freeze(by, &agent).await.map(|changed| vec![(agent, changed)]),
-    }
-}
-
-async fn thaw_agents(
-    team: &TeamState,
-    by: &By,
-    agent: Option<AgentId>,
-) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-    match agent {
-        None => team.swarm.thaw_home(by).await,
-        Some(agent) => team.swarm.thaw(by, &agent).await.map(|changed| vec![(agent, changed)]),
-    }
+    let Some(agent) = agent else {
+        return if frozen { swarm.freeze_home(by).await } else { swarm.thaw_home(by).await };
+    };
+    let changed = if frozen { swarm.freeze(by, &agent).await? } else { swarm.thaw(by, &agent).await? };
+    Ok(vec![(agent, changed)])
 }
 
 fn agent_result(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {

@@ -14,7 +14,10 @@ use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
 /// Returns all agents that the caller may see, in the order of the configuration.
-pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+pub(crate) async fn list(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Value> {
     let config = gateway.config();
     let agents = config.agents.iter().filter(|agent| caller.covers(&agent.id));
     let models: Vec<Value> = agents.map(|agent| model(&gateway, &agent.id)).collect();

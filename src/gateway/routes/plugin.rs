@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -55,17 +54,12 @@ pub(crate) struct PluginReport {
     event: Kind,
     agent_id: String,
     session_key: String,
-    #[serde(default)]
     tool_call_id: Option<String>,
-    #[serde(default)]
     tool: Option<String>,
     #[serde(default)]
     params: Value,
-    #[serde(default)]
     result: Option<String>,
-    #[serde(default)]
     duration_ms: Option<f64>,
-    #[serde(default)]
     error: Option<String>,
 }
 
@@ -149,8 +143,7 @@ pub(crate) async fn report(
 fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, ApiError> {
     let agent = gateway.agent(agent)?;
     if agent.runtime != RUNTIME {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "not_an_agent_of_openclaw",
             format!("agent {} runs on {}, not on OpenClaw", agent.id, agent.runtime),
         ));
@@ -159,8 +152,7 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, Ap
     let is_plain = key.len() <= MAX_KEY && key.chars().all(|c| c.is_ascii_graphic());
     // The rest of the key is OpenClaw's, so only its prefix can be checked.
     if !is_plain || key.len() == prefix.len() || !key.starts_with(&prefix) {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "session_of_another_agent",
             format!("this session does not belong to agent {}", agent.id),
         ));

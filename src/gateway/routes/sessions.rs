@@ -19,7 +19,7 @@ use crate::gateway::driver::{TurnHandle, TurnOrigin};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
-use crate::id::{SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};
 use crate::swarm::By;
@@ -136,11 +136,7 @@ pub(crate) async fn adopt(
     let new = NewSession { key: key.clone(), file };
     // The row is created only if the key is free, so two imports can't share a session.
     if !engine.store().create_session(new, unix_ms()).await.map_err(ApiError::explained)? {
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "session_exists",
-            format!("session {key} exists already"),
-        ));
+        return Err(ApiError::conflict("session_exists", format!("session {key} exists already")));
     }
     record(&gateway, &caller, &key, "session.import").await?;
     Ok((StatusCode::CREATED, axum::Json(json!({"key": key}))))
@@ -162,9 +158,23 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
 }
 
 fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
-    let key: SessionKey =
-        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
+    let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
+    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
+}
+
+/// Parses a session key.
+fn session_key(key: &str) -> Result<SessionKey, ApiError> {
+    key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))
+}
+
+/// Parses the key of one of this agent's sessions and returns it in its stored spelling.
+pub(super) fn session_of(gateway: &Gateway, key: &str, agent: &AgentId) -> Result<SessionKey, ApiError> {
+    let key = session_key(key)?;
+    if key.agent() != agent {
+        let message = format!("session {key} does not belong to agent {agent}");
+        return Err(ApiError::invalid("session_of_another_agent", message));
+    }
     gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
 }
 
@@ -195,18 +205,8 @@ async fn command(
 
 /// Puts a command into the session's queue.
 pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<TurnHandle, ApiError> {
-    let order = TurnRequest {
-        agent: key.agent().clone(),
-        session: key.clone(),
-        turn: TurnId::new(),
-        input: vec![Message::text(Role::User, command.as_str())],
-        context: Vec::new(),
-        guidance: Vec::new(),
-        provenance: None,
-        command: Some(command),
-        inbox: None,
-        format: None,
-    };
+    let input = vec![Message::text(Role::User, command.as_str())];
+    let order = TurnRequest { command: Some(command), ..TurnRequest::new(key.clone(), TurnId::new(), input) };
     gateway.driver.start(order, TurnOrigin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
 }
 

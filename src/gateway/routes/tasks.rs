@@ -101,9 +101,7 @@ pub(crate) async fn cancel(
     find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {
         Ok(task) => Ok(Json(describe(&task))),
-        Err(SwarmError::Refused(reason)) => {
-            Err(ApiError::new(axum::http::StatusCode::CONFLICT, "task_ended", reason))
-        }
+        Err(SwarmError::Refused(reason)) => Err(ApiError::conflict("task_ended", reason)),
         Err(error) => Err(ApiError::explained(error)),
     }
 }

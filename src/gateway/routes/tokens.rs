@@ -20,14 +20,11 @@ use crate::swarm::token;
 pub(crate) struct Wanted {
     pub name: String,
     /// The agents that the token is for. `None` stands for all of them.
-    #[serde(default)]
     pub agents: Option<Vec<AgentId>>,
     pub rights: Vec<Right>,
     /// Unix milliseconds at which the token expires. `None` stands for never.
-    #[serde(default)]
     pub expires_at: Option<i64>,
     /// Name of the person, for the audit.
-    #[serde(default)]
     pub by: Option<String>,
 }
 

@@ -170,13 +170,12 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub(crate) async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
-    match packages.rename_profile(old, new).await {
-        Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
-            Ok(())
-        }
-        Err(error) => Err(chain(&error)),
-    }
+pub(crate) async fn rename_packages(
+    packages: &nix::Store,
+    old: &AgentId,
+    new: &AgentId,
+) -> Result<(), String> {
+    unless_unavailable(packages.rename_profile(old, new).await)
 }
 
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
@@ -185,7 +184,12 @@ pub(crate) async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
-    match packages.clean_up_profile(agent).await {
+    unless_unavailable(packages.clean_up_profile(agent).await)
+}
+
+/// Returns the error of a change in the package store as text. Without an engine there is nothing to change.
+fn unless_unavailable(changed: Result<(), NixError>) -> Result<(), String> {
+    match changed {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
         }

@@ -66,15 +66,8 @@ impl Removal<'_> {
     }
 
     fn entry(&self, action: &'static str) -> AuditEntry {
-        AuditEntry {
-            actor: self.pending.by.clone(),
-            action,
-            subject: self.pending.agent.to_string(),
-            level: Level::Yellow,
-            detail: "the agent was removed".to_owned(),
-            session: None,
-            turn: None,
-        }
+        let (by, agent) = (&self.pending.by, self.pending.agent.as_str());
+        AuditEntry::new(by, action, agent, Level::Yellow, "the agent was removed".to_owned())
     }
 
     /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next

@@ -30,15 +30,8 @@ pub(crate) async fn rename_in_home(
         return Ok(done);
     }
     let old = &pending.agent;
-    let entry = AuditEntry {
-        actor: pending.by.clone(),
-        action: "agent.rename",
-        subject: old.to_string(),
-        level: Level::Yellow,
-        detail: format!("from now on {to}; begun at {}", pending.begun_at),
-        session: None,
-        turn: None,
-    };
+    let detail = format!("from now on {to}; begun at {}", pending.begun_at);
+    let entry = AuditEntry::new(&pending.by, "agent.rename", old.as_str(), Level::Yellow, detail);
     store.rename_agent(old.clone(), to.clone(), entry, unix_ms()).await?;
     // The rows must be on disk before the folders move: otherwise a power failure could leave the rows with the old id.
     store.sync().await?;

@@ -78,40 +78,21 @@ impl CommandPaths {
 
 /// Returns the words of a command without their quotes.
 fn split_words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+    let mut words = Vec::new();
+    let mut word = String::new();
     let mut quote = None;
     let mut letters = command.chars();
     while let Some(c) = letters.next() {
-        let end = match (quote, c) {
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                false
-            }
-            (Some(open), c) if c == open => {
-                quote = None;
-                false
-            }
-            (None | Some('"'), '\\') => {
-                // A backslash at the end of a line continues the word.
-                if let Some(next) = letters.next().filter(|next| *next != '\n')
-                    && let Some(word) = words.last_mut()
-                {
-                    word.push(next);
-                }
-                false
-            }
-            (None, c) if c.is_whitespace() || ";&|<>()`".contains(c) => true,
-            (_, c) => {
-                if let Some(word) = words.last_mut() {
-                    word.push(c);
-                }
-                false
-            }
-        };
-        if end {
-            words.push(String::new());
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            // A backslash at the end of a line continues the word.
+            (None | Some('"'), '\\') => word.extend(letters.next().filter(|next| *next != '\n')),
+            (None, c) if c.is_whitespace() || ";&|<>()`".contains(c) => words.push(std::mem::take(&mut word)),
+            (_, c) => word.push(c),
         }
     }
+    words.push(word);
     words
 }
 

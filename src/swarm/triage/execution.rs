@@ -47,10 +47,10 @@ pub(crate) struct BoundFile {
     pub path: String,
     pub kind: BoundFileKind,
     /// Digest of the content. For a folder, of everything in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The file's inode, change time and mode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<String>,
 }
 
@@ -100,7 +100,12 @@ impl Execution {
     ///
     /// Returns a text for the model if a path in the command can't be bound to its current state, or if there are too
     /// many paths.
-    pub(crate) fn of(home: &Home, config: &Config, id: &str, command: &str) -> Result<(Self, Vec<String>), String> {
+    pub(crate) fn of(
+        home: &Home,
+        config: &Config,
+        id: &str,
+        command: &str,
+    ) -> Result<(Self, Vec<String>), String> {
         let roots = writable_folders(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
         // Read with the environment in which the command will run, so that `~` and `$HOME` mean the same.

@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -46,7 +46,8 @@ use super::Swarm;
 use super::scheduler::Priority;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
-use crate::store::{NewInboxItem, RequestRow, RequestState, StoreError};
+use crate::id::AgentId;
+use crate::store::{Level, NewInboxItem, RequestRow, RequestState, StoreError};
 
 /// Maximum number of open requests of one agent.
 const MAX_OPEN: usize = 16;
@@ -146,10 +147,14 @@ impl Triage {
     }
 
     fn publish(&self, name: &str, row: &RequestRow) {
-        let what = json!({"id": row.id, "kind": row.kind, "agent": row.agent, "level": row.level.as_str(),
-            "state": row.state.as_str()});
+        let what = event(&row.id, &row.kind, &row.agent, row.level, row.state);
         self.swarm.bell().publish(name, &what);
     }
+}
+
+/// Returns the data of an event about a request.
+fn event(id: &str, kind: &str, agent: &AgentId, level: Level, state: RequestState) -> Value {
+    json!({"id": id, "kind": kind, "agent": agent, "level": level.as_str(), "state": state.as_str()})
 }
 
 /// Returns a short random id that is easy to type: `r-` and eight letters or digits without those that look alike.

@@ -46,7 +46,7 @@ pub enum Request {
         package: String,
         /// The conditions under which a package of another flake is evaluated and built. flock sets them, so that they
         /// are part of what is approved.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         runs: Option<String>,
     },
     /// Access to a host through the proxy.
@@ -54,14 +54,14 @@ pub enum Request {
         /// A name, an address, or `*.` followed by a name.
         host: String,
         /// `None` means 80 and 443.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
     },
     /// Read access to a folder or file of the host.
     Mount {
         path: String,
         /// Path in the sandbox. `None` means the path's last component below `/mnt`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
     /// A command on the host itself.
@@ -69,20 +69,20 @@ pub enum Request {
         /// The text that is given to `sh -c`.
         command: String,
         /// Time limit in seconds. `None` means [`TIMEOUT`].
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         timeout: Option<u32>,
         /// The conditions under which the command runs. flock sets them when the request is stored. A command without
         /// them is never run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         execution: Option<Execution>,
     },
     /// Creation of a worker.
     AgentCreate {
         id: AgentId,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         archetype: Option<FolderName>,
         /// `None` means the default model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<ModelRef>,
     },
     AgentRemove {

@@ -28,7 +28,11 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Invalid`] if the reason is empty or too long, and [`SwarmError::Refused`] if no supervisor
     /// runs.
-    pub(crate) async fn restart_gateway(self: &Arc<Self>, by: &By, reason: &str) -> Result<String, SwarmError> {
+    pub(crate) async fn restart_gateway(
+        self: &Arc<Self>,
+        by: &By,
+        reason: &str,
+    ) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reason` must have 1 to {} bytes", super::MAX_REASON)));
         }

@@ -1,8 +1,7 @@
 //! Runs a request in a task of its own, from its beginning to its stored result.
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -13,7 +12,9 @@ use super::{Asked, MAX_RESULT, Request, Triage, messages, sysadmin, view};
 use crate::clock::unix_ms;
 use crate::id::AgentId;
 use crate::store::{Along, Level, RequestRow, RequestStep, RequestTransition, StoreError};
+use crate::swarm::write_retry::insist;
 use crate::swarm::{By, SwarmError};
+use crate::sync::lock;
 use crate::tool::safe_text;
 
 /// Time that the requesting agent waits for something that runs at once. After that, the result is sent to its session.
@@ -50,7 +51,7 @@ impl Triage {
     /// Carries out a request in a separate task. What has begun runs to its end, even if the requester stops waiting.
     pub(super) fn begin(self: &Arc<Self>, id: String, teller: Option<oneshot::Sender<RequestOutcome>>) {
         // A request that is under way already must not begin twice, for example by the sweep and by its approval.
-        if self.stop.is_cancelled() || !self.underway().insert(id.clone()) {
+        if self.stop.is_cancelled() || !lock(&self.underway).insert(id.clone()) {
             return;
         }
         let triage = Arc::clone(self);
@@ -62,12 +63,8 @@ impl Triage {
                     "a request could not be run"
                 );
             }
-            triage.underway().remove(&id);
+            lock(&triage.underway).remove(&id);
         });
-    }
-
-    pub(super) fn underway(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the agents that must not be frozen while a request runs: the requester and, for a command, the sysadmin.
@@ -123,7 +120,7 @@ impl Triage {
         };
         if let (Ok(_), Some(Asked { request: Request::AgentRemove { id: gone }, .. })) = (&told, &asked) {
             // A later agent with the same id must not inherit the grants.
-            self.insist(|| {
+            insist(store, &self.stop, || {
                 let entry = By::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
                 Box::pin(store.revoke_grants(gone.clone(), None, entry, unix_ms()))
             })
@@ -170,14 +167,14 @@ impl Triage {
         }
         let action = if told.is_ok() { "request.done" } else { "request.failed" };
         // The request was carried out, even if the storage fails now. Its end must be recorded.
-        let moved = self
-            .insist(|| {
-                let entry = By::system().entry(action, &row.id, row.level, what.clone());
-                let along = Along { entry, items: items.clone(), post: None };
-                let result = Some(text.clone());
-                Box::pin(self.swarm.store().step_request(row.id.clone(), step, result, along, now))
-            })
-            .await?;
+        let store = self.swarm.store();
+        let moved = insist(store, &self.stop, || {
+            let entry = By::system().entry(action, &row.id, row.level, what.clone());
+            let along = Along { entry, items: items.clone(), post: None };
+            let result = Some(text.clone());
+            Box::pin(store.step_request(row.id.clone(), step, result, along, now))
+        })
+        .await?;
         if let RequestTransition::Done(row) = &moved {
             self.publish("approval.ended", row);
         }

@@ -11,6 +11,7 @@ use crate::home::scratch;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
 use crate::swarm::scheduler::Priority;
 use crate::swarm::{By, Swarm};
+use crate::sync::lock;
 
 impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
@@ -30,7 +31,8 @@ impl Triage {
         let commands = self.swarm.home().commands();
         let above = commands.clone();
         let found = tokio::task::spawn_blocking(move || scratch::names(&above)).await.unwrap_or_default();
-        let left: Vec<String> = found.into_iter().filter(|name| !self.underway().contains(name)).collect();
+        let left: Vec<String> =
+            found.into_iter().filter(|name| !lock(&self.underway).contains(name)).collect();
         if tokio::task::spawn_blocking(move || scratch::sweep(&commands, &left)).await.is_err() {
             tracing::warn!("the folders of commands that ran before could not be removed");
         }
