@@ -57,8 +57,8 @@ impl GatewayAssembly {
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
-        let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), bell }));
+        let notifier = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         swarm.load_frozen()?;
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.

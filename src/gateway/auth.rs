@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::scope;
 use crate::id::{AgentId, Party, SessionKey};
 use crate::store::ClientToken;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::token::PREFIX;
 
 /// The sender of a request, as identified by its credential.
@@ -126,14 +126,14 @@ impl Caller {
     ///
     /// Returns 403 if a client gives another name or the caller speaks for no person, and
     /// [`crate::swarm::SwarmError::Invalid`] if the text is not a valid name.
-    pub(crate) fn speaks(&self, given: Option<&str>) -> Result<By, ApiError> {
+    pub(crate) fn speaks(&self, given: Option<&str>) -> Result<Actor, ApiError> {
         match (self, given) {
             (Self::Client(token), Some(given)) if given != token.name => {
                 let message = format!("the token {} may speak only under its own name", token.name);
                 Err(ApiError::forbidden("name_of_another", message))
             }
             (Self::Owner, given) => Ok(person(given)?),
-            _ => self.party().map(By::party),
+            _ => self.party().map(Actor::party),
         }
     }
 

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, StoreError};
 use crate::swarm::archive::ArchiveAction;
-use crate::swarm::channel::{MAX_PAGE, Wanted};
+use crate::swarm::channel::{ChannelSpec, MAX_PAGE};
 use crate::swarm::title::ChannelTitle;
-use crate::swarm::{By, Swarm, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// Most results of one search.
 const MAX_SEARCH_RESULTS: u32 = 50;
@@ -123,12 +123,12 @@ pub(crate) struct MessageQuery {
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] if the text is not a valid name.
-pub(crate) fn person(name: Option<&str>) -> Result<By, SwarmError> {
+pub(crate) fn person(name: Option<&str>) -> Result<Actor, SwarmError> {
     let name = name.unwrap_or("owner");
     match Party::human(name) {
         // The name is kept only if no character of it was replaced. A colon would be replaced: with one, the name could
         // be that of a client.
-        Party::Human(kept) if kept == name => Ok(By::human(name)),
+        Party::Human(kept) if kept == name => Ok(Actor::human(name)),
         _ => Err(SwarmError::Invalid(
             "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`"
                 .to_owned(),
@@ -220,7 +220,7 @@ fn read_with(
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::create_channel`].
 pub(crate) async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
     let by = person(new.name.as_deref())?;
-    let wanted = Wanted { id: new.id, topic: new.topic, members: new.members, message: new.message };
+    let wanted = ChannelSpec { id: new.id, topic: new.topic, members: new.members, message: new.message };
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
 }
 
@@ -231,7 +231,7 @@ pub(crate) async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, S
 /// Returns the error of [`Swarm::post_keyed`] if the message was not posted.
 pub(crate) async fn say(
     swarm: &Swarm,
-    by: &By,
+    by: &Actor,
     id: &ChannelId,
     say: PostMessage,
     key: Option<IdempotencyKey>,

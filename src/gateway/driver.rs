@@ -48,7 +48,7 @@ pub(crate) enum TurnRefused {
 
 /// The reason why an accepted turn produced no outcome.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum TurnFailure {
     /// The turn itself failed.
     #[error(transparent)]
     Turn(#[from] TurnError),
@@ -65,7 +65,7 @@ pub(crate) enum Failure {
 pub(crate) struct TurnHandle {
     pub id: TurnId,
     pub session: SessionKey,
-    result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
+    result: oneshot::Receiver<Result<TurnOutcome, TurnFailure>>,
     cancel: DropGuard,
     work: Arc<AtomicBool>,
 }
@@ -81,18 +81,18 @@ impl TurnHandle {
     ///
     /// # Errors
     ///
-    /// Returns [`Failure::Turn`] if the turn failed or was cancelled, [`Failure::Form`] if its answer does not have the
-    /// requested format, and [`Failure::Lost`] if its task ended without a result.
-    pub(crate) async fn end(&mut self) -> Result<TurnOutcome, Failure> {
+    /// Returns [`TurnFailure::Turn`] if the turn failed or was cancelled, [`TurnFailure::Form`] if its answer does not have the
+    /// requested format, and [`TurnFailure::Lost`] if its task ended without a result.
+    pub(crate) async fn end(&mut self) -> Result<TurnOutcome, TurnFailure> {
         std::future::poll_fn(|context| self.poll_end(context)).await
     }
 
     /// Polls for the end of the turn, as [`Self::end`] does. It must not be called again after it returned `Ready`.
-    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, TurnFailure>> {
         Pin::new(&mut self.result).poll(context).map(|result| match result {
             // The sender is dropped without a value only if the task of the turn broke.
             Ok(result) => result,
-            Err(_) => Err(Failure::Lost),
+            Err(_) => Err(TurnFailure::Lost),
         })
     }
 
@@ -102,14 +102,14 @@ impl TurnHandle {
     #[must_use]
     pub(crate) fn then<N, F>(self, then: N) -> Self
     where
-        N: FnOnce(Result<TurnOutcome, Failure>, bool) -> F + Send + 'static,
-        F: Future<Output = Result<TurnOutcome, Failure>> + Send,
+        N: FnOnce(Result<TurnOutcome, TurnFailure>, bool) -> F + Send + 'static,
+        F: Future<Output = Result<TurnOutcome, TurnFailure>> + Send,
     {
         let Self { id, session, result, cancel, work } = self;
         let (sender, made) = oneshot::channel();
         let done = Arc::clone(&work);
         tokio::spawn(async move {
-            let ended = result.await.unwrap_or(Err(Failure::Lost));
+            let ended = result.await.unwrap_or(Err(TurnFailure::Lost));
             let did_something = done.load(Ordering::Acquire);
             drop(sender.send(then(ended, did_something).await));
         });
@@ -118,7 +118,7 @@ impl TurnHandle {
 
     /// Returns the same turn, which now continues even if the handle is dropped.
     #[must_use]
-    pub(crate) fn kept(self) -> Self {
+    pub(crate) fn detached(self) -> Self {
         let Self { id, session, result, cancel, work } = self;
         cancel.disarm();
         // A fresh token takes the place of the real one, so dropping the handle cancels nothing.
@@ -236,7 +236,7 @@ impl TurnDriver {
             // turn still active.
             drop(entry);
             // Sending fails if nobody waits for the result any more.
-            drop(sender.send(result.map_err(Failure::Turn)));
+            drop(sender.send(result.map_err(TurnFailure::Turn)));
         });
         Ok(turn)
     }

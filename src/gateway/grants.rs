@@ -140,9 +140,9 @@ mod tests {
     use super::*;
     use crate::sandbox::egress::{ConnectionOutcome, Host};
     use crate::store::{Along, AuditFilter, Level, NewRequest, RequestState, RequestStep, Scope, Store};
-    use crate::swarm::By;
+    use crate::swarm::Actor;
     use crate::swarm::testing::Team;
-    use crate::swarm::triage::{Asked, Request};
+    use crate::swarm::triage::{FiledRequest, Request};
 
     /// Returns a team in which `coder` may use the network through the proxy, and its grants.
     fn granted() -> (Team, Arc<TeamGrants>) {
@@ -168,7 +168,7 @@ mod tests {
             agent: agent.clone(),
             session: "agent:coder:flock:main:ann".parse().unwrap(),
             channel: None,
-            body: Asked { agent, request }.body(),
+            body: FiledRequest { agent, request }.body(),
             reason: "x".to_owned(),
             floor: Level::Yellow,
             why: Vec::new(),
@@ -179,7 +179,7 @@ mod tests {
             exchange: None,
             now: 1,
         };
-        let entry = || By::system().entry("test", id, Level::Green, String::new());
+        let entry = || Actor::system().entry("test", id, Level::Green, String::new());
         assert!(store.add_request(new, Along::audit(entry())).await.unwrap());
         store.begin_request(id.to_owned(), entry(), 2).await.unwrap();
         store.step_request(id.to_owned(), RequestStep::Finish, None, Along::audit(entry()), 3).await.unwrap();
@@ -200,7 +200,7 @@ mod tests {
         let other = Store::open(team.swarm.home()).unwrap();
         grant(&other, "r-2", "b.example").await;
         assert!(!allows("b.example"));
-        let entry = By::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
+        let entry = Actor::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
         team.store.revoke_grants(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
         assert!(!allows("a.example") && allows("b.example"));
         crate::config::edit(team.swarm.home(), |document| {

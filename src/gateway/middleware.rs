@@ -92,9 +92,9 @@ impl Middleware {
         let turns = TurnService::at(parts.uri.path());
         let mut limits = gateway.limits;
         limits.body = match turns {
-            Some(TurnService::Relay) => relay::MOST,
-            Some(TurnService::Mcp) => limits.body.min(mcp::MOST),
-            None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MOST),
+            Some(TurnService::Relay) => relay::MAX_BODY,
+            Some(TurnService::Mcp) => limits.body.min(mcp::MAX_BODY),
+            None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MAX_BODY),
             None => limits.body,
         };
         // Size and source are checked before the credential, because they cost no look into the database.

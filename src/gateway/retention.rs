@@ -14,7 +14,7 @@ use crate::config::{Live, Retention};
 use crate::error::chain;
 use crate::home::Home;
 use crate::store::{Level, Store, StoreError};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Interval between two runs.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -80,7 +80,7 @@ async fn check_clock(
         );
         let detail =
             format!("the clock is {days} days ahead of the newest record; nothing is deleted for its age");
-        let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
+        let entry = Actor::system().entry("retention.held", "clock", Level::Yellow, detail);
         log_failure(store.audit(entry, now).await, "failed to write into the audit");
     }
     false
@@ -134,14 +134,14 @@ pub(crate) async fn rows(store: &Store, retention: Retention, now: i64) -> Resul
         }
         if forgotten > 0 {
             let detail = format!("{forgotten} of more than {} days ago", retention.messages.unwrap_or(0));
-            let entry = By::system().entry("retention.messages", "messages", Level::Yellow, detail);
+            let entry = Actor::system().entry("retention.messages", "messages", Level::Yellow, detail);
             store.audit(entry, now).await?;
         }
     }
     // The audit comes last, so that the row about the deleted messages is written before older rows go.
     if let Some(before) = before(retention.audit, now) {
         let detail = format!("rows of more than {} days ago", retention.audit.unwrap_or(0));
-        let entry = By::system().entry("retention.audit", "audit", Level::Yellow, detail);
+        let entry = Actor::system().entry("retention.audit", "audit", Level::Yellow, detail);
         store.prune_audit(before, entry, now).await?;
     }
     Ok(())
@@ -171,16 +171,16 @@ mod tests {
     use super::*;
     use crate::id::ChannelId;
     use crate::store::{AuditFilter, Page};
-    use crate::swarm::channel::Wanted;
+    use crate::swarm::channel::ChannelSpec;
     use crate::swarm::testing::Team;
 
     #[tokio::test]
     async fn rows_are_deleted_after_their_days_and_only_where_days_are_set() {
         let team = Team::new();
-        let ann = By::human("ann");
+        let ann = Actor::human("ann");
         let dev: ChannelId = "dev".parse().unwrap();
         let members = vec!["human:ann".parse().unwrap()];
-        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
+        let wanted = ChannelSpec { id: dev.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
         for text in ["one", "two", "three"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
@@ -207,7 +207,10 @@ mod tests {
     async fn nothing_is_deleted_after_a_clock_jump() {
         let team = Team::new();
         let home = team.swarm.home();
-        team.store.audit(By::system().entry("x", "y", Level::Green, String::new()), unix_ms()).await.unwrap();
+        team.store
+            .audit(Actor::system().entry("x", "y", Level::Green, String::new()), unix_ms())
+            .await
+            .unwrap();
         let newest = team.store.newest_time().unwrap();
         assert!(newest.is_some());
         let ahead = unix_ms() + 40 * DAY;
@@ -226,8 +229,8 @@ mod tests {
         let team = Team::new();
         let dev: ChannelId = "dev".parse().unwrap();
         let members = vec!["coder".parse().unwrap()];
-        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
-        team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+        let wanted = ChannelSpec { id: dev.clone(), topic: "work".into(), members, message: None };
+        team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
         for text in ["one", "two"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }

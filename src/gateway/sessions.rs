@@ -11,7 +11,7 @@ use crate::clock;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
 use crate::store::{InboxItemKind, Level, NewInboxItem, text_digest};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::scheduler::Priority;
 use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
@@ -89,9 +89,9 @@ impl SessionService for GatewaySessions {
             };
             // The message is stored before the sender is told that it was accepted, so it survives a crash.
             let detail = format!("{} bytes, sha256 {}", item.text.len(), text_digest(&item.text));
-            let entry = By::agent(from, None).entry("session.send", to.as_str(), Level::Green, detail);
+            let entry = Actor::agent(from, None).entry("session.send", to.as_str(), Level::Green, detail);
             store.add_item_audited(item, entry).await.map_err(failed)?;
-            gateway.swarm.bell().ring(to.clone(), Priority::Mention);
+            gateway.swarm.notifier().ring(to.clone(), Priority::Mention);
             Ok(())
         })
     }

@@ -24,7 +24,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::store::{Level, token_hash};
 use crate::swarm::triage::Triage;
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
 
 /// The parts that a gateway is built from.
@@ -161,7 +161,7 @@ impl Gateway {
         // The row is written by a task, which needs a runtime.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let entry =
-            By::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
+            Actor::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
         let store = Arc::clone(self.swarm.store());
         runtime.spawn(async move {
             if let Err(error) = store.audit(entry, crate::clock::unix_ms()).await {

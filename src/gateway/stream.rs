@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Failure, TurnHandle};
+use super::driver::{TurnFailure, TurnHandle};
 use super::error::ApiError;
 use super::openai::chunk::ChunkWriter;
 use super::routes::chat::failed;
@@ -78,7 +78,7 @@ impl StreamWriter {
 pub(crate) struct StreamBody {
     shared: Arc<Shared>,
     turn: TurnHandle,
-    result: Option<Result<TurnOutcome, Failure>>,
+    result: Option<Result<TurnOutcome, TurnFailure>>,
     begun: bool,
     ended: bool,
     /// Fires after a silence. A comment is sent then, so that no proxy takes the connection for dead.
@@ -125,7 +125,7 @@ impl StreamBody {
         }
     }
 
-    fn failed(&self, failure: Failure) -> ApiError {
+    fn failed(&self, failure: TurnFailure) -> ApiError {
         failed(failure, self.turn.did_something(), &self.turn.session, self.turn.id)
     }
 

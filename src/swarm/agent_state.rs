@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::scheduler::{Mode, SchedulerEvent};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::id::AgentId;
@@ -70,17 +70,17 @@ impl Swarm {
         } else {
             lock(&self.asleep).remove(agent);
         }
-        self.bell.tell(agent_event(found, state.as_ref(), &self.store.frozen()?));
+        self.notifier.tell(agent_event(found, state.as_ref(), &self.store.frozen()?));
         Ok(())
     }
 
     /// Puts an agent to sleep. Returns `true` if it was awake.
-    pub(crate) async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
+    pub(crate) async fn sleep(&self, by: &Actor, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
         let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
         let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
         if changed {
-            self.bell.publish("agent.slept", &json!({"agent": agent}));
+            self.notifier.publish("agent.slept", &json!({"agent": agent}));
             // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
             lock(&self.asleep).insert(agent.clone(), by.turn);
             self.notify_agent_state(agent)?;
@@ -89,14 +89,14 @@ impl Swarm {
     }
 
     /// Wakes an agent. Returns `true` if it slept.
-    pub(crate) async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+    pub(crate) async fn wake(&self, by: &Actor, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
         if !lock(&self.asleep).contains_key(agent) {
             return Ok(false);
         }
         let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());
         let changed = self.store.set_asleep(agent.clone(), None, entry, unix_ms()).await?;
         if changed {
-            self.bell.publish("agent.woke", &json!({"agent": agent}));
+            self.notifier.publish("agent.woke", &json!({"agent": agent}));
         }
         self.notify_agent_state(agent)?;
         Ok(changed)

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::channel::{session, system};
 use super::scheduler::SchedulerEvent;
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, WakeUrgency};
@@ -57,7 +57,7 @@ impl Swarm {
     /// in the state that the step needs.
     pub(crate) async fn archive(
         &self,
-        by: &By,
+        by: &Actor,
         id: &ChannelId,
         what: ArchiveAction,
     ) -> Result<ArchiveProgress, SwarmError> {
@@ -109,7 +109,7 @@ impl Swarm {
     /// archived or the agent is not a member.
     pub(crate) async fn mark_archive_ready(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         id: &ChannelId,
     ) -> Result<ArchiveProgress, SwarmError> {
@@ -147,7 +147,7 @@ impl Swarm {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.pending_archives()? {
             if due_at <= now {
-                self.finish(&By::system(), &self.channel(&id)?, "its time is over", false, now).await?;
+                self.finish(&Actor::system(), &self.channel(&id)?, "its time is over", false, now).await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
@@ -159,7 +159,7 @@ impl Swarm {
     pub(super) async fn finish_ready_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archiving && ArchiveProgress::of(&channel).waiting.is_empty() {
-            self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
+            self.finish(&Actor::system(), &channel, "all are ready", false, unix_ms()).await?;
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Swarm {
         let gone = channel.agents().filter(|agent| config.agent(agent).is_none());
         let gone: Vec<Party> = gone.cloned().map(Party::Agent).collect();
         if !gone.is_empty() {
-            self.assign_members(&By::system(), &channel.id, &[], &gone).await?;
+            self.assign_members(&Actor::system(), &channel.id, &[], &gone).await?;
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Swarm {
     /// Finishes an archive, unless the channel has changed since it was read in a way that no longer allows it.
     async fn finish(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &Channel,
         why: &str,
         forced: bool,
@@ -189,7 +189,7 @@ impl Swarm {
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.
             for agent in self.channel(&channel.id)?.agents() {
-                self.bell.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
+                self.notifier.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
             }
         }
         Ok(())
@@ -198,7 +198,7 @@ impl Swarm {
     /// Commits a step, then publishes it. Returns `false` if the channel is not in the state that the step needs.
     async fn step(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &Channel,
         step: ArchiveStep,
         post: NewPost,
@@ -213,7 +213,7 @@ impl Swarm {
         let entry = by.entry(action, channel.id.as_str(), level, String::new());
         let posted = self.store.archive_step(channel.id.clone(), step, post.clone(), entry).await?;
         if let Some(posted) = &posted {
-            self.bell.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
+            self.notifier.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
             self.announce(&post, posted);
         }
         Ok(posted.is_some())

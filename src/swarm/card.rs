@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::agent::prompt::archetype;
 use crate::clean::summary;
 use crate::clock::unix_ms;
@@ -293,7 +293,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the caller is not an agent, if nothing is given, or if a text is empty or too
     /// long.
-    pub(crate) async fn update_card(&self, by: &By, new: CardEdit) -> Result<Card, SwarmError> {
+    pub(crate) async fn update_card(&self, by: &Actor, new: CardEdit) -> Result<Card, SwarmError> {
         // The agent comes from the session, so nobody can change another agent's card.
         let Some(agent) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent has a card".to_owned()));
@@ -312,7 +312,7 @@ impl Swarm {
         };
         let entry = by.entry("card.update", agent.as_str(), Level::Green, String::new());
         self.store().update_card(agent.clone(), update, entry, unix_ms()).await?;
-        self.bell().publish("card.changed", &serde_json::json!({"agent": agent}));
+        self.notifier().publish("card.changed", &serde_json::json!({"agent": agent}));
         self.card(agent)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scheduler::{Priority, SchedulerEvent};
-use super::{By, Notifier, Swarm, SwarmError, mention};
+use super::{Actor, Notifier, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -31,7 +31,7 @@ pub(crate) const MAX_PAGE: u32 = 200;
 
 /// A request for a new channel.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ChannelSpec {
     pub id: ChannelId,
     pub topic: String,
     pub members: Vec<Party>,
@@ -64,7 +64,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::ChannelExists`] if the id is taken, [`SwarmError::Invalid`] if the topic, members or
     /// message are not acceptable, and [`SwarmError::NoAgent`] if a member does not exist.
-    pub async fn create_channel(&self, by: &By, wanted: Wanted) -> Result<Channel, SwarmError> {
+    pub async fn create_channel(&self, by: &Actor, wanted: ChannelSpec) -> Result<Channel, SwarmError> {
         let now = unix_ms();
         // Everything is checked before the transaction, so that nothing is written for an invalid request.
         let topic = topic(&wanted.topic)?;
@@ -83,7 +83,7 @@ impl Swarm {
         let new = NewChannel { id: wanted.id.clone(), topic, created_by: by.party.clone(), members, now };
         let made = self.store.create_channel(new, Some(first.clone()), entry).await?;
         let (channel, posted) = made.ok_or(SwarmError::ChannelExists(wanted.id))?;
-        self.bell.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
+        self.notifier.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
         if let Some(posted) = posted {
             self.announce(&first, &posted);
         }
@@ -98,7 +98,7 @@ impl Swarm {
     /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub async fn post(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         notify: bool,
@@ -114,7 +114,7 @@ impl Swarm {
     /// key.
     pub(crate) async fn post_keyed(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         notify: bool,
@@ -145,7 +145,7 @@ impl Swarm {
     }
 
     async fn report_loop_stop(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
-        let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
+        let entry = Actor::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
         self.store.audit(entry, unix_ms()).await?;
         self.post_as_system(channel, why, false).await.map(drop)
     }
@@ -158,7 +158,7 @@ impl Swarm {
     /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub(crate) async fn post_final(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
     ) -> Result<PostReceipt, SwarmError> {
@@ -202,11 +202,11 @@ impl Swarm {
                 if after.is_zero() {
                     self.announce(&new, &posted);
                 } else {
-                    publish(&self.bell, &new, &posted);
-                    let bell = self.bell.clone();
+                    publish(&self.notifier, &new, &posted);
+                    let notifier = self.notifier.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(after).await;
-                        call(&bell, &new, &posted);
+                        call(&notifier, &new, &posted);
                     });
                 }
                 checkpoint::reach(Checkpoint::Queued);
@@ -225,7 +225,7 @@ impl Swarm {
         if lock(&self.asleep).is_empty() {
             return Ok(());
         }
-        let by = By { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
+        let by = Actor { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
         if let Some(agent) = new.author.agent().filter(|agent| !self.fell_asleep_in(agent, new.turn)) {
             self.wake(&by, agent, "it posted").await?;
         }
@@ -275,7 +275,7 @@ impl Swarm {
     /// or there would be too many members.
     pub(crate) async fn assign_members(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         add: &[Party],
         remove: &[Party],
@@ -306,15 +306,15 @@ impl Swarm {
         // The channel was read before the change, so it may have been archived in between.
         let changed = changed.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         if let Some(posted) = &changed.posted {
-            self.bell.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
+            self.notifier.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
         }
         for agent in changed.joined.iter().filter_map(Party::agent) {
             // Existing members hear of it with the next message. A new member has something to read now.
-            self.bell.ring(session(agent, &known.id), Priority::Mention);
+            self.notifier.ring(session(agent, &known.id), Priority::Mention);
         }
         for agent in changed.left.iter().filter_map(Party::agent) {
             // A member that left has nothing to read here any more.
-            self.bell.tell(SchedulerEvent::Seen(session(agent, &known.id)));
+            self.notifier.tell(SchedulerEvent::Seen(session(agent, &known.id)));
         }
         // The last member that was not ready may just have left.
         self.finish_ready_archive(&known.id).await?;
@@ -340,7 +340,7 @@ impl Swarm {
         for channel in self.store.channels(Some(&party), None)? {
             // An archived channel can't be changed. Its members are checked when it is reopened.
             if channel.state != ChannelState::Archived {
-                self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
+                self.assign_members(&Actor::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
             }
         }
         self.end_agent_tasks(agent).await
@@ -429,13 +429,13 @@ impl Swarm {
 
     /// Notifies watchers and the scheduler of a committed message.
     pub(super) fn announce(&self, new: &NewPost, posted: &CommittedPost) {
-        publish(&self.bell, new, posted);
-        call(&self.bell, new, posted);
+        publish(&self.notifier, new, posted);
+        call(&self.notifier, new, posted);
     }
 
     fn message(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         wake: WakeUrgency,
@@ -501,20 +501,24 @@ fn exceeds_member_limit(members: &[Member], add: &[Party], remove: &[Party]) -> 
 }
 
 /// Publishes a message to watchers.
-fn publish(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
+fn publish(notifier: &Notifier, new: &NewPost, posted: &CommittedPost) {
     let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
-    bell.publish("channel.message", &data);
+    notifier.publish("channel.message", &data);
 }
 
 /// Tells the scheduler which agents a message wakes.
-fn call(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
+fn call(notifier: &Notifier, new: &NewPost, posted: &CommittedPost) {
     if new.wake == WakeUrgency::Nobody {
         return;
     }
     for agent in &posted.recipients {
         // A mention makes the message urgent for the mentioned agent only.
         let at_once = new.mentions.has(agent) || new.wake == WakeUrgency::AtOnce;
-        bell.tell(SchedulerEvent::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
+        notifier.tell(SchedulerEvent::messages(
+            session(agent, &posted.channel),
+            new.author.is_human(),
+            at_once,
+        ));
     }
 }
 

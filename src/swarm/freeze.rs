@@ -4,7 +4,7 @@
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
 use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
@@ -13,13 +13,13 @@ use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
 pub(super) type FrozenOnDisk = tokio::sync::Mutex<FreezeState>;
 
 /// Returns the audit row for freezing or thawing an agent.
-pub(super) fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
+pub(super) fn entry(by: &Actor, agent: &AgentId, frozen: bool) -> AuditEntry {
     let action = if frozen { "agent.freeze" } else { "agent.thaw" };
     by.entry(action, agent.as_str(), Level::Yellow, String::new())
 }
 
 /// Returns the audit row for freezing or thawing the whole home.
-fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
+fn home_audit_entry(by: &Actor, frozen: bool) -> AuditEntry {
     let action = if frozen { "home.freeze" } else { "home.thaw" };
     by.entry(action, "all", Level::Yellow, String::new())
 }
@@ -114,7 +114,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error. After a store error the agent is
     /// still held until this process ends.
-    pub(crate) async fn freeze(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
+    pub(crate) async fn freeze(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
         self.freeze_as(by, agent, by.party.to_string(), String::new()).await
     }
 
@@ -124,13 +124,13 @@ impl Swarm {
     ///
     /// Returns the same errors as [`Swarm::freeze`].
     pub(crate) async fn freeze_with_reason(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        let by = By::system();
+        let by = Actor::system();
         self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
     }
 
     async fn freeze_as(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         shown: String,
         detail: String,
@@ -156,7 +156,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error.
-    pub(crate) async fn thaw(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
+    pub(crate) async fn thaw(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, false);
@@ -175,7 +175,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns a store error if the freeze can't be written. The agents are still held until this process ends.
-    pub(crate) async fn freeze_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    pub(crate) async fn freeze_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let now = unix_ms();
         let freeze = Freeze { at: now, by: by.party.to_string() };
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
@@ -197,7 +197,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns a store error if the thaw can't be written. The agents stay frozen then.
-    pub(crate) async fn thaw_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    pub(crate) async fn thaw_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, false);
         let entry = home_audit_entry(by, false);
@@ -208,14 +208,14 @@ impl Swarm {
         self.publish_home_freeze(by, false, agents, changed)
     }
 
-    fn entries(&self, by: &By, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
+    fn entries(&self, by: &Actor, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
         let agents = self.agents().into_iter();
         agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
     }
 
     fn publish_home_freeze(
         &self,
-        by: &By,
+        by: &Actor,
         frozen: bool,
         agents: Vec<(AgentId, AuditEntry)>,
         changed: Vec<bool>,
@@ -229,14 +229,14 @@ impl Swarm {
 
     fn publish_freeze(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         frozen: bool,
         changed: bool,
     ) -> Result<(), StoreError> {
         if changed {
             let name = if frozen { "agent.frozen" } else { "agent.thawed" };
-            self.bell.publish(name, &json!({"agent": agent, "by": by.party}));
+            self.notifier.publish(name, &json!({"agent": agent, "by": by.party}));
         }
         self.notify_agent_state(agent)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::loop_detector::{self, LoopLimits, LoopVerdict, MARK, RecentMessage};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, Party};
 use crate::store::{Level, NewExchange, NewPost, OUTLINE_CHARS, PostMentions, WakeUrgency};
@@ -53,7 +53,7 @@ impl Swarm {
     /// Returns [`SwarmError::Refused`] if the brake stops the message, or a store error.
     pub(super) async fn check_direct_message(
         &self,
-        by: &By,
+        by: &Actor,
         from: &AgentId,
         to: &AgentId,
         text: &str,
@@ -92,5 +92,5 @@ fn outlined(author: Party, text: &str, mentions: PostMentions, at: i64) -> Recen
 }
 
 #[cfg(test)]
-#[path = "braking_tests.rs"]
+#[path = "loop_guard_tests.rs"]
 mod tests;

@@ -1,9 +1,9 @@
 //! The team: channels, their members, the scheduler, tasks, requests and everything else that agents share.
 
+mod actor;
 pub(crate) mod agent_state;
 pub(crate) mod archive;
 pub(crate) mod budget;
-mod by;
 pub(crate) mod card;
 pub mod channel;
 mod delivery_warnings;
@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-pub use by::By;
+pub use actor::Actor;
 pub(crate) use error::SwarmError;
 pub use notifier::Notifier;
 pub(crate) use task::TaskEnd;
@@ -52,7 +52,7 @@ pub struct SwarmParts {
     pub live: Arc<Live>,
     pub store: Arc<Store>,
     /// The receiver of notifications about committed changes.
-    pub bell: Notifier,
+    pub notifier: Notifier,
 }
 
 /// The team of one home. A change is committed when its future resolves. The scheduler and watchers are notified after
@@ -60,7 +60,7 @@ pub struct SwarmParts {
 pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
-    bell: Notifier,
+    notifier: Notifier,
     /// The sleeping agents, each with the turn in which it went to sleep if that is known. With this, a post need not
     /// ask the database whom it wakes.
     asleep: Mutex<HashMap<AgentId, Option<TurnId>>>,
@@ -78,11 +78,11 @@ pub struct Swarm {
 impl Swarm {
     #[must_use]
     pub fn new(parts: SwarmParts) -> Self {
-        let SwarmParts { live, store, bell } = parts;
+        let SwarmParts { live, store, notifier } = parts;
         Self {
             live,
             store,
-            bell,
+            notifier,
             asleep: Mutex::default(),
             frozen: watch::Sender::default(),
             written: freeze::FrozenOnDisk::default(),
@@ -99,8 +99,8 @@ impl Swarm {
 
     /// Returns the handle for notifications about committed changes.
     #[must_use]
-    pub(crate) const fn bell(&self) -> &Notifier {
-        &self.bell
+    pub(crate) const fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
     #[must_use]

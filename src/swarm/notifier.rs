@@ -20,7 +20,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Creates a bell that sends to the scheduler by `events` and to watchers by `news`.
+    /// Creates a notifier that sends to the scheduler by `events` and to watchers by `news`.
     #[must_use]
     pub fn new(events: mpsc::UnboundedSender<SchedulerEvent>, news: PublishFn) -> Self {
         Self { events, news }
@@ -42,10 +42,10 @@ impl Notifier {
         if after.is_zero() {
             return self.ring(session, priority);
         }
-        let bell = self.clone();
+        let notifier = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            bell.ring(session, priority);
+            notifier.ring(session, priority);
         });
     }
 

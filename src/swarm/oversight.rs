@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::budget::{self, Day};
 use super::pause::Pause;
 use super::scheduler::SchedulerEvent;
-use super::{By, Swarm};
+use super::{Actor, Swarm};
 use crate::agent::{
     CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
 };
@@ -166,7 +166,9 @@ impl TeamOversight {
         // A channel's budget does not keep the agent from working elsewhere.
         let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_));
         if holds_agent {
-            self.swarm.bell().tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
+            self.swarm
+                .notifier()
+                .tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
             let refused = RefusedCall { day: day.name.clone(), need };
             // One task watches for all paused agents. It ends with the last of them.
             if hold(&self.paused, &call.agent, refused) {
@@ -222,7 +224,7 @@ impl TeamOversight {
         if !is_new {
             return;
         }
-        let by = By { session: Some(call.session.clone()), turn: Some(call.turn), ..By::system() };
+        let by = Actor { session: Some(call.session.clone()), turn: Some(call.turn), ..Actor::system() };
         let entry = by.entry("budget.pause", call.agent.as_str(), Level::Yellow, text.to_owned());
         if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
             tracing::error!(error = chain(&error), "failed to write a pause into the audit");
@@ -328,7 +330,7 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
             };
             if has_room {
                 swarm.resume(agent);
-                swarm.bell().tell(SchedulerEvent::Resumed(agent.clone()));
+                swarm.notifier().tell(SchedulerEvent::Resumed(agent.clone()));
             }
             // On a new day the scheduler ends the pause by itself.
             !has_room && refused.day == today
@@ -385,7 +387,7 @@ impl Oversight for TeamOversight {
                 call.took.as_millis(),
                 call.arguments_sha256
             );
-            let entry = By::call(context).entry("tool.call", &call.name, level, detail);
+            let entry = Actor::call(context).entry("tool.call", &call.name, level, detail);
             if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
                 tracing::error!(error = chain(&error), "failed to write a tool call into the audit");
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::scheduler::{Priority, SchedulerEvent};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
@@ -230,7 +230,7 @@ impl Swarm {
     /// brake stops the message.
     pub async fn send_message(
         &self,
-        by: &By,
+        by: &Actor,
         to: &AgentId,
         text: &str,
         data: Option<&Value>,
@@ -327,9 +327,9 @@ impl Swarm {
             TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
         };
         // A direct message wakes a sleeping agent, as a mention does.
-        self.wake(&By::system(), task.assignee(), "a message").await?;
+        self.wake(&Actor::system(), task.assignee(), "a message").await?;
         self.publish_task(&task);
-        self.bell().notify_session_after(task.session.clone(), Priority::Mention, after);
+        self.notifier().notify_session_after(task.session.clone(), Priority::Mention, after);
         Ok(task)
     }
 
@@ -340,7 +340,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the caller has no such task. Returns
     /// [`SwarmError::Refused`] if the task's state does not allow it or the brake stops the message.
-    pub(crate) async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
+    pub(crate) async fn respond_task(&self, by: &Actor, id: &str, text: &str) -> Result<Task, SwarmError> {
         check_text(text)?;
         let Some(caller) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent responds to tasks".to_owned()));
@@ -422,7 +422,7 @@ impl Swarm {
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
         // Nothing is left for the session, so the scheduler must not start a turn for it.
         if in_flight.is_none() && !self.store().has_items(&task.session)? {
-            self.bell().tell(SchedulerEvent::Seen(task.session.clone()));
+            self.notifier().tell(SchedulerEvent::Seen(task.session.clone()));
         }
         Ok((task, in_flight))
     }
@@ -471,7 +471,7 @@ impl Swarm {
             TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
             TaskEnd::Cancelled => "stopped".to_owned(),
         };
-        let entry = By::agent(session, Some(turn)).entry("task.end", id, Level::Green, detail);
+        let entry = Actor::agent(session, Some(turn)).entry("task.end", id, Level::Green, detail);
         match self.change(id, TaskEvent::Ended(turn, end), Some(entry)).await {
             Err(SwarmError::Store(error)) => Err(error),
             // Any other error means that the task was stopped, waits for a reply, or has ended before.
@@ -566,11 +566,11 @@ impl Swarm {
         self.publish_task(&after);
         match next(&before, &asked, now) {
             Ok((_, Recipient::Assignee)) => {
-                self.bell().notify_session_after(after.session.clone(), Priority::Mention, after_while);
+                self.notifier().notify_session_after(after.session.clone(), Priority::Mention, after_while);
             }
             Ok((_, Recipient::Requester)) => {
                 if let Some(origin) = after.origin.clone() {
-                    self.bell().notify_session_after(origin, Priority::Mention, after_while);
+                    self.notifier().notify_session_after(origin, Priority::Mention, after_while);
                 }
             }
             _ => {}
@@ -587,7 +587,7 @@ impl Swarm {
             "assignee": task.assignee(),
             "turn": task.turn,
         });
-        self.bell().publish("task.changed", &data);
+        self.notifier().publish("task.changed", &data);
     }
 }
 

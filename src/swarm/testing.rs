@@ -1,4 +1,4 @@
-//! Test support for the team: a home, a real database, and a bell that records events.
+//! Test support for the team: a home, a real database, and a notifier that records events.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::scheduler::SchedulerEvent;
-use super::{By, Notifier, Swarm, SwarmParts};
+use super::{Actor, Notifier, Swarm, SwarmParts};
 use crate::config::{Live, Role, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{Party, SessionKey, TurnId};
@@ -48,15 +48,15 @@ impl Team {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let store = Arc::new(Store::open(&home).unwrap());
         let (sender, events) = mpsc::unbounded_channel();
-        let bell = Notifier::new(sender, Arc::new(|_, _| ()));
+        let notifier = Notifier::new(sender, Arc::new(|_, _| ()));
         let live = Arc::new(Live::open(home).unwrap());
-        let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), bell }));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), notifier }));
         Self { swarm, store, events: Mutex::new(events), _dir: dir }
     }
 
     /// Returns an agent that acts from one of its sessions.
-    pub(crate) fn by(&self, agent: &str, session: &str) -> By {
-        By {
+    pub(crate) fn by(&self, agent: &str, session: &str) -> Actor {
+        Actor {
             party: Party::Agent(agent.parse().unwrap()),
             session: Some(session.parse().unwrap()),
             turn: Some(TurnId::new()),

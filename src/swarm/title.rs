@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::channel::{self, system};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::ChannelId;
 use crate::store::{Channel, ChannelState, Level};
@@ -29,7 +29,7 @@ impl Swarm {
     /// [`SwarmError::Invalid`] if a text is empty or too long.
     pub(crate) async fn retitle(
         &self,
-        by: &By,
+        by: &Actor,
         id: &ChannelId,
         title: ChannelTitle,
     ) -> Result<Channel, SwarmError> {
@@ -57,8 +57,8 @@ impl Swarm {
         let posted = self.store.update_channel(known.id.clone(), name, topic, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
-        self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
-        self.bell
+        self.notifier.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
+        self.notifier
             .publish("channel.message", &json!({"channel": known.id, "seq": posted.seq, "author": "system"}));
         self.channel(&known.id)
     }
@@ -73,15 +73,15 @@ fn name(text: &str) -> Result<String, SwarmError> {
 mod tests {
     use super::*;
     use crate::store::Page;
-    use crate::swarm::channel::Wanted;
+    use crate::swarm::channel::ChannelSpec;
     use crate::swarm::testing::Team;
 
     #[tokio::test]
     async fn a_name_and_a_topic_change_and_the_id_stays() {
         let team = Team::new();
-        let (id, ann): (ChannelId, By) = ("dev".parse().unwrap(), By::human("ann"));
+        let (id, ann): (ChannelId, Actor) = ("dev".parse().unwrap(), Actor::human("ann"));
         let members = vec!["coder".parse().unwrap()];
-        let wanted = Wanted { id: id.clone(), topic: "work".into(), members, message: None };
+        let wanted = ChannelSpec { id: id.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
         let title = |name: &str, topic: &str| ChannelTitle {
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),

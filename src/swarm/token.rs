@@ -1,6 +1,6 @@
 //! Creates and revokes the tokens of API clients.
 
-use super::{By, SwarmError};
+use super::{Actor, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::id::Party;
@@ -22,7 +22,7 @@ const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
 pub(crate) async fn add(
     store: &Store,
     config: &Config,
-    by: &By,
+    by: &Actor,
     new: NewToken,
 ) -> Result<(String, ClientToken), SwarmError> {
     let now = unix_ms();
@@ -51,7 +51,7 @@ pub(crate) async fn add(
 /// # Errors
 ///
 /// Returns [`SwarmError::NoToken`] if no token has this name or it was revoked.
-pub(crate) async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
+pub(crate) async fn revoke(store: &Store, by: &Actor, name: &str) -> Result<(), SwarmError> {
     let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
     if !store.revoke_token(name.to_owned(), entry, unix_ms()).await? {
         return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::follow::{self, TaskFollower, TaskObservation};
 use super::request::{self, IncomingMessage};
-use super::rpc::{Call, RpcFault, RpcMethod, answer};
+use super::rpc::{RpcCall, RpcFault, RpcMethod, answer};
 use super::stream::{StreamEnd, TaskStreamOptions};
 use super::{ProtocolVersion, stream, view};
 use crate::clock::unix_ms;
@@ -26,7 +26,7 @@ use crate::swarm::task::a2a_requester;
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A caller and the agent that it talks to.
-pub(crate) struct Client<'a> {
+pub(crate) struct A2aClient<'a> {
     pub gateway: &'a Arc<Gateway>,
     /// The caller's name, from its credential.
     pub name: &'a str,
@@ -34,11 +34,11 @@ pub(crate) struct Client<'a> {
 }
 
 /// Returns the response to a call.
-pub(crate) async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
+pub(crate) async fn answer_to(client: &A2aClient<'_>, call: RpcCall) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match execute(client, call).await {
         Ok(CallReply::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
-        Ok(CallReply::Stream(follower, telling)) => stream::tell(*follower, version, id, telling),
+        Ok(CallReply::Stream(follower, options)) => stream::respond(*follower, version, id, options),
         Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
     }
 }
@@ -48,7 +48,7 @@ enum CallReply {
     Stream(Box<TaskFollower>, TaskStreamOptions),
 }
 
-async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault> {
+async fn execute(client: &A2aClient<'_>, call: RpcCall) -> Result<CallReply, RpcFault> {
     let version = call.version;
     Ok(match call.method {
         RpcMethod::Send => {
@@ -60,8 +60,8 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
         RpcMethod::Stream => {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
-            let telling = TaskStreamOptions { history: incoming.history, until: StreamEnd::Settled };
-            CallReply::Stream(Box::new(client.follow(&task.id)?), telling)
+            let options = TaskStreamOptions { history: incoming.history, until: StreamEnd::Settled };
+            CallReply::Stream(Box::new(client.follow(&task.id)?), options)
         }
         RpcMethod::Get => {
             let (id, history) = request::task(&call.params)?;
@@ -92,7 +92,7 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
     })
 }
 
-impl Client<'_> {
+impl A2aClient<'_> {
     /// Creates a task for the message, or continues the task that it replies to.
     async fn accept(&self, incoming: &IncomingMessage) -> Result<Task, RpcFault> {
         let swarm = &self.gateway.swarm;

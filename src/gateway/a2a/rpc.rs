@@ -53,7 +53,7 @@ const METHODS: &[(&str, ProtocolVersion, RpcMethod)] = &[
 
 /// A call that was parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct RpcCall {
     /// The id that the response repeats.
     pub id: Value,
     pub version: ProtocolVersion,
@@ -155,7 +155,7 @@ impl RpcFault {
 /// # Errors
 ///
 /// Returns the fault with the id of the call, or with `null` if the call has none.
-pub(crate) fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, RpcFault)> {
+pub(crate) fn call(body: &[u8], version: Option<&str>) -> Result<RpcCall, (Value, RpcFault)> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| (Value::Null, RpcFault::parse(format!("the body is not JSON: {error}"))))?;
     let Value::Object(mut body) = body else {
@@ -173,7 +173,7 @@ pub(crate) fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, R
     parse_body(&id, &mut body, version).map_err(|fault| (id, fault))
 }
 
-fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, RpcFault> {
+fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<RpcCall, RpcFault> {
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(RpcFault::request("`jsonrpc` must be \"2.0\""));
     }
@@ -192,7 +192,7 @@ fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(RpcFault::params("`params` must be an object")),
     };
-    Ok(Call { id: id.clone(), version: *version, method: *method, params })
+    Ok(RpcCall { id: id.clone(), version: *version, method: *method, params })
 }
 
 /// Returns `true` if a version is supported. Its patch number does not matter.

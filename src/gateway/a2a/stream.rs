@@ -21,7 +21,7 @@ struct TaskStream {
     follower: TaskFollower,
     version: ProtocolVersion,
     id: Value,
-    telling: TaskStreamOptions,
+    options: TaskStreamOptions,
     begun: bool,
     over: bool,
 }
@@ -47,13 +47,13 @@ pub(crate) struct TaskStreamOptions {
 
 /// Returns the response to the call with this id: a stream about the followed task.
 #[must_use]
-pub(crate) fn tell(
+pub(crate) fn respond(
     follower: TaskFollower,
     version: ProtocolVersion,
     id: Value,
-    telling: TaskStreamOptions,
+    options: TaskStreamOptions,
 ) -> Response<Body> {
-    let teller = TaskStream { follower, version, id, telling, begun: false, over: false };
+    let teller = TaskStream { follower, version, id, options, begun: false, over: false };
     let body = stream::unfold(teller, async |mut teller| {
         let piece = teller.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
@@ -97,7 +97,7 @@ impl TaskStream {
                 Vec::new()
             }
         };
-        let shown = view::task(self.version, task, &said, self.telling.history, true);
+        let shown = view::task(self.version, task, &said, self.options.history, true);
         let shown = view::noted(self.version, task, self.follower.held().as_deref(), shown);
         let mut out = self.data(view::given(self.version, shown));
         self.over = self.is_last(task.state);
@@ -109,7 +109,7 @@ impl TaskStream {
     }
 
     const fn is_last(&self, state: TaskState) -> bool {
-        match self.telling.until {
+        match self.options.until {
             StreamEnd::Settled => view::settles(state),
             StreamEnd::Final => state.is_final(),
         }

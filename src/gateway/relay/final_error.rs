@@ -18,19 +18,19 @@ pub(crate) struct FinalError(Mutex<Option<(Instant, String)>>);
 
 impl FinalError {
     /// Records why no model answers.
-    pub(crate) fn say(&self, why: &str) {
+    pub(crate) fn set(&self, why: &str) {
         *lock(&self.0) = Some((Instant::now(), why.to_owned()));
     }
 
     /// Clears the error, because a model has answered after all, for example a request that was made beside the refused
     /// one.
-    pub(crate) fn take_back(&self) {
+    pub(crate) fn clear(&self) {
         *lock(&self.0) = None;
     }
 
     /// Returns the error if it is younger than `stands`.
     #[must_use]
-    pub(crate) fn heard(&self, stands: Duration) -> Option<String> {
+    pub(crate) fn current(&self, stands: Duration) -> Option<String> {
         let word = lock(&self.0);
         word.as_ref().filter(|(said, _)| said.elapsed() < stands).map(|(_, why)| why.clone())
     }

@@ -33,7 +33,7 @@ pub use tickets::Ticket;
 pub(crate) use tickets::Tickets;
 
 /// Most bytes of a request: the largest size that any of the model APIs accepts.
-pub const MOST: usize = 32 << 20;
+pub const MAX_BODY: usize = 32 << 20;
 
 /// The relay of a gateway.
 pub struct Relay {

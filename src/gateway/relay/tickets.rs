@@ -52,7 +52,7 @@ pub struct Ticket {
     pub places: Arc<Semaphore>,
     steps: AtomicU32,
     /// The error that is repeated without asking a provider, if no model has answered.
-    pub(super) last_word: FinalError,
+    pub(super) final_error: FinalError,
     counts: AtomicU32,
     running: Mutex<Vec<RunningCall>>,
 }
@@ -65,7 +65,7 @@ struct RunningCall {
 }
 
 /// Most token counts in one turn. A count costs nothing, so no budget limits it.
-pub const COUNTS: u32 = 200;
+pub const MAX_COUNTS: u32 = 200;
 
 /// Most requests of one turn that are processed at the same time. Further ones wait.
 const MAX_CONCURRENT: usize = 8;
@@ -95,7 +95,7 @@ impl Ticket {
     #[must_use]
     pub(crate) fn try_count(&self) -> bool {
         // The counter stops at the limit, so it can't overflow.
-        let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
+        let more = |counts: u32| (counts < MAX_COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }
@@ -156,7 +156,7 @@ impl Tickets {
             over: CancellationToken::new(),
             places: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             steps: AtomicU32::new(0),
-            last_word: FinalError::default(),
+            final_error: FinalError::default(),
             counts: AtomicU32::new(0),
             running: Mutex::default(),
         });

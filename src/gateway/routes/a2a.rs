@@ -10,7 +10,7 @@ use axum::{Json, http::StatusCode};
 use serde_json::Value;
 
 use crate::config::Role;
-use crate::gateway::a2a::dispatch::{Client, answer_to};
+use crate::gateway::a2a::dispatch::{A2aClient, answer_to};
 use crate::gateway::a2a::{card, rpc};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::RawBody;
@@ -35,7 +35,7 @@ pub(crate) async fn call(
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
         Ok(call) => {
-            answer_to(&Client { gateway: &gateway, name: caller.name(), agent: &agent.id }, call).await
+            answer_to(&A2aClient { gateway: &gateway, name: caller.name(), agent: &agent.id }, call).await
         }
         // Errors of the protocol have the status 200, see `rpc`.
         Err((id, fault)) => Json(rpc::answer(&id, Err(fault))).into_response(),

@@ -17,7 +17,7 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
-use crate::swarm::triage::{self, DecideError, Decider, Decision, view};
+use crate::swarm::triage::{self, ApprovalDecision, DecideError, Decider, view};
 
 /// The refusal for OpenClaw's plugin.
 const OWNER_ONLY: &str = "only the owner decides about requests";
@@ -103,7 +103,7 @@ pub(crate) async fn approve(
     body: Result<Json<Approval>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decision = Decision::Approve { sha256: body.sha256 };
+    let decision = ApprovalDecision::Approve { sha256: body.sha256 };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
     let row = wait_until_ended(&team, row).await?;
     Ok(Json(json!({"request": view::json(&row)})))
@@ -117,7 +117,7 @@ pub(crate) async fn deny(
     body: Result<Json<Denial>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decision = Decision::Deny { reason: body.reason };
+    let decision = ApprovalDecision::Deny { reason: body.reason };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
@@ -147,7 +147,7 @@ async fn decide(
     caller: &Caller,
     id: &str,
     name: Option<&str>,
-    decision: Decision,
+    decision: ApprovalDecision,
 ) -> Result<RequestRow, ApiError> {
     let decider = Decider::Owner(deciding_party(team, caller, id, name)?);
     let (store, config) = (team.swarm.store(), team.swarm.config());

@@ -18,7 +18,7 @@ use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
-use crate::gateway::driver::{Failure, TurnHandle, TurnOrigin, TurnRefused};
+use crate::gateway::driver::{TurnFailure, TurnHandle, TurnOrigin, TurnRefused};
 use crate::gateway::error::{ApiError, name_turn};
 use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::openai::chunk::{ChunkWriter, StreamExtras};
@@ -33,7 +33,7 @@ use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role};
 use crate::runtime::RuntimeError;
 use crate::store::{Level, text_digest};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Header that names the agent if `model` does not.
 const AGENT_HEADER: &str = "x-openclaw-agent-id";
@@ -132,7 +132,7 @@ fn new_peer(caller: &Caller, turn: TurnId) -> String {
 
 /// Lets a turn with an idempotency key continue without its client, because the client may repeat the request to get
 /// the answer.
-fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
+fn with_claim(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
     let Some(mut claim) = claim else { return turn };
     claim.began();
     let (session, id) = (turn.session.clone(), turn.id);
@@ -144,7 +144,7 @@ fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
         claim.end(&kept).await;
         ended
     });
-    turn.kept()
+    turn.detached()
 }
 
 /// Starts a turn. Its answer is checked and stored if the client asked for that.
@@ -163,7 +163,7 @@ fn start(
     if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
         turn = check_format(turn, Arc::clone(gateway), format, again, cancel);
     }
-    Ok(kept(turn, claim))
+    Ok(with_claim(turn, claim))
 }
 
 /// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
@@ -184,7 +184,7 @@ fn check_format(
         let input = vec![Message::text(Role::User, correction_prompt(&wrong))];
         let again = TurnRequest { turn: TurnId::new(), input, ..again };
         let Ok(mut second) = gateway.driver.start(again, TurnOrigin::Request, cancel, |_| {}) else {
-            return Err(Failure::Form(wrong));
+            return Err(TurnFailure::Form(wrong));
         };
         let mut second = second.end().await?;
         // The usage covers both attempts.
@@ -192,7 +192,7 @@ fn check_format(
         second.steps += first.steps;
         match format.check(&second.text) {
             Ok(text) => Ok(TurnOutcome { text, ..second }),
-            Err(wrong) => Err(Failure::Form(wrong)),
+            Err(wrong) => Err(TurnFailure::Form(wrong)),
         }
     })
 }
@@ -272,7 +272,7 @@ pub(super) async fn record(
         .filter_map(|block| if let Block::Text { text, .. } = block { Some(text.as_str()) } else { None })
         .collect();
     let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
-    let by = By { session: Some(session.clone()), turn: Some(turn), ..By::party(caller.party()?) };
+    let by = Actor { session: Some(session.clone()), turn: Some(turn), ..Actor::party(caller.party()?) };
     let entry = by.entry("chat.turn", agent.as_str(), Level::Green, detail);
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::internal)
 }
@@ -343,17 +343,22 @@ pub(crate) fn refusal(refused: TurnRefused) -> ApiError {
 
 /// Returns the error for a client whose turn failed. `did_something` is `true` if the turn did some work first.
 #[must_use]
-pub(crate) fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
+pub(crate) fn failed(
+    failure: TurnFailure,
+    did_something: bool,
+    session: &SessionKey,
+    turn: TurnId,
+) -> ApiError {
     let did_something = did_something && !never_ran(&failure);
     let error = self::failure(failure).of_turn(session, turn);
     if did_something { error.after_work() } else { error }
 }
 
 /// Returns `true` if the program that should run the turn did no work, although the turn's input was stored.
-const fn never_ran(failure: &Failure) -> bool {
+const fn never_ran(failure: &TurnFailure) -> bool {
     matches!(
         failure,
-        Failure::Turn(TurnError::Runtime(
+        TurnFailure::Turn(TurnError::Runtime(
             RuntimeError::NotInstalled { .. }
                 | RuntimeError::NoModel { .. }
                 | RuntimeError::NotRunning { .. }
@@ -364,26 +369,26 @@ const fn never_ran(failure: &Failure) -> bool {
 
 /// Returns the error for a client whose turn failed.
 #[must_use]
-pub(crate) fn failure(failure: Failure) -> ApiError {
+pub(crate) fn failure(failure: TurnFailure) -> ApiError {
     let error = describe_failure(&failure).finally();
     match failure {
-        Failure::Lost | Failure::Form(_) => error,
-        Failure::Turn(TurnError::Provider(cause)) => error.with_cause(cause),
-        Failure::Turn(cause) => error.with_cause(cause),
+        TurnFailure::Lost | TurnFailure::Form(_) => error,
+        TurnFailure::Turn(TurnError::Provider(cause)) => error.with_cause(cause),
+        TurnFailure::Turn(cause) => error.with_cause(cause),
     }
 }
 
 /// Returns the same error without its cause.
-fn describe_failure(failure: &Failure) -> ApiError {
+fn describe_failure(failure: &TurnFailure) -> ApiError {
     match failure {
-        Failure::Lost => ApiError::internal("the turn's task ended without a result"),
-        Failure::Form(_) => {
+        TurnFailure::Lost => ApiError::internal("the turn's task ended without a result"),
+        TurnFailure::Form(_) => {
             // The agent has answered twice, so a retry by the client would repeat its work.
             let status = StatusCode::FAILED_DEPENDENCY;
             ApiError::new(status, "response_format_not_met", failure.to_string()).after_work()
         }
-        Failure::Turn(TurnError::Provider(error)) => provider_failure(error),
-        Failure::Turn(error) => turn_failure(error),
+        TurnFailure::Turn(TurnError::Provider(error)) => provider_failure(error),
+        TurnFailure::Turn(error) => turn_failure(error),
     }
 }
 
@@ -488,9 +493,9 @@ mod tests {
 
     #[test]
     fn a_database_that_can_not_be_read_is_no_pause() {
-        let unknown = failure(Failure::Turn(TurnError::Paused(PauseReason::unknown())));
+        let unknown = failure(TurnFailure::Turn(TurnError::Paused(PauseReason::unknown())));
         assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
-        let paused = failure(Failure::Turn(TurnError::Paused(PauseReason("used up".to_owned()))));
+        let paused = failure(TurnFailure::Turn(TurnError::Paused(PauseReason("used up".to_owned()))));
         assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
     }
 
@@ -501,7 +506,7 @@ mod tests {
             path: "/x".into(),
             source: std::io::Error::from_raw_os_error(nix::libc::EIO),
         };
-        let answer = failure(Failure::Turn(unread.into()));
+        let answer = failure(TurnFailure::Turn(unread.into()));
         assert_eq!((answer.status, answer.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
         assert!(!answer.message.contains("/x"), "{}", answer.message);
         assert!(answer.hint.is_some_and(|hint| hint.contains("kernel's log")));
@@ -514,7 +519,7 @@ mod tests {
             path: "/x".into(),
             source: std::io::Error::from(std::io::ErrorKind::StorageFull),
         };
-        let answer = failure(Failure::Turn(full.into()));
+        let answer = failure(TurnFailure::Turn(full.into()));
         assert_eq!(answer.code, Kind::Failed.code());
         assert!(answer.message.contains("no storage space"), "{}", answer.message);
         assert_eq!(answer.hint.as_deref(), Some("make room on its disk, then try again"));

@@ -16,7 +16,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::find_agent;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-use crate::swarm::{By, Swarm, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
@@ -68,7 +68,7 @@ async fn set_frozen(
     who: &FreezeQuery,
     frozen: bool,
 ) -> Result<Json<Value>, ApiError> {
-    let by = By::human(who.by.as_deref().unwrap_or("owner"));
+    let by = Actor::human(who.by.as_deref().unwrap_or("owner"));
     // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {
         let changed = if frozen {
@@ -116,7 +116,7 @@ async fn set_paused(team: &TeamState, agent: &AgentId, paused: bool) -> Result<(
 /// Marks one agent or the whole home as frozen or thawed. Returns for each agent `true` if that changed it.
 async fn mark_frozen(
     swarm: &Swarm,
-    by: &By,
+    by: &Actor,
     agent: Option<AgentId>,
     frozen: bool,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {

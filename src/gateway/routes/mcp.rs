@@ -21,7 +21,7 @@ use crate::runtime::cli::environment::CALL;
 use crate::tool::{policy, safe_text};
 
 /// Most bytes in a message.
-pub(crate) const MOST: usize = 2 << 20;
+pub(crate) const MAX_BODY: usize = 2 << 20;
 
 /// Supported versions of the protocol, oldest first. 2025-03-26 is missing because it requires batches, which no
 /// version before or after it does.

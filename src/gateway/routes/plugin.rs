@@ -29,7 +29,7 @@ use crate::tool::{CallContext, safe_text};
 /// Longest time for a call. The plugin waits a little longer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(140);
 /// Most bytes in a body.
-pub(crate) const MOST: usize = 2 << 20;
+pub(crate) const MAX_BODY: usize = 2 << 20;
 /// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
@@ -39,7 +39,7 @@ const MAX_REPORTED_BYTES: usize = 20_000;
 /// A call of one of flock's tools.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Call {
+pub(crate) struct PluginCall {
     agent_id: String,
     session_key: String,
     tool_call_id: String,
@@ -51,7 +51,7 @@ pub(crate) struct Call {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PluginReport {
-    event: Kind,
+    event: ReportKind,
     agent_id: String,
     session_key: String,
     tool_call_id: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct PluginReport {
 /// The kind of a reported event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum ReportKind {
     /// A tool of OpenClaw is about to be called.
     BeforeToolCall,
     /// A call of such a tool has ended.
@@ -79,7 +79,7 @@ pub(crate) enum Kind {
 pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
-    JsonBody(call): JsonBody<Call>,
+    JsonBody(call): JsonBody<PluginCall>,
 ) -> Result<Answer<Value>, ApiError> {
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
@@ -161,14 +161,14 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, Ap
 }
 
 fn told(happened: PluginReport) -> Result<ProgramReport, ApiError> {
-    if happened.event == Kind::AgentEnd {
+    if happened.event == ReportKind::AgentEnd {
         return Ok(ProgramReport::Over);
     }
     let missing = || ApiError::invalid("invalid_body", "a tool call needs toolCallId and tool");
     let call = clean_name(&happened.tool_call_id.ok_or_else(missing)?)?;
     let tool = clean_name(&happened.tool.ok_or_else(missing)?)?;
     Ok(ProgramReport::Tool(match happened.event {
-        Kind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
+        ReportKind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
         _ => ToolEvent::Ended {
             call,
             tool,

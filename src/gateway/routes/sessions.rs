@@ -22,7 +22,7 @@ use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
@@ -216,7 +216,7 @@ pub(super) async fn record(
     key: &SessionKey,
     action: &'static str,
 ) -> Result<(), ApiError> {
-    let by = By { session: Some(key.clone()), ..By::party(caller.party()?) };
+    let by = Actor { session: Some(key.clone()), ..Actor::party(caller.party()?) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)
 }

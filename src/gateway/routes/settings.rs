@@ -24,7 +24,7 @@ use crate::runtime::cli::model_access::{self, ModelAccessError};
 use crate::runtime::cli::version_check::{self, InstalledProgram};
 use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// The requested change.
 #[derive(Debug, Deserialize)]
@@ -94,7 +94,7 @@ pub async fn change(
     let changed = gateway.agent(agent.id.as_str())?;
     let shown = json!({"agent": changed.id, "cli": changed.runtime, "model": changed.model,
         "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
-    let by = By::human("owner");
+    let by = Actor::human("owner");
     let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)?;
     Ok(Answer(shown))

@@ -18,7 +18,7 @@ use crate::swarm::SwarmError;
 
 /// The query parameters of the list.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct TaskQuery {
     agent: Option<String>,
     state: Option<String>,
     before: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
 pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<TaskQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let invalid = |reason: String| ApiError::invalid("invalid_filter", reason);
     let party = asked.agent.map(|id| id.parse::<AgentId>()).transpose();

@@ -17,7 +17,7 @@ use crate::swarm::token;
 /// A request for a new token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct CreateToken {
     pub name: String,
     /// The agents that the token is for. `None` stands for all of them.
     pub agents: Option<Vec<AgentId>>,
@@ -28,7 +28,7 @@ pub(crate) struct Wanted {
     pub by: Option<String>,
 }
 
-impl Wanted {
+impl CreateToken {
     /// Converts the request into the token that the store creates.
     #[must_use]
     pub(crate) fn token(self) -> NewToken {
@@ -52,7 +52,7 @@ pub(crate) async fn list(State(team): State<TeamState>) -> Result<axum::Json<Val
 pub(crate) async fn add(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
-    JsonBody(wanted): JsonBody<Wanted>,
+    JsonBody(wanted): JsonBody<CreateToken>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let by = caller.speaks(wanted.by.as_deref())?;
     let config = team.swarm.config();

@@ -11,7 +11,7 @@ use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
 use crate::store::{Page, StoreError};
 use crate::swarm::scheduler::TurnEnd;
-use crate::swarm::{By, SwarmError, TaskEnd, write_retry};
+use crate::swarm::{Actor, SwarmError, TaskEnd, write_retry};
 
 /// The log's message about a turn that could not be concluded.
 const NOT_ENDED: &str = "failed to end a turn's deliveries";
@@ -61,7 +61,7 @@ impl Team {
         {
             return Ok(());
         }
-        let by = By::agent(&work.session, Some(work.turn));
+        let by = Actor::agent(&work.session, Some(work.turn));
         match self.swarm.post_final(&by, &channel, text.to_owned()).await {
             Ok(_) => {}
             Err(SwarmError::Store(error)) if error.is_fault() => return Err(error),

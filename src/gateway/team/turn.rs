@@ -10,7 +10,7 @@ use super::{Team, compose, watchdog};
 use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
-use crate::gateway::driver::{Failure, TurnOrigin};
+use crate::gateway::driver::{TurnFailure, TurnOrigin};
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Batch, InboxItem, InboxItemKind, StoreError};
@@ -77,7 +77,7 @@ impl Team {
         };
         // The turn counts as worked on until here, or the watchdog could take it up before it is concluded.
         drop(held);
-        self.swarm.bell().tell(SchedulerEvent::Ended { session, how });
+        self.swarm.notifier().tell(SchedulerEvent::Ended { session, how });
     }
 
     /// Takes what is new for the session. Returns `None` if nothing is.
@@ -183,7 +183,7 @@ impl Team {
         let commanded = order.command.and(order.provenance.clone());
         let began = Arc::new(AtomicBool::new(false));
         let has_begun = Arc::clone(&began);
-        let (bell, session) = (self.swarm.bell().clone(), work.session.clone());
+        let (notifier, session) = (self.swarm.notifier().clone(), work.session.clone());
         let on_event = move |event: TurnEvent| match event {
             TurnEvent::Began => {
                 has_begun.store(true, Ordering::Release);
@@ -194,7 +194,7 @@ impl Team {
                 if !has_answered =>
             {
                 has_answered = true;
-                bell.tell(SchedulerEvent::Answered(session.clone()));
+                notifier.tell(SchedulerEvent::Answered(session.clone()));
             }
             _ => {}
         };
@@ -238,8 +238,8 @@ impl Team {
                 }
                 self.done(work, &outcome.text).await
             }
-            Err(Failure::Turn(error)) => self.failed(work, &error, began).await,
-            Err(Failure::Lost | Failure::Form(_)) => self.broke_off(work, began).await,
+            Err(TurnFailure::Turn(error)) => self.failed(work, &error, began).await,
+            Err(TurnFailure::Lost | TurnFailure::Form(_)) => self.broke_off(work, began).await,
         }
     }
 }

@@ -107,12 +107,12 @@ impl Explain for OperationError {
 /// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
 pub(crate) async fn finish(
     swarm: &Swarm,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
     pending: PendingOperation,
 ) -> Result<Vec<String>, OperationError> {
     let warnings = match &pending.operation {
         AgentOperation::Remove { purge, workspace } => {
-            let removal = removal::Removal { swarm, hands, pending: &pending, workspace, purge: *purge };
+            let removal = removal::Removal { swarm, services, pending: &pending, workspace, purge: *purge };
             removal.run().await?
         }
         AgentOperation::Rename { to, .. } => {
@@ -120,7 +120,7 @@ pub(crate) async fn finish(
             if !pending.configured {
                 rename::rename_in_home(swarm.home(), swarm.store(), &pending).await?;
             }
-            rename::elsewhere(swarm.home(), hands, &pending.agent, to).await?
+            rename::elsewhere(swarm.home(), services, &pending.agent, to).await?
         }
     };
     // The record is removed last. After a crash before this line, all steps run again.
@@ -136,7 +136,7 @@ pub(crate) async fn finish(
 /// Returns [`HomeError`] if the list of operations can't be read or the lock can't be taken.
 pub(crate) async fn finish_all(
     swarm: &Swarm,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
 ) -> Result<Vec<(PendingOperation, Result<Vec<String>, OperationError>)>, HomeError> {
     let home = swarm.home();
     // The common case takes no lock.
@@ -151,7 +151,7 @@ pub(crate) async fn finish_all(
     // Read again: another process may have finished some before the lock was taken.
     let all = pending::all(home)?.into_iter();
     for pending in all.filter(|pending| may_finish(home, pending)) {
-        let how = finish(swarm, hands, pending.clone()).await;
+        let how = finish(swarm, services, pending.clone()).await;
         ended.push((pending, how));
     }
     Ok(ended)

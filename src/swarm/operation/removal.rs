@@ -14,7 +14,7 @@ use crate::swarm::Swarm;
 /// A removal that runs for the first time or is repeated.
 pub(crate) struct Removal<'a> {
     pub swarm: &'a Swarm,
-    pub hands: &'a dyn ExternalServices,
+    pub services: &'a dyn ExternalServices,
     pub pending: &'a PendingOperation,
     pub workspace: &'a Path,
     pub purge: bool,
@@ -26,7 +26,7 @@ impl Removal<'_> {
     pub(crate) async fn run(&self) -> Result<Vec<String>, OperationError> {
         let mut warnings = Vec::new();
         self.remove_from_config()?;
-        if let Err(reason) = self.hands.release(&self.pending.agent).await {
+        if let Err(reason) = self.services.release(&self.pending.agent).await {
             warnings.push(reason);
         }
         self.revoke().await?;
@@ -78,14 +78,14 @@ impl Removal<'_> {
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
         }
-        let forgotten = self.hands.forget_packages(agent).await;
+        let forgotten = self.services.forget_packages(agent).await;
         forgotten.map_err(|reason| OperationError::Packages { agent: agent.clone(), reason })?;
         let conversations = state::of_agent(self.home(), agent);
         if conversations.is_empty() {
             return Ok(());
         }
         // A running OpenClaw that still has the agent would write them again.
-        if !self.hands.openclaw_drops(agent).await {
+        if !self.services.openclaw_drops(agent).await {
             return Err(OperationError::OpenClaw(agent.clone()));
         }
         conversations.iter().try_for_each(|folder| delete(folder))

@@ -57,22 +57,22 @@ pub(crate) async fn rename_in_home(
 /// Does the rest of a rename, which concerns the engine and OpenClaw. Returns warnings about failed steps.
 pub(super) async fn elsewhere(
     home: &Home,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
     old: &AgentId,
     to: &AgentId,
 ) -> Result<Vec<String>, OperationError> {
     let mut warnings = Vec::new();
-    if let Err(reason) = hands.release(old).await {
+    if let Err(reason) = services.release(old).await {
         warnings.push(reason);
     }
-    let moved = hands.rename_packages(old, to).await;
+    let moved = services.rename_packages(old, to).await;
     moved.map_err(|reason| OperationError::Packages { agent: old.clone(), reason })?;
     identity::remove_role(home, old)?;
     let conversations = state::of_agent(home, old);
     if conversations.is_empty() {
         return Ok(warnings);
     }
-    if !hands.openclaw_drops(old).await {
+    if !services.openclaw_drops(old).await {
         return Err(OperationError::OpenClaw(old.clone()));
     }
     for folder in conversations {

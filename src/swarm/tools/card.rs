@@ -6,7 +6,7 @@ use crate::clean::summary;
 use crate::config::Role;
 use crate::store::TaskCounts;
 use crate::swarm::card::{Card, CardEdit, CardQuery};
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
@@ -48,7 +48,7 @@ async fn update(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments)
         skills: arguments.optional("skills")?,
     };
     // The agent is that of the call. An `agentId` that a model adds has no effect.
-    let card = swarm.update_card(&By::call(context), new).await?;
+    let card = swarm.update_card(&Actor::call(context), new).await?;
     Ok(format!(
         "your card says {}: {} ({} skills)",
         card.name,

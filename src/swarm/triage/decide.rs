@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::messages;
-use super::request::{Asked, PackageAction, Request};
+use super::request::{FiledRequest, PackageAction, Request};
 use crate::config::Config;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, Party, SessionKey, SessionKind};
@@ -27,7 +27,7 @@ pub(crate) enum Decider {
 
 /// A decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum ApprovalDecision {
     /// Permission to do exactly what the body with this digest says.
     Approve {
         /// SHA-256 of the body in hexadecimal.
@@ -120,7 +120,7 @@ pub(crate) async fn decide(
     store: &Store,
     config: &Config,
     id: &str,
-    decision: Decision,
+    decision: ApprovalDecision,
     decider: &Decider,
     now: i64,
 ) -> Result<RequestRow, DecideError> {
@@ -128,11 +128,11 @@ pub(crate) async fn decide(
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let moved = match decision {
         // A person can't approve what they are not shown.
-        Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
+        ApprovalDecision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
             return Err(DecideError::Outdated(row.id));
         }
         // Approving a revoked request restores its grant.
-        Decision::Approve { sha256 } if row.revoked_by.is_some() => {
+        ApprovalDecision::Approve { sha256 } if row.revoked_by.is_some() => {
             let text = format!("{id} was given back by {party}.");
             let along = Along {
                 entry: entry(party, "request.restore", &row, format!("sha256 {sha256}")),
@@ -145,7 +145,7 @@ pub(crate) async fn decide(
             };
             store.restore_grant(row.id.clone(), sha256, along, now).await?
         }
-        Decision::Approve { sha256 } => {
+        ApprovalDecision::Approve { sha256 } => {
             let along = Along {
                 entry: entry(party, "request.approve", &row, format!("sha256 {sha256}")),
                 items: Vec::new(),
@@ -155,7 +155,7 @@ pub(crate) async fn decide(
             let until = now.saturating_add(to_millis(config.approval_time));
             store.approve_request(row.id.clone(), sha256, until, along, now).await?
         }
-        Decision::Deny { reason } => {
+        ApprovalDecision::Deny { reason } => {
             let reason: Option<String> = reason.map(|reason| super::request::shown(&reason));
             let said = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let text = format!("{id} was denied by {party}{said}.");
@@ -187,13 +187,13 @@ fn ask_again_hint(row: &RequestRow) -> &'static str {
 
 /// Returns the request that undoes the effect of another one, if that left an effect.
 #[must_use]
-pub(crate) fn undo_request(row: &RequestRow) -> Option<Asked> {
-    let Asked { agent, request } = Asked::read(&row.body)?;
+pub(crate) fn undo_request(row: &RequestRow) -> Option<FiledRequest> {
+    let FiledRequest { agent, request } = FiledRequest::read(&row.body)?;
     match request {
         Request::Package { action: PackageAction::Install, package, .. } => {
             // In a profile, a package of another flake has the name after the `#` of its reference.
             let package = package.rsplit('#').next().unwrap_or_default().to_owned();
-            Some(Asked {
+            Some(FiledRequest {
                 agent,
                 request: Request::Package { action: PackageAction::Remove, package, runs: None },
             })
@@ -204,7 +204,7 @@ pub(crate) fn undo_request(row: &RequestRow) -> Option<Asked> {
 
 /// Returns `true` if this party can revoke a request's effect. A person removes an agent with `flock remove` instead.
 fn can_revoke(party: &Party, row: &RequestRow) -> bool {
-    Asked::read(&row.body).is_none_or(|asked| match asked.request {
+    FiledRequest::read(&row.body).is_none_or(|asked| match asked.request {
         Request::Package { action: PackageAction::Remove, .. } => false,
         Request::AgentCreate { .. } => !party.is_human(),
         _ => true,
@@ -268,7 +268,7 @@ pub(crate) async fn take_back(
 /// Returns the profile name of the package that a request installs. A package of another flake has the name after the
 /// `#` of its reference.
 fn installed_package(row: &RequestRow) -> Option<String> {
-    match Asked::read(&row.body)?.request {
+    match FiledRequest::read(&row.body)?.request {
         Request::Package { action: PackageAction::Install, package, .. } => {
             Some(package.rsplit('#').next().unwrap_or_default().to_owned())
         }
@@ -287,7 +287,7 @@ async fn record_denied_package(
 ) -> Result<(), DecideError> {
     let package = package.as_str().to_owned();
     let request = Request::Package { action: PackageAction::Install, package: package.clone(), runs: None };
-    let asked = Asked { agent: agent.clone(), request };
+    let asked = FiledRequest { agent: agent.clone(), request };
     let mut new = NewRequest {
         id: super::new_id(),
         kind: asked.request.kind(),

@@ -33,14 +33,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use ask::TriageApproval;
-pub use decide::Decision;
+pub use decide::ApprovalDecision;
 pub(crate) use decide::{DecideError, Decider};
 pub use execution::Execution;
 pub use executor::Executor;
-pub(crate) use executor::Machine;
+pub(crate) use executor::HostExecutor;
 pub(crate) use floor::{LevelContext, PathClass};
 pub(crate) use grants::mount_of_body;
-pub use request::{Asked, Request};
+pub use request::{FiledRequest, Request};
 
 use super::Swarm;
 use super::scheduler::Priority;
@@ -67,7 +67,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Accepts requests, stores them, and has them carried out.
 pub struct Triage {
     swarm: Arc<Swarm>,
-    hands: Arc<dyn Executor>,
+    executor: Arc<dyn Executor>,
     tasks: TaskTracker,
     /// Ids of requests that wait for their beginning or run in this process.
     underway: Mutex<HashSet<String>>,
@@ -82,10 +82,10 @@ pub struct Triage {
 
 impl Triage {
     #[must_use]
-    pub fn new(swarm: Arc<Swarm>, hands: Arc<dyn Executor>) -> Arc<Self> {
+    pub fn new(swarm: Arc<Swarm>, executor: Arc<dyn Executor>) -> Arc<Self> {
         Arc::new(Self {
             swarm,
-            hands,
+            executor,
             tasks: TaskTracker::new(),
             underway: Mutex::default(),
             stop: CancellationToken::new(),
@@ -108,7 +108,7 @@ impl Triage {
     pub(crate) async fn decide(
         self: &Arc<Self>,
         id: &str,
-        decision: Decision,
+        decision: ApprovalDecision,
         decider: &Decider,
     ) -> Result<RequestRow, DecideError> {
         let config = self.swarm.config();
@@ -117,7 +117,7 @@ impl Triage {
         if row.state == RequestState::Approved {
             self.begin(row.id.clone(), None);
         } else {
-            self.swarm.bell().ring(row.session.clone(), Priority::Mention);
+            self.swarm.notifier().ring(row.session.clone(), Priority::Mention);
         }
         Ok(row)
     }
@@ -142,13 +142,13 @@ impl Triage {
 
     fn ring(&self, items: &[NewInboxItem]) {
         for item in items {
-            self.swarm.bell().ring(item.session.clone(), Priority::Mention);
+            self.swarm.notifier().ring(item.session.clone(), Priority::Mention);
         }
     }
 
     fn publish(&self, name: &str, row: &RequestRow) {
         let what = event(&row.id, &row.kind, &row.agent, row.level, row.state);
-        self.swarm.bell().publish(name, &what);
+        self.swarm.notifier().publish(name, &what);
     }
 }
 

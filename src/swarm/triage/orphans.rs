@@ -8,7 +8,7 @@ use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, StoreError};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::sync::lock;
 
 /// Result of a request that was interrupted. It is unknown how far it came, so it is not run again.
@@ -72,7 +72,7 @@ impl Triage {
     async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
         let now = unix_ms();
         let news = messages::result(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
-        let entry = By::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
+        let entry = Actor::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
         let along = Along { entry, items: vec![news.clone()], post: None };
         let result = Some(OUTCOME_UNKNOWN.to_owned());
         self.swarm.store().step_request(row.id.clone(), RequestStep::Fail, result, along, now).await?;

@@ -98,12 +98,12 @@ pub enum Request {
 /// A request with its requester. The digest that a person approves is computed over this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct FiledRequest {
     pub agent: AgentId,
     pub request: Request,
 }
 
-impl Asked {
+impl FiledRequest {
     /// Serializes it as canonical JSON: equal requests give equal texts.
     #[must_use]
     pub fn body(&self) -> String {
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_body_is_canonical_and_reads_back() {
-        let asked = Asked {
+        let asked = FiledRequest {
             agent: "coder".parse().unwrap(),
             request: serde_json::from_value(json!({"kind": "package", "package": "hello"})).unwrap(),
         };
@@ -418,14 +418,14 @@ mod tests {
             body,
             r#"{"agent":"coder","request":{"kind":"package","action":"install","package":"hello"}}"#
         );
-        assert_eq!(Asked::read(&body), Some(asked));
+        assert_eq!(FiledRequest::read(&body), Some(asked));
         for other in [
             body.replace("hello", "hello "),
             body.replace(r#""kind":"package","#, r#""kind":"package", "#),
             body.replace(r#""package":"hello""#, r#""package":"hello","more":1"#),
             String::new(),
         ] {
-            let read = Asked::read(&other);
+            let read = FiledRequest::read(&other);
             assert!(read.is_none() || read.unwrap().request.check().is_err(), "{other}");
         }
     }
@@ -438,7 +438,7 @@ mod tests {
         let mut request = read("github:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674#c");
         request.complete();
         assert_eq!(request.check(), Ok(()));
-        let asked = Asked { agent: "coder".parse().unwrap(), request };
+        let asked = FiledRequest { agent: "coder".parse().unwrap(), request };
         assert!(asked.body().contains("throw-away containers as user 30001"), "{}", asked.body());
         assert!(asked.request.describe().contains("throw-away containers"), "{}", asked.request.describe());
         let mut plain = read("hello");

@@ -11,7 +11,7 @@ use crate::id::TurnId;
 use crate::store::{Level, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::swarm::triage::request::shown;
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{Actor, SwarmError};
 
 /// Maximum time for which the turn may go on after its request.
 const TURN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -30,7 +30,7 @@ impl Triage {
     /// runs.
     pub(crate) async fn restart_gateway(
         self: &Arc<Self>,
-        by: &By,
+        by: &Actor,
         reason: &str,
     ) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {

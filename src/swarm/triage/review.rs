@@ -9,7 +9,7 @@ use crate::tool::safe_text;
 /// Peer of the sysadmin's session for reviews.
 pub(crate) const SESSION: &str = "review";
 /// Maximum number of requests in one review. The rest follows with the next.
-pub(crate) const MOST: u32 = 50;
+pub(crate) const MAX_REVIEWED: u32 = 50;
 /// Minimum time between two reviews, in milliseconds.
 const MIN_INTERVAL: i64 = 10 * 60_000;
 /// Maximum number of bytes that are shown of an agent's reason.
@@ -49,7 +49,7 @@ impl Triage {
         let config = self.swarm.config();
         let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
         let _reviewing = self.reviewing.lock().await;
-        let (rows, last) = self.swarm.store().unreviewed_requests(MOST)?;
+        let (rows, last) = self.swarm.store().unreviewed_requests(MAX_REVIEWED)?;
         if !is_due(rows.len(), last, now) {
             return Ok(());
         }

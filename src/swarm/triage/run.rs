@@ -8,12 +8,12 @@ use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Asked, MAX_RESULT, Request, Triage, messages, sysadmin, view};
+use super::{FiledRequest, MAX_RESULT, Request, Triage, messages, sysadmin, view};
 use crate::clock::unix_ms;
 use crate::id::AgentId;
 use crate::store::{Along, Level, RequestRow, RequestStep, RequestTransition, StoreError};
 use crate::swarm::write_retry::insist;
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{Actor, SwarmError};
 use crate::sync::lock;
 use crate::tool::safe_text;
 
@@ -84,7 +84,7 @@ impl Triage {
         }
         // The level may have been raised while the task waited for a thaw.
         let level = store.request(id)?.map_or(Level::Red, |row| row.level);
-        let entry = By::system().entry("request.begin", id, level, String::new());
+        let entry = Actor::system().entry("request.begin", id, level, String::new());
         let row = match store.begin_request(id.to_owned(), entry, unix_ms()).await? {
             RequestTransition::Done(row) => row,
             RequestTransition::Changed(row) | RequestTransition::Expired(row) => {
@@ -94,7 +94,7 @@ impl Triage {
             }
             RequestTransition::Not(_) | RequestTransition::Unknown => return Ok(()),
         };
-        let asked = Asked::read(&row.body)
+        let asked = FiledRequest::read(&row.body)
             // The body is what was approved. Columns that contradict it show that the row was changed.
             .filter(|asked| asked.agent == row.agent && asked.request.kind() == row.kind)
             .filter(|asked| asked.request.check().is_ok());
@@ -118,10 +118,13 @@ impl Triage {
                 )
             }
         };
-        if let (Ok(_), Some(Asked { request: Request::AgentRemove { id: gone }, .. })) = (&told, &asked) {
+        if let (Ok(_), Some(FiledRequest { request: Request::AgentRemove { id: gone }, .. })) =
+            (&told, &asked)
+        {
             // A later agent with the same id must not inherit the grants.
             insist(store, &self.stop, || {
-                let entry = By::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
+                let entry =
+                    Actor::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
                 Box::pin(store.revoke_grants(gone.clone(), None, entry, unix_ms()))
             })
             .await?;
@@ -129,7 +132,7 @@ impl Triage {
         self.finish(&row, asked.as_ref(), told, teller).await
     }
 
-    async fn carry_out(&self, asked: &Asked, cancel: &CancellationToken) -> RequestOutcome {
+    async fn carry_out(&self, asked: &FiledRequest, cancel: &CancellationToken) -> RequestOutcome {
         // A former agent's grants would pass to the new agent with its id.
         if let Request::AgentCreate { id, .. } = &asked.request {
             let granted = self.swarm.store().granted_agents().map_err(|error| crate::error::chain(&error))?;
@@ -140,13 +143,13 @@ impl Triage {
                 ));
             }
         }
-        self.hands.carry_out(asked, cancel).await
+        self.executor.carry_out(asked, cancel).await
     }
 
     async fn finish(
         &self,
         row: &RequestRow,
-        asked: Option<&Asked>,
+        asked: Option<&FiledRequest>,
         told: RequestOutcome,
         teller: Option<oneshot::Sender<RequestOutcome>>,
     ) -> Result<(), StoreError> {
@@ -169,7 +172,7 @@ impl Triage {
         // The request was carried out, even if the storage fails now. Its end must be recorded.
         let store = self.swarm.store();
         let moved = insist(store, &self.stop, || {
-            let entry = By::system().entry(action, &row.id, row.level, what.clone());
+            let entry = Actor::system().entry(action, &row.id, row.level, what.clone());
             let along = Along { entry, items: items.clone(), post: None };
             let result = Some(text.clone());
             Box::pin(store.step_request(row.id.clone(), step, result, along, now))

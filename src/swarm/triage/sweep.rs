@@ -10,7 +10,7 @@ use crate::clock::unix_ms;
 use crate::home::scratch;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
 use crate::swarm::scheduler::Priority;
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
 
 impl Triage {
@@ -101,12 +101,12 @@ impl Swarm {
     ) -> Result<(), StoreError> {
         let news = messages::result(row, news, now);
         let detail = why.unwrap_or_default().to_owned();
-        let entry = By::system().entry("request.expire", &row.id, row.level, detail);
+        let entry = Actor::system().entry("request.expire", &row.id, row.level, detail);
         let along = Along { entry, items: vec![news.clone()], post: None };
         let (id, result) = (row.id.clone(), why.map(str::to_owned));
         let moved = self.store().step_request(id, RequestStep::Expire, result, along, now).await?;
         if let RequestTransition::Done(_) = moved {
-            self.bell().ring(news.session, Priority::Mention);
+            self.notifier().ring(news.session, Priority::Mention);
         }
         Ok(())
     }

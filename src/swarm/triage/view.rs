@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::request::{Asked, Request, shown};
+use super::request::{FiledRequest, Request, shown};
 use crate::clean::{self, spelled};
 use crate::store::RequestRow;
 use crate::tool::safe_text;
@@ -47,13 +47,13 @@ const MAX_BRIEF: usize = 300;
 /// body.
 #[must_use]
 pub(crate) fn summary(row: &RequestRow) -> String {
-    Asked::read(&row.body).map_or_else(|| spelled(&row.body), |asked| asked.request.describe())
+    FiledRequest::read(&row.body).map_or_else(|| spelled(&row.body), |asked| asked.request.describe())
 }
 
 /// Returns everything that a person decides about, one item per line, in printable ASCII and complete.
 #[must_use]
 pub(crate) fn lines(row: &RequestRow) -> Vec<String> {
-    Asked::read(&row.body).map_or_else(|| vec![spelled(&row.body)], |asked| asked.request.lines())
+    FiledRequest::read(&row.body).map_or_else(|| vec![spelled(&row.body)], |asked| asked.request.lines())
 }
 
 /// Describes a request for a list. One that is too long is not cut, because its end matters as much as its beginning.
@@ -71,7 +71,7 @@ pub(crate) fn brief(request: &Request, id: &str) -> String {
 /// Does the same as [`brief`] for a row.
 #[must_use]
 pub(crate) fn brief_row(row: &RequestRow) -> String {
-    match Asked::read(&row.body) {
+    match FiledRequest::read(&row.body) {
         Some(asked) => brief(&asked.request, &row.id),
         None => format!("a request that can't be read: flock approvals show {}", row.id),
     }
@@ -98,8 +98,8 @@ pub(crate) fn words(text: &str) -> String {
 #[must_use]
 pub(crate) fn is_outdated(row: &RequestRow) -> bool {
     // A body that can't be parsed is not outdated but invalid, and is handled as such when it begins.
-    let command = |asked: Asked| matches!(asked.request, Request::Command { execution: None, .. });
-    row.kind == "command" && Asked::read(&row.body).is_some_and(command)
+    let command = |asked: FiledRequest| matches!(asked.request, Request::Command { execution: None, .. });
+    row.kind == "command" && FiledRequest::read(&row.body).is_some_and(command)
 }
 
 /// Returns an id as it was typed, escaped and short enough for a message.

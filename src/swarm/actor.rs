@@ -6,7 +6,7 @@ use crate::tool::CallContext;
 
 /// An actor and where it acts from. It is made from a credential or a turn's session, never from data in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct By {
+pub struct Actor {
     pub party: Party,
     /// The session of an agent that acts in a turn.
     pub session: Option<SessionKey>,
@@ -14,7 +14,7 @@ pub struct By {
     pub turn: Option<TurnId>,
 }
 
-impl By {
+impl Actor {
     /// Returns the agent that calls a tool.
     #[must_use]
     pub(crate) fn call(context: &CallContext) -> Self {
