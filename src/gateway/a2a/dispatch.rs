@@ -103,7 +103,7 @@ impl A2aClient<'_> {
             };
             let sent =
                 swarm.send_a2a(self.name, self.agent, &context, &incoming.text, Some(self.key(incoming)));
-            return sent.await.map_err(fault);
+            return Ok(sent.await?);
         };
         // A repeated reply is answered before the state is checked, because the first one has changed the state.
         if let Some(task) = self.replied(id, incoming)? {
@@ -126,7 +126,7 @@ impl A2aClient<'_> {
             // The same reply came twice at the same time, and the other one was first.
             return Ok(task);
         }
-        sent.map_err(fault)
+        Ok(sent?)
     }
 
     /// Returns the idempotency key of a message, which is its id. A client that repeats a message gets the outcome of
@@ -146,10 +146,10 @@ impl A2aClient<'_> {
     fn replied(&self, id: &str, incoming: &IncomingMessage) -> Result<Option<Task>, RpcFault> {
         let key = self.key(incoming);
         let first = self.gateway.swarm.store().keyed_request(&key, unix_ms());
-        match first.map_err(|error| storage_fault(&error))? {
+        match first? {
             None => Ok(None),
             Some(first) if first.digest == key.digest => self.own(id).map(Some),
-            Some(_) => Err(fault(SwarmError::KeyReused)),
+            Some(_) => Err(SwarmError::KeyReused.into()),
         }
     }
 
@@ -160,8 +160,7 @@ impl A2aClient<'_> {
         history: Option<usize>,
         artifacts: bool,
     ) -> Result<Value, RpcFault> {
-        let said =
-            self.gateway.swarm.store().task_messages(&task.id).map_err(|error| storage_fault(&error))?;
+        let said = self.gateway.swarm.store().task_messages(&task.id)?;
         let shown = view::task(version, task, &said, history, artifacts);
         Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
@@ -187,7 +186,7 @@ impl A2aClient<'_> {
         };
         // A timeout is no error: the task is returned as it was last seen.
         if let Ok(Err(error)) = tokio::time::timeout(MAX_WAIT, settle).await {
-            return Err(storage_fault(&error));
+            return Err(error.into());
         }
         Ok(follower.task().clone())
     }
@@ -201,7 +200,7 @@ impl A2aClient<'_> {
                 let state = self.own(id)?.state;
                 Err(RpcFault::not_cancelable(format!("the task is {}", state.as_str())))
             }
-            Err(error) => Err(fault(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -216,11 +215,11 @@ impl A2aClient<'_> {
             ..TaskFilter::default()
         };
         let store = self.gateway.swarm.store();
-        let total = store.count_tasks(&filter).map_err(|error| storage_fault(&error))?;
+        let total = store.count_tasks(&filter)?;
         // The total covers all pages, so the position is added only after the count.
         let page = TaskFilter { before: asked.after.clone(), ..filter };
         // One more task than asked for shows if there is a further page.
-        let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| storage_fault(&error))?;
+        let mut tasks = store.tasks(&page, asked.limit + 1)?;
         let limit = asked.limit as usize;
         let has_more = tasks.len() > limit;
         tasks.truncate(limit);
@@ -233,7 +232,7 @@ impl A2aClient<'_> {
     /// Returns a task of this caller with this agent. A foreign task gets the same error as a missing one, so a caller
     /// can't probe for ids.
     fn own(&self, id: &str) -> Result<Task, RpcFault> {
-        let task = self.gateway.swarm.store().task(id).map_err(|error| storage_fault(&error))?;
+        let task = self.gateway.swarm.store().task(id)?;
         let is_own = |task: &Task| {
             task.kind == TaskKind::A2a
                 && task.requester == a2a_requester(self.name)
@@ -243,24 +242,26 @@ impl A2aClient<'_> {
     }
 
     fn follow(&self, id: &str) -> Result<TaskFollower, RpcFault> {
-        TaskFollower::new(self.gateway, id)
-            .map_err(|error| storage_fault(&error))?
-            .ok_or_else(RpcFault::no_task)
+        TaskFollower::new(self.gateway, id)?.ok_or_else(RpcFault::no_task)
     }
 }
 
-fn fault(error: SwarmError) -> RpcFault {
-    match error {
-        SwarmError::Store(error) => storage_fault(&error),
-        SwarmError::Invalid(reason) => RpcFault::params(reason),
-        SwarmError::KeyReused => {
-            RpcFault::params("`message.messageId` was used for another message in the last 24 hours")
+impl From<SwarmError> for RpcFault {
+    fn from(error: SwarmError) -> Self {
+        match error {
+            SwarmError::Store(error) => error.into(),
+            SwarmError::Invalid(reason) => Self::params(reason),
+            SwarmError::KeyReused => {
+                Self::params("`message.messageId` was used for another message in the last 24 hours")
+            }
+            other => Self::unsupported(other.to_string()),
         }
-        other => RpcFault::unsupported(other.to_string()),
     }
 }
 
-fn storage_fault(error: &StoreError) -> RpcFault {
-    tracing::error!(error = chain(error), "a call of A2A failed");
-    if error.may_pass() { RpcFault::storage() } else { RpcFault::internal() }
+impl From<StoreError> for RpcFault {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = chain(&error), "a call of A2A failed");
+        if error.may_pass() { Self::storage() } else { Self::internal() }
+    }
 }

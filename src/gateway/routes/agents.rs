@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::config::{Agent, SandboxMode};
 use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
@@ -40,10 +41,7 @@ pub(crate) async fn list(
 
 /// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox
 /// that it had before is removed. For a frozen agent no sandbox is created.
-pub(crate) async fn prepare(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn prepare(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let agent = gateway.agent(&id)?;
     let has_sandbox = agent.sandbox == SandboxMode::All;
     if has_sandbox && gateway.swarm.is_frozen(&agent.id) {
@@ -69,10 +67,7 @@ pub(crate) async fn prepare(
 }
 
 /// Probes the agent's sandbox now and returns the findings.
-pub async fn probe(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub async fn probe(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let agent = gateway.agent(&id)?;
     if agent.sandbox == SandboxMode::Off {
         let message = format!("agent {} has no sandbox to probe: its commands run on this machine", agent.id);
@@ -84,10 +79,7 @@ pub async fn probe(
 }
 
 /// Ends the turns of an agent that is no longer in the configuration, and removes its sandbox.
-pub(crate) async fn remove(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn remove(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let id: AgentId =
         id.parse().map_err(|error| ApiError::invalid("invalid_agent_id", format!("{error}")))?;
     if gateway.config().agent(&id).is_some() {

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
@@ -69,7 +69,7 @@ pub(crate) async fn list(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
     let open = match filter.state.as_deref() {
         None | Some("open") => true,
@@ -86,7 +86,7 @@ pub(crate) async fn show(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
     let row = team.swarm.store().request(&id).map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
@@ -101,7 +101,7 @@ pub(crate) async fn approve(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Approval>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let decision = ApprovalDecision::Approve { sha256: body.sha256 };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
@@ -115,7 +115,7 @@ pub(crate) async fn deny(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Denial>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let decision = ApprovalDecision::Deny { reason: body.reason };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Revocation>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let party = deciding_party(&team, &caller, &id, body.by.as_deref())?;
     let revoked = match &team.triage {

@@ -7,6 +7,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
 use crate::gateway::state::Gateway;
@@ -25,10 +26,7 @@ pub(crate) struct AuditQuery {
 }
 
 /// Returns the newest rows of the audit.
-pub(crate) async fn list(
-    State(gateway): State<Arc<Gateway>>,
-    Query(rows): Query<AuditQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Query(rows): Query<AuditQuery>) -> JsonResult {
     let level = rows.level.map(|level| level.parse()).transpose();
     let filter = AuditFilter {
         actor: rows.agent,
@@ -56,10 +54,7 @@ pub(crate) struct UsageQuery {
 }
 
 /// Returns sums of usage, for today unless the query names days.
-pub(crate) async fn usage(
-    State(gateway): State<Arc<Gateway>>,
-    Query(sums): Query<UsageQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn usage(State(gateway): State<Arc<Gateway>>, Query(sums): Query<UsageQuery>) -> JsonResult {
     let agent = sums.agent.map(|agent| agent.parse()).transpose();
     let agent = agent
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;

@@ -5,7 +5,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::channels::{
@@ -24,7 +24,6 @@ use crate::swarm::channel::MAX_MESSAGE;
 /// The refusal for OpenClaw's plugin.
 const OWNER_ONLY: &str = "only the owner looks at channels and posts here";
 
-type JsonResult = Result<axum::Json<Value>, ApiError>;
 type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
 /// Returns the channels that the caller may see.

@@ -9,7 +9,7 @@ use futures_util::future;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::error::chain;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
@@ -30,7 +30,7 @@ pub(crate) async fn freeze(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
     set_frozen(team, Some(agent), &who, true).await
 }
@@ -40,34 +40,23 @@ pub(crate) async fn thaw(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
     set_frozen(team, Some(agent), &who, false).await
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
-pub(crate) async fn freeze_all(
-    State(team): State<TeamState>,
-    Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn freeze_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
     set_frozen(team, None, &who, true).await
 }
 
 /// Thaws all agents and their sandboxes.
-pub(crate) async fn thaw_all(
-    State(team): State<TeamState>,
-    Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn thaw_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
     set_frozen(team, None, &who, false).await
 }
 
 /// Freezes or thaws one agent, or the whole home if `agent` is `None`.
-async fn set_frozen(
-    team: TeamState,
-    agent: Option<AgentId>,
-    who: &FreezeQuery,
-    frozen: bool,
-) -> Result<Json<Value>, ApiError> {
+async fn set_frozen(team: TeamState, agent: Option<AgentId>, who: &FreezeQuery, frozen: bool) -> JsonResult {
     let by = Actor::human(who.by.as_deref().unwrap_or("owner"));
     // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::JsonResult;
 use super::chat::{failed, failure, record, refusal, refuse_frozen};
 use super::sessions;
 use crate::agent::messages::ListedMessage;
@@ -160,7 +161,7 @@ pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionMessagesQuery>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let with_trace = match &*filter.include_trace {
         "" | "0" | "false" => false,
         "1" | "true" => true,

@@ -25,10 +25,14 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get, post};
 
+use super::error::ApiError;
 use super::state::Gateway;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
+
+/// The JSON answer of a route, or its error.
+pub(crate) type JsonResult = Result<axum::Json<serde_json::Value>, ApiError>;
 
 /// The state of the routes that need no running gateway.
 #[derive(Clone)]

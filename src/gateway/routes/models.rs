@@ -7,6 +7,7 @@ use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
@@ -29,7 +30,7 @@ pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = gateway.agent(agent_name(&name)).map_err(as_model)?;
     caller.check_agent(&agent.id)?;
     Ok(Json(model(&gateway, &agent.id)))

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::JsonResult;
 use crate::agent::TurnEvent;
 use crate::agent::delegated::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::gateway::body::JsonBody;
@@ -80,7 +81,7 @@ pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
     JsonBody(call): JsonBody<PluginCall>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
         // OpenClaw runs the tools with other names itself, in its own sandbox.
@@ -125,7 +126,7 @@ pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
 pub(crate) async fn report(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(happened): JsonBody<PluginReport>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
     // Calls of flock's own tools are recorded where they run.
     if happened.tool.as_deref().is_some_and(policy::is_flocks_own) {

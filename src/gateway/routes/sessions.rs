@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::JsonResult;
 use super::chat::{failure, refusal};
 use crate::agent::session::ContextReport;
 use crate::agent::transcript::{Record, ReverseLines};
@@ -43,7 +44,7 @@ pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionListQuery>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
     let sessions = match caller.client().and_then(|token| token.agents.as_ref()) {
@@ -78,7 +79,7 @@ pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key)?;
     caller.check_agent(key.agent())?;
     let report = report(&gateway, key).await?;
@@ -90,7 +91,7 @@ pub(crate) async fn compact(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key)?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
@@ -104,7 +105,7 @@ pub(crate) async fn reset(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key)?;
     let known = gateway.engine.session(&key).map_err(ApiError::explained)?;
     if known.is_none() {

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use super::messages::chosen;
 use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role, agents};
@@ -60,7 +61,7 @@ impl<'de> Deserialize<'de> for EffortChange {
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check_runtime(&gateway, &agent, &wanted)?;
     if let Some(program) = cli::named(&wanted) {

@@ -7,6 +7,7 @@ use axum::extract::{Extension, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
@@ -30,7 +31,7 @@ pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(asked): Query<TaskQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let invalid = |reason: String| ApiError::invalid("invalid_filter", reason);
     let party = asked.agent.map(|id| id.parse::<AgentId>()).transpose();
     let state = asked.state.map(|word| {
@@ -76,7 +77,7 @@ pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let task = find(&gateway, &id).map_err(ApiError::explained)?;
     // A task that the caller may not see looks like a missing one.
     let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
@@ -93,10 +94,7 @@ pub(crate) async fn show(
 }
 
 /// Stops a task and the turn that works on it. The response comes when the turn has ended.
-pub(crate) async fn cancel(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn cancel(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     // A missing task is 404, and one that has ended is 409.
     find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
@@ -43,7 +43,7 @@ pub(crate) struct RevokeTokenQuery {
 }
 
 /// Returns what is known of all tokens, but not the tokens themselves.
-pub(crate) async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
+pub(crate) async fn list(State(team): State<TeamState>) -> JsonResult {
     let tokens = team.swarm.store().tokens().map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
@@ -69,7 +69,7 @@ pub(crate) async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Query(who): Query<RevokeTokenQuery>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let by = caller.speaks(who.by.as_deref())?;
     token::revoke(team.swarm.store(), &by, &name).await?;
     Ok(axum::Json(json!({"name": name, "revoked": true})))
