@@ -81,8 +81,8 @@ impl TurnHandle {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnFailure::Turn`] if the turn failed or was cancelled, [`TurnFailure::Form`] if its answer does not have the
-    /// requested format, and [`TurnFailure::Lost`] if its task ended without a result.
+    /// Returns [`TurnFailure::Turn`] if the turn failed or was cancelled, [`TurnFailure::Form`] if its answer does not
+    /// have the requested format, and [`TurnFailure::Lost`] if its task ended without a result.
     pub(crate) async fn end(&mut self) -> Result<TurnOutcome, TurnFailure> {
         std::future::poll_fn(|context| self.poll_end(context)).await
     }

@@ -12,8 +12,9 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 
 use super::auth::{self, Caller, TurnService};
-use super::body::{DrainingBody, check_announced};
+use super::body::check_announced;
 use super::connection_slots::ConnectionSlot;
+use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{

@@ -16,6 +16,7 @@ pub(crate) mod channels;
 pub(crate) mod clock_check;
 pub(crate) mod connection_slots;
 mod disk_quota;
+mod draining_body;
 pub mod driver;
 mod egress_audit;
 pub mod error;
@@ -42,6 +43,7 @@ mod stream_auth;
 mod tasks;
 pub(crate) mod team;
 pub mod tools;
+pub(crate) mod turn_error;
 pub(crate) mod write_timeout;
 
 pub use limits::ServerLimits;

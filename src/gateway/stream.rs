@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{TurnFailure, TurnHandle};
 use super::error::ApiError;
 use super::openai::chunk::ChunkWriter;
-use super::routes::chat::failed;
+use super::turn_error::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::sync::lock;
 

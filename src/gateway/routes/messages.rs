@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::JsonResult;
-use super::chat::{failed, failure, record, refusal, refuse_frozen};
+use super::chat::{record, refuse_frozen};
 use super::sessions;
 use crate::agent::messages::ListedMessage;
 use crate::agent::{Command, TurnError, TurnRequest};
@@ -26,6 +26,7 @@ use crate::gateway::extract::Query;
 use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
+use crate::gateway::turn_error::{failed, failure, refusal};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::process::login;
 use crate::provider::{Message, Role as Speaker};

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::JsonResult;
-use super::chat::{failure, refusal};
 use crate::agent::session::ContextReport;
 use crate::agent::transcript::{Record, ReverseLines};
 use crate::agent::{Command, TurnError, TurnRequest};
@@ -20,6 +19,7 @@ use crate::gateway::driver::{TurnHandle, TurnOrigin};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
+use crate::gateway::turn_error::{failure, refusal};
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};
