@@ -11,7 +11,7 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `checkpoint`, `picture`, `sync` |
 #![cfg_attr(
     test,
     allow(
@@ -50,5 +50,6 @@ pub mod sandbox;
 pub mod store;
 pub mod supervise;
 pub mod swarm;
+mod sync;
 pub mod tool;
 pub mod ui;

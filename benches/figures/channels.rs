@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use flock::config::Live;
 use flock::id::{ChannelId, Party};
 use flock::store::{Page, Store};
-use flock::swarm::channel::Wanted;
+use flock::swarm::channel::ChannelSpec;
 use flock::swarm::scheduler::{Scheduler, Settings};
-use flock::swarm::{self, By, Notifier, Swarm};
+use flock::swarm::{self, Actor, Notifier, Swarm};
 
 use crate::home::Home;
 use crate::{Sample, row, stub};
@@ -28,7 +28,7 @@ pub fn run() {
     let swarm = runtime.block_on(team(&home));
 
     runtime.block_on(async {
-        let ann = By::human("ann");
+        let ann = Actor::human("ann");
         let mut spent = Vec::new();
         for n in 0..2_000 {
             let started = Instant::now();
@@ -75,7 +75,7 @@ async fn team(home: &flock::home::Home) -> Arc<Swarm> {
     let swarm = Arc::new(Swarm::new(swarm::SwarmParts {
         live,
         store,
-        bell: Notifier::new(ringer, Arc::new(|_, _| {})),
+        notifier: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let mut scheduler = Scheduler::new(Settings::default());
     for event in swarm.agent_events().await.unwrap() {
@@ -87,12 +87,12 @@ async fn team(home: &flock::home::Home) -> Arc<Swarm> {
             scheduler.on(event, 0);
         }
     });
-    let ann = By::human("ann");
+    let ann = Actor::human("ann");
     for n in 0..CHANNELS {
         let members = (0..MEMBERS)
             .map(|m| Party::Agent(format!("agent-{}", 2 + (n + m) % AGENTS).parse().unwrap()))
             .collect();
-        let wanted = Wanted { id: channel(n), topic: "figures".to_owned(), members, message: None };
+        let wanted = ChannelSpec { id: channel(n), topic: "figures".to_owned(), members, message: None };
         swarm.create_channel(&ann, wanted).await.unwrap();
     }
     swarm
@@ -104,7 +104,7 @@ async fn many(swarm: &Arc<Swarm>) -> (usize, Duration) {
         .map(|poster| {
             let swarm = Arc::clone(swarm);
             tokio::spawn(async move {
-                let by = By::human(&format!("p{poster}"));
+                let by = Actor::human(&format!("p{poster}"));
                 let mut posts = 0;
                 while started.elapsed() < SUSTAINED {
                     let id = channel((poster * 131 + posts * 7) % CHANNELS);
@@ -129,7 +129,7 @@ async fn fill(swarm: &Arc<Swarm>) {
         .map(|poster| {
             let swarm = Arc::clone(swarm);
             tokio::spawn(async move {
-                let by = By::human(&format!("p{poster}"));
+                let by = Actor::human(&format!("p{poster}"));
                 for n in 0..(LONG - there).div_ceil(POSTERS) {
                     swarm
                         .post(&by, &channel(0), format!("message {n} of poster {poster}"), false)

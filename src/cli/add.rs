@@ -29,7 +29,7 @@ use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::{Level, Store};
 use crate::supervise::gateway_client::Client;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Add an agent
@@ -196,7 +196,7 @@ async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
     if !home.database().exists() {
         return Ok(());
     }
-    let entry = By::human(&person::login()).entry(
+    let entry = Actor::human(&person::login()).entry(
         "agent.add",
         agent.id.as_str(),
         Level::Yellow,

@@ -20,7 +20,7 @@ use crate::id::Party;
 use crate::nix::{Attribute, NixError};
 use crate::store::{RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;
-use crate::swarm::triage::{Asked, DecideError, Decision, Request, decide, view};
+use crate::swarm::triage::{ApprovalDecision, DecideError, FiledRequest, Request, decide, view};
 use crate::ui::pager::{self, PagerRow};
 use crate::ui::{StyledLine, Table, TextStyle, ask};
 
@@ -106,15 +106,19 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             }
             // The hash binds the decision to the request that was shown. If the request has changed, the decision is
             // refused.
-            let decision = Decision::Approve { sha256: row.sha256 };
+            let decision = ApprovalDecision::Approve { sha256: row.sha256 };
             let row = context.block_on(take(&home, id, decision, context))?;
             print_decision(&row, "approved", context);
             Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
         }
         Verb::Deny { id, reason } => {
             let home = context.writable_home()?;
-            let row =
-                context.block_on(take(&home, id, Decision::Deny { reason: reason.clone() }, context))?;
+            let row = context.block_on(take(
+                &home,
+                id,
+                ApprovalDecision::Deny { reason: reason.clone() },
+                context,
+            ))?;
             print_decision(&row, "denied", context);
             Ok(Exit::Done)
         }
@@ -261,7 +265,8 @@ async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, 
 
 /// Uninstalls the package that an approved request installed.
 async fn uninstall_package(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Failure> {
-    let Some(Asked { agent, request: Request::Package { package, .. } }) = decide::undo_request(row) else {
+    let Some(FiledRequest { agent, request: Request::Package { package, .. } }) = decide::undo_request(row)
+    else {
         return Ok(());
     };
     let left = |why: String| DecideError::Left { id: row.id.clone(), why };
@@ -290,11 +295,16 @@ fn owner_name() -> String {
 }
 
 /// Records a decision. A running gateway does it, so that an approved action begins at once.
-async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> Result<RequestRow, Failure> {
+async fn take(
+    home: &Home,
+    id: &str,
+    decision: ApprovalDecision,
+    context: &Context,
+) -> Result<RequestRow, Failure> {
     let name = owner_name();
     let (verb, body) = match &decision {
-        Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
-        Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
+        ApprovalDecision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
+        ApprovalDecision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
     };
     let call = Call::post(&path(id, verb)?).json(&body)?;
     // The request is repeated only if it was not sent: a repeated decision would be refused as already made.

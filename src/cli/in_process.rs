@@ -31,9 +31,9 @@ pub async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value,
     let store = Arc::new(Store::open(home)?);
     // A swarm needs a notifier. This one goes nowhere, since no scheduler runs in this process.
     let (rings, _) = mpsc::unbounded_channel();
-    let bell = Notifier::new(rings, Arc::new(|_, _| {}));
+    let notifier = Notifier::new(rings, Arc::new(|_, _| {}));
     let live = Arc::new(Live::open(home.clone())?);
-    let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), bell }));
+    let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), notifier }));
     // Loads which agents sleep, so that a mention wakes them.
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);

@@ -62,8 +62,8 @@ impl OperationRunner {
     /// Returns the error of the step that failed.
     pub async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
         let swarm = self.swarm()?;
-        let hands = CliServices { operator: self, context };
-        let warnings = operation::finish(&swarm, &hands, pending).await?;
+        let services = CliServices { operator: self, context };
+        let warnings = operation::finish(&swarm, &services, pending).await?;
         warnings.iter().for_each(|warning| context.printer.warn(warning));
         Ok(())
     }
@@ -72,9 +72,9 @@ impl OperationRunner {
     fn swarm(&self) -> Result<Swarm, Failure> {
         let store = Arc::new(Store::open(&self.home)?);
         let (rings, _) = mpsc::unbounded_channel();
-        let bell = Notifier::new(rings, Arc::new(|_, _| {}));
+        let notifier = Notifier::new(rings, Arc::new(|_, _| {}));
         let live = Arc::new(Live::open(self.home.clone())?);
-        Ok(Swarm::new(SwarmParts { live, store, bell }))
+        Ok(Swarm::new(SwarmParts { live, store, notifier }))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 use crate::store::{BackupKind, Level, RestoreOutcome, Store, backups, restore};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::ui::{StyledLine, ask, time};
 
 /// Restore a damaged or lost database from its newest intact backup
@@ -188,7 +188,7 @@ pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> 
             Some(path) => format!("from {}", path.display()),
             None => "without a backup".to_owned(),
         };
-        let entry = By::system().entry("database.restore", "database", Level::Red, detail);
+        let entry = Actor::system().entry("database.restore", "database", Level::Red, detail);
         store.audit().append(entry, unix_ms()).await?;
         // The restored database is written to disk completely before the command reports success.
         store.settle().await?;

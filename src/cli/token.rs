@@ -10,7 +10,7 @@ use super::{Context, Exit, Failure, person};
 use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::error::Kind;
-use crate::gateway::routes::tokens::Wanted;
+use crate::gateway::routes::tokens::CreateToken;
 use crate::id::{AgentId, Party};
 use crate::store::{ClientToken, Right};
 use crate::supervise::gateway_client::Call;
@@ -106,7 +106,7 @@ fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         ids => Some(ids.iter().map(|id| parse_agent(id)).collect::<Result<Vec<_>, _>>()?),
     };
     let lifetime = wanted.expires.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-    let wanted = Wanted {
+    let wanted = CreateToken {
         name: wanted.name.clone(),
         agents,
         rights: wanted.rights.clone(),

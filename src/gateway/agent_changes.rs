@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::id::AgentId;
 
 /// The agents that only one of two versions of the configuration has.
-pub struct AgentChanges {
+pub(crate) struct AgentChanges {
     pub added: Vec<AgentId>,
     pub removed: Vec<AgentId>,
 }
@@ -12,7 +12,7 @@ pub struct AgentChanges {
 impl AgentChanges {
     /// Returns the changes from one version to the next.
     #[must_use]
-    pub fn between(before: &Config, now: &Config) -> Self {
+    pub(crate) fn between(before: &Config, now: &Config) -> Self {
         let missing = |from: &Config, of: &Config| {
             let ids = of.agents.iter().map(|agent| &agent.id);
             ids.filter(|id| from.agent(id).is_none()).cloned().collect()

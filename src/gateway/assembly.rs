@@ -32,7 +32,7 @@ use crate::swarm::triage::TriageApproval;
 use crate::swarm::{Notifier, Swarm, SwarmParts};
 
 /// A gateway, the handler in front of it, and the parts that work behind it.
-pub struct GatewayAssembly {
+pub(crate) struct GatewayAssembly {
     pub gateway: Arc<Gateway>,
     pub middleware: Arc<Middleware>,
     pub team: Arc<Team>,
@@ -47,7 +47,7 @@ impl GatewayAssembly {
     /// # Errors
     ///
     /// Returns the store's error if the frozen agents can't be read.
-    pub async fn new(
+    pub(crate) async fn new(
         live: Arc<Live>,
         store: Arc<Store>,
         instance: String,
@@ -57,8 +57,8 @@ impl GatewayAssembly {
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
-        let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), bell }));
+        let notifier = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         swarm.load_frozen().await?;
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.

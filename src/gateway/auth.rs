@@ -14,12 +14,12 @@ use super::error::ApiError;
 use super::scope;
 use crate::id::{AgentId, Party, SessionKey};
 use crate::store::ClientToken;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::token::PREFIX;
 
 /// The sender of a request, as identified by its credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     /// The owner of the home, who may do everything that a person may.
     Owner,
     /// flock's plugin in OpenClaw. It calls tools as OpenClaw's agents and reports what they do, and nothing else.
@@ -35,7 +35,7 @@ const PLUGIN_PREFIX: &str = "/api/plugin/";
 /// The services that the tokens of an agent program's turn open. Each service has its own token, no other token opens
 /// it, and these tokens open nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnService {
+pub(crate) enum TurnService {
     /// The relay to the agent's model.
     Relay,
     /// flock's tools, over MCP.
@@ -45,7 +45,7 @@ pub enum TurnService {
 impl TurnService {
     /// Returns the service at this path, if it is one of the two.
     #[must_use]
-    pub fn at(path: &str) -> Option<Self> {
+    pub(crate) fn at(path: &str) -> Option<Self> {
         match path {
             "/mcp" => Some(Self::Mcp),
             path if path.starts_with("/relay/") => Some(Self::Relay),
@@ -55,14 +55,14 @@ impl TurnService {
 
     /// Returns the error for a token that is good for other paths only.
     #[must_use]
-    pub fn out_of_scope(self) -> ApiError {
+    pub(crate) fn out_of_scope(self) -> ApiError {
         let what = match self {
             Self::Relay => "may ask a model here",
             Self::Mcp => "may call tools here",
         };
         let message =
             format!("only the program that runs an agent's turn {what}, with the token of that turn");
-        ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message)
+        ApiError::forbidden("out_of_scope", message)
     }
 
     /// Returns the token of a request.
@@ -72,7 +72,7 @@ impl TurnService {
     /// # Errors
     ///
     /// Returns 401 if there is no token.
-    pub fn token(self, headers: &HeaderMap) -> Result<&[u8], ApiError> {
+    pub(crate) fn token(self, headers: &HeaderMap) -> Result<&[u8], ApiError> {
         let named = |name| headers.get(name).map(|value| value.as_bytes().trim_ascii());
         let token = match self {
             Self::Mcp => bearer(headers),
@@ -87,14 +87,14 @@ impl TurnService {
 
 /// Returns `true` if a path belongs to the plugin.
 #[must_use]
-pub fn is_plugin_path(path: &str) -> bool {
+pub(crate) fn is_plugin_path(path: &str) -> bool {
     path.starts_with(PLUGIN_PREFIX)
 }
 
 impl Caller {
     /// Returns the caller's name as the sender of a request. Idempotency keys and tasks belong to this name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Owner => "owner",
             Self::Plugin => "plugin",
@@ -107,7 +107,7 @@ impl Caller {
     /// # Errors
     ///
     /// Returns 403 if the caller is no person and speaks for none.
-    pub fn party(&self) -> Result<Party, ApiError> {
+    pub(crate) fn party(&self) -> Result<Party, ApiError> {
         let party = match self {
             Self::Owner => Some(Party::human("owner")),
             Self::Plugin => None,
@@ -115,7 +115,7 @@ impl Caller {
         };
         party.ok_or_else(|| {
             let message = "only the owner and clients with a token speak as persons";
-            ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message)
+            ApiError::forbidden("name_of_another", message)
         })
     }
 
@@ -126,26 +126,39 @@ impl Caller {
     ///
     /// Returns 403 if a client gives another name or the caller speaks for no person, and
     /// [`crate::swarm::SwarmError::Invalid`] if the text is not a valid name.
-    pub fn speaks(&self, given: Option<&str>) -> Result<By, ApiError> {
+    pub(crate) fn speaks(&self, given: Option<&str>) -> Result<Actor, ApiError> {
         match (self, given) {
             (Self::Client(token), Some(given)) if given != token.name => {
                 let message = format!("the token {} may speak only under its own name", token.name);
-                Err(ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message))
+                Err(ApiError::forbidden("name_of_another", message))
             }
             (Self::Owner, given) => Ok(person(given)?),
-            _ => self.party().map(By::party),
+            _ => self.party().map(Actor::party),
+        }
+    }
+
+    /// Refuses the plugin, whose token is only for tool calls. The scope check has already established what a client's
+    /// token opens.
+    ///
+    /// # Errors
+    ///
+    /// Returns an [`ApiError`] with status 403 and this message if the caller is the plugin.
+    pub(crate) fn refuse_plugin(&self, message: &str) -> Result<(), ApiError> {
+        match self {
+            Self::Owner | Self::Client(_) => Ok(()),
+            Self::Plugin => Err(ApiError::forbidden("owner_only", message)),
         }
     }
 
     /// Returns `true` if the caller may see this agent.
     #[must_use]
-    pub fn covers(&self, agent: &AgentId) -> bool {
+    pub(crate) fn covers(&self, agent: &AgentId) -> bool {
         self.client().is_none_or(|token| token.covers(agent))
     }
 
     /// Returns the token if the caller is a client.
     #[must_use]
-    pub fn client(&self) -> Option<&ClientToken> {
+    pub(crate) fn client(&self) -> Option<&ClientToken> {
         match self {
             Self::Client(token) => Some(token),
             Self::Owner | Self::Plugin => None,
@@ -157,7 +170,7 @@ impl Caller {
     /// # Errors
     ///
     /// Returns 403 if the token does not cover the agent.
-    pub fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
+    pub(crate) fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
         match self.client() {
             Some(token) if !token.covers(agent) => Err(scope::agent_not_covered(token)),
             _ => Ok(()),
@@ -169,7 +182,7 @@ impl Caller {
     /// # Errors
     ///
     /// Returns 403 if the session does not belong to the client.
-    pub fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
+    pub(crate) fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
         match self.client() {
             Some(token) if !scope::is_own(token, session) => Err(scope::session_not_owned(token)),
             _ => Ok(()),
@@ -181,14 +194,14 @@ impl Caller {
     /// # Errors
     ///
     /// Returns 403 if the credential does not open the path.
-    pub fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
+    pub(crate) fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let message = match (self, is_plugin_path(path)) {
             (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
             (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw may call tools here",
             (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
         };
-        Err(ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message))
+        Err(ApiError::forbidden("out_of_scope", message))
     }
 }
 
@@ -197,7 +210,7 @@ impl Caller {
 /// # Errors
 ///
 /// Returns 403 for a foreign Host or Origin.
-pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
+pub(crate) fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
     // More than one Host is refused, because two readers could take different ones. An absolute URI names a host too.
@@ -205,8 +218,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         || !is_own_authority(host, port)
         || parts.uri.authority().is_some_and(|authority| !is_own_authority(authority.as_str(), port));
     if is_foreign {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "foreign_host",
             "the Host header of this request does not name this gateway",
         )
@@ -222,11 +234,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         })
     });
     if is_foreign {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "foreign_origin",
-            "requests from pages of other sites are refused",
-        ));
+        return Err(ApiError::forbidden("foreign_origin", "requests from pages of other sites are refused"));
     }
     Ok(())
 }
@@ -256,7 +264,7 @@ fn is_own_authority(authority: &str, port: u16) -> bool {
 /// # Errors
 ///
 /// Returns 401 if there is no token or a wrong one, and any error of `client`.
-pub async fn authenticate(
+pub(crate) async fn authenticate(
     headers: &HeaderMap,
     owner: &str,
     plugin: impl FnOnce() -> Option<String>,

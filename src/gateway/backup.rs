@@ -16,7 +16,7 @@ const INITIAL_DELAY: Duration = Duration::from_secs(60);
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Makes a backup whenever one is due, until `stop` is cancelled.
-pub async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
+pub(crate) async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
     let mut wait = INITIAL_DELAY;
     // A failed backup is tried again at each look, but the failure is logged only once.
     let mut has_failed = false;

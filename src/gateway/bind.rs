@@ -61,7 +61,7 @@ impl Explain for BindError {
 ///
 /// Returns [`BindError::Running`], [`BindError::OtherHome`] or [`BindError::Taken`] if the port is in use, depending on
 /// who answers there, and [`BindError::Refused`] if it can't be bound for another reason.
-pub async fn bind(port: u16, home: &HomeIdentity) -> Result<TcpListener, BindError> {
+pub(crate) async fn bind(port: u16, home: &HomeIdentity) -> Result<TcpListener, BindError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let source = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),
@@ -79,7 +79,7 @@ pub async fn bind(port: u16, home: &HomeIdentity) -> Result<TcpListener, BindErr
 }
 
 /// Returns an error that names the gateway of this home, if one answers at this port.
-pub async fn running(port: u16, home: &HomeIdentity) -> Option<BindError> {
+pub(crate) async fn running(port: u16, home: &HomeIdentity) -> Option<BindError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let health = health::ask(port, home, Duration::from_secs(1)).await.ok()?;
     Some(BindError::Running { address, pid: health.pid })

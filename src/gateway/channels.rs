@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{Channel, ChannelState, Database, IdempotencyKey, Page, Post, StoreError};
 use crate::swarm::archive::ArchiveAction;
-use crate::swarm::channel::{MAX_PAGE, Wanted};
+use crate::swarm::channel::{ChannelSpec, MAX_PAGE};
 use crate::swarm::title::ChannelTitle;
-use crate::swarm::{By, Swarm, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// Most results of one search.
 const MAX_SEARCH_RESULTS: u32 = 50;
@@ -23,37 +23,35 @@ const CHUNK_SIZE: u32 = 20;
 /// A request to create a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CreateChannel {
+pub(crate) struct CreateChannel {
     pub id: ChannelId,
     pub topic: String,
     /// The first members.
     #[serde(default)]
     pub members: Vec<Party>,
     /// Text of the first message.
-    #[serde(default)]
     pub message: Option<String>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
 /// A request to post a message as a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PostMessage {
+pub(crate) struct PostMessage {
     pub content: String,
     /// Name of the person who posts.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
     /// `false` wakes nobody. The default is `true`.
-    #[serde(default)]
     pub notify: Option<bool>,
 }
 
 /// A request to change the members of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChangeMembers {
+pub(crate) struct ChangeMembers {
     /// Parties that become members.
     #[serde(default)]
     pub add: Vec<Party>,
@@ -61,76 +59,61 @@ pub struct ChangeMembers {
     #[serde(default)]
     pub remove: Vec<Party>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
 /// A request to change the shown name or the topic of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RenameChannel {
+pub(crate) struct RenameChannel {
     /// The new shown name.
-    #[serde(default, rename = "name")]
+    #[serde(rename = "name")]
     pub title: Option<String>,
     /// The new topic of the channel.
-    #[serde(default)]
     pub topic: Option<String>,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
 }
 
 /// A request for one step of the archive protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ArchiveRequest {
-    pub action: ArchiveRequestKind,
+pub(crate) struct ArchiveRequest {
+    pub action: ArchiveAction,
     /// Name of the person who asks.
-    #[serde(default, rename = "as")]
+    #[serde(rename = "as")]
     pub name: Option<String>,
-}
-
-/// The archive steps that a person may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ArchiveRequestKind {
-    /// Begins archiving, or reports its state if it has begun.
-    Begin,
-    /// Archives the channel now.
-    Force,
-    /// Cancels the archiving.
-    Cancel,
-    /// Reopens an archived channel.
-    Reopen,
 }
 
 /// A filter for the list of channels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChannelFilter {
+pub(crate) struct ChannelFilter {
     /// Only channels with this member.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<Party>,
     /// Only channels in this state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ChannelState>,
 }
 
 /// A request to read or search the messages of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MessageQuery {
+pub(crate) struct MessageQuery {
     /// Only messages after this sequence number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
     /// Only messages before this sequence number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
     /// Most messages to return.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Only messages that contain all of these words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
 }
 
@@ -140,12 +123,12 @@ pub struct MessageQuery {
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] if the text is not a valid name.
-pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
+pub(crate) fn person(name: Option<&str>) -> Result<Actor, SwarmError> {
     let name = name.unwrap_or("owner");
     match Party::human(name) {
         // The name is kept only if no character of it was replaced. A colon would be replaced: with one, the name could
         // be that of a client.
-        Party::Human(kept) if kept == name => Ok(By::human(name)),
+        Party::Human(kept) if kept == name => Ok(Actor::human(name)),
         _ => Err(SwarmError::Invalid(
             "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`"
                 .to_owned(),
@@ -158,7 +141,7 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
 /// # Errors
 ///
 /// Returns the store's error if the database can't be read.
-pub async fn list<A>(
+pub(crate) async fn list<A>(
     database: &Database<A>,
     filter: &ChannelFilter,
     is_shown: impl Fn(&Channel) -> bool,
@@ -174,7 +157,7 @@ pub async fn list<A>(
 ///
 /// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
 /// read.
-pub async fn show<A>(database: &Database<A>, id: &ChannelId) -> Result<Value, SwarmError> {
+pub(crate) async fn show<A>(database: &Database<A>, id: &ChannelId) -> Result<Value, SwarmError> {
     Ok(describe(&find(database, id).await?))
 }
 
@@ -184,7 +167,7 @@ pub async fn show<A>(database: &Database<A>, id: &ChannelId) -> Result<Value, Sw
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub async fn read<A>(
+pub(crate) async fn read<A>(
     database: &Database<A>,
     id: &ChannelId,
     reading: &MessageQuery,
@@ -242,9 +225,9 @@ async fn read_with<'q, R: Future<Output = ReadPosts>, S: Future<Output = ReadPos
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::create_channel`].
-pub async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
+pub(crate) async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
     let by = person(new.name.as_deref())?;
-    let wanted = Wanted { id: new.id, topic: new.topic, members: new.members, message: new.message };
+    let wanted = ChannelSpec { id: new.id, topic: new.topic, members: new.members, message: new.message };
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
 }
 
@@ -253,9 +236,9 @@ pub async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmErr
 /// # Errors
 ///
 /// Returns the error of [`Swarm::post_keyed`] if the message was not posted.
-pub async fn say(
+pub(crate) async fn say(
     swarm: &Swarm,
-    by: &By,
+    by: &Actor,
     id: &ChannelId,
     say: PostMessage,
     key: Option<IdempotencyKey>,
@@ -276,7 +259,11 @@ pub async fn say(
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::assign_members`].
-pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
+pub(crate) async fn assign(
+    swarm: &Swarm,
+    id: &ChannelId,
+    change: ChangeMembers,
+) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id).await?;
@@ -289,7 +276,11 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Res
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person or if neither is given, and the error of
 /// [`Swarm::retitle`].
-pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Result<Value, SwarmError> {
+pub(crate) async fn retitle(
+    swarm: &Swarm,
+    id: &ChannelId,
+    change: RenameChannel,
+) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     if change.title.is_none() && change.topic.is_none() {
         return Err(SwarmError::Invalid("give a name or a topic".to_owned()));
@@ -303,21 +294,19 @@ pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Re
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::archive`].
-pub async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Result<Value, SwarmError> {
+pub(crate) async fn archive(
+    swarm: &Swarm,
+    id: &ChannelId,
+    step: ArchiveRequest,
+) -> Result<Value, SwarmError> {
     let by = person(step.name.as_deref())?;
-    let what = match step.action {
-        ArchiveRequestKind::Begin => ArchiveAction::Begin,
-        ArchiveRequestKind::Force => ArchiveAction::Force,
-        ArchiveRequestKind::Cancel => ArchiveAction::Cancel,
-        ArchiveRequestKind::Reopen => ArchiveAction::Reopen,
-    };
-    swarm.archive(&by, id, what).await?;
+    swarm.archive(&by, id, step.action).await?;
     Ok(describe(&swarm.channel(id).await?))
 }
 
 /// Returns a channel in the JSON form of the API.
 #[must_use]
-pub fn describe(channel: &Channel) -> Value {
+pub(crate) fn describe(channel: &Channel) -> Value {
     let agents = |is_ready: bool| -> Vec<&AgentId> {
         let members = channel.members.iter().filter(|member| member.ready_at.is_some() == is_ready);
         members.filter_map(|member| member.party.agent()).collect()
@@ -347,7 +336,7 @@ pub fn describe(channel: &Channel) -> Value {
 
 /// Returns a message in the JSON form of the API.
 #[must_use]
-pub fn message(post: &Post) -> Value {
+pub(crate) fn message(post: &Post) -> Value {
     json!({"seq": post.seq, "author": post.author, "content": post.content, "createdAt": post.created_at})
 }
 

@@ -11,7 +11,7 @@ use crate::home::{Home, HomeError, atomic};
 /// The remembered state of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct ClockState {
+pub(crate) struct ClockState {
     /// Time of the last look by this clock, in Unix milliseconds.
     pub seen_at: i64,
     /// The jump that was found, if it is not resolved yet.
@@ -21,7 +21,7 @@ pub struct ClockState {
 /// A jump of the clock that nobody has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClockJump {
+pub(crate) struct ClockJump {
     /// Time by this clock when the jump was found, in Unix milliseconds.
     pub found_at: i64,
     /// The newest time that was known before the jump, in Unix milliseconds.
@@ -30,7 +30,7 @@ pub struct ClockJump {
 
 /// The decision about a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClockVerdict {
+pub(crate) enum ClockVerdict {
     /// Old records may be deleted.
     Believed,
     /// Nothing may be deleted.
@@ -46,7 +46,7 @@ pub enum ClockVerdict {
 /// `newest` is the time of the newest row in the database. `since_look` is the time since the last look of this
 /// process, by a monotonic clock, or `None` before the first look. All times are in milliseconds.
 #[must_use]
-pub fn judge(
+pub(crate) fn judge(
     note: ClockState,
     newest: Option<i64>,
     since_look: Option<i64>,
@@ -81,7 +81,7 @@ pub fn judge(
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file exists and can't be read.
-pub fn read(home: &Home) -> Result<ClockState, HomeError> {
+pub(crate) fn read(home: &Home) -> Result<ClockState, HomeError> {
     let bytes = atomic::read(&home.clock(), MAX_FILE_BYTES)?.unwrap_or_default();
     // A damaged file counts as empty. Then only the newest row counts.
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
@@ -92,7 +92,7 @@ pub fn read(home: &Home) -> Result<ClockState, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file can't be written.
-pub fn write(home: &Home, note: &ClockState) -> Result<(), HomeError> {
+pub(crate) fn write(home: &Home, note: &ClockState) -> Result<(), HomeError> {
     atomic::write(&home.clock(), &serde_json::to_vec(note).unwrap_or_default(), 0o600)
 }
 
@@ -101,14 +101,14 @@ pub fn write(home: &Home, note: &ClockState) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file can't be read or written.
-pub fn confirm(home: &Home, now: i64) -> Result<bool, HomeError> {
+pub(crate) fn confirm(home: &Home, now: i64) -> Result<bool, HomeError> {
     let was_doubted = read(home)?.jump.is_some();
     write(home, &ClockState { seen_at: now, jump: None })?;
     Ok(was_doubted)
 }
 
 /// One day in milliseconds.
-pub const DAY: i64 = 24 * 3_600_000;
+pub(crate) const DAY: i64 = 24 * 3_600_000;
 const MAX_FILE_BYTES: u64 = 4 << 10;
 
 #[cfg(test)]

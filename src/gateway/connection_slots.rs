@@ -2,9 +2,11 @@
 //! not shown a credential yet is closed when a new one needs its slot. The oldest is closed first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
+
+use crate::sync::lock;
 
 /// The connection slots of a server, as a pure state machine. `T` is the means to tell a connection that it must close.
 #[derive(Debug)]
@@ -54,18 +56,14 @@ impl<T> SlotTable<T> {
 
 type SharedSlots = Arc<Mutex<SlotTable<CancellationToken>>>;
 
-fn lock(places: &SharedSlots) -> MutexGuard<'_, SlotTable<CancellationToken>> {
-    places.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The entrance of a server, where each new connection asks for a slot.
 #[derive(Debug)]
-pub struct ConnectionSlots(SharedSlots);
+pub(crate) struct ConnectionSlots(SharedSlots);
 
 impl ConnectionSlots {
     /// Creates an entrance with this many slots.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(SlotTable::new(limit))))
     }
 
@@ -74,49 +72,34 @@ impl ConnectionSlots {
     /// If all slots are taken, the oldest connection that has shown no credential is closed. Returns `None` if every
     /// connection has shown one.
     #[must_use]
-    pub fn enter(&self, end: CancellationToken) -> Option<ConnectionSlot> {
+    pub(crate) fn enter(&self, end: CancellationToken) -> Option<Arc<ConnectionSlot>> {
         let (number, gone) = lock(&self.0).enter(end)?;
         if let Some(gone) = gone {
             gone.cancel();
         }
-        Some(ConnectionSlot { number, places: self.0.clone() })
+        Some(Arc::new(ConnectionSlot { number, places: self.0.clone() }))
     }
 }
 
-/// A connection slot. Dropping it frees the slot.
+/// A connection slot, which the connection and its requests share. Dropping the last handle frees the slot.
 #[derive(Debug)]
-pub struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     number: u64,
     places: SharedSlots,
 }
 
 impl ConnectionSlot {
-    /// Returns the handle that the requests of this connection carry.
+    /// Records that a request of this connection had a credential, so the connection is never closed in favour of
+    /// another. Returns `false` if it has lost its slot already. No work may begin for the request then.
     #[must_use]
-    pub fn standing(&self) -> SlotHandle {
-        SlotHandle { number: self.number, places: self.places.clone() }
+    pub(crate) fn know(&self) -> bool {
+        lock(&self.places).know(self.number)
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         lock(&self.places).leave(self.number);
-    }
-}
-
-/// The state of a request's connection. It travels in the extensions of the request.
-#[derive(Clone, Debug)]
-pub struct SlotHandle {
-    number: u64,
-    places: SharedSlots,
-}
-
-impl SlotHandle {
-    /// Records that a request of this connection had a credential, so the connection is never closed in favour of
-    /// another. Returns `false` if it has lost its slot already. No work may begin for the request then.
-    #[must_use]
-    pub fn know(&self) -> bool {
-        lock(&self.places).know(self.number)
     }
 }
 
@@ -166,7 +149,7 @@ mod tests {
         let place = door.enter(first.clone()).unwrap();
         let other = door.enter(second.clone()).unwrap();
         assert!(first.is_cancelled() && !second.is_cancelled());
-        assert!(!place.standing().know() && other.standing().know());
+        assert!(!place.know() && other.know());
         assert!(door.enter(CancellationToken::new()).is_none());
         drop(place);
         assert!(door.enter(CancellationToken::new()).is_none(), "it had none to give back");

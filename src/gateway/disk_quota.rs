@@ -23,7 +23,7 @@ const TIME_DIVISOR: u32 = 100;
 const MAX_PATH: usize = 300;
 
 /// Counts the workspaces until `stop` is cancelled.
-pub async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
+pub(crate) async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut disk = DiskMonitor::default();
     while stop.run_until_cancelled(tokio::time::sleep(MIN_INTERVAL)).await.is_some() {
         disk.look(&swarm, Instant::now()).await;
@@ -123,7 +123,7 @@ fn reason(uncounted: &Uncounted, agent: &AgentId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::By;
+    use crate::swarm::Actor;
     use crate::swarm::testing::Team;
 
     #[tokio::test]
@@ -148,7 +148,7 @@ mod tests {
         assert!(why.starts_with("system: its workspace holds more than 32 MiB"), "{why}");
         assert_eq!(team.audited().await.last().map(String::as_str), Some("agent.freeze"));
         // The person who thaws the agent accepts its size, until the workspace grows further.
-        team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
+        team.swarm.thaw(&Actor::human("ann"), &coder).await.unwrap();
         now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), []);
@@ -177,7 +177,7 @@ mod tests {
             let why = &frozen.of(&coder).unwrap().by;
             assert!(why.starts_with("system: its workspace has too many deeply nested folders"), "{why}");
             // Nobody can accept a size that nobody knows.
-            team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
+            team.swarm.thaw(&Actor::human("ann"), &coder).await.unwrap();
             now += MIN_INTERVAL * 1000;
         }
         std::fs::remove_dir_all(workspace.join("d")).unwrap();

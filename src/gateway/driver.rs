@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use serde_json::json;
@@ -19,6 +19,7 @@ use super::queue::{QueueFull, QueueSlot, SessionQueues};
 use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
+use crate::sync::lock;
 
 /// A callback that receives a turn's events. It is called in order, from one task, and must not block.
 pub type EventCallback<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
@@ -36,7 +37,7 @@ pub trait TurnRunner: Send + Sync + 'static {
 
 /// The reason why a turn was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TurnRefused {
+pub(crate) enum TurnRefused {
     /// Too many turns wait already.
     #[error(transparent)]
     Full(#[from] QueueFull),
@@ -47,7 +48,7 @@ pub enum TurnRefused {
 
 /// The reason why an accepted turn produced no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum TurnFailure {
     /// The turn itself failed.
     #[error(transparent)]
     Turn(#[from] TurnError),
@@ -61,10 +62,10 @@ pub enum Failure {
 
 /// A turn that was accepted. Dropping this handle cancels the turn.
 #[derive(Debug)]
-pub struct TurnHandle {
+pub(crate) struct TurnHandle {
     pub id: TurnId,
     pub session: SessionKey,
-    result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
+    result: oneshot::Receiver<Result<TurnOutcome, TurnFailure>>,
     cancel: DropGuard,
     work: Arc<AtomicBool>,
 }
@@ -72,7 +73,7 @@ pub struct TurnHandle {
 impl TurnHandle {
     /// Returns `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
-    pub fn did_something(&self) -> bool {
+    pub(crate) fn did_something(&self) -> bool {
         self.work.load(Ordering::Acquire)
     }
 
@@ -80,18 +81,18 @@ impl TurnHandle {
     ///
     /// # Errors
     ///
-    /// Returns [`Failure::Turn`] if the turn failed or was cancelled, [`Failure::Form`] if its answer does not have the
-    /// requested format, and [`Failure::Lost`] if its task ended without a result.
-    pub async fn end(&mut self) -> Result<TurnOutcome, Failure> {
+    /// Returns [`TurnFailure::Turn`] if the turn failed or was cancelled, [`TurnFailure::Form`] if its answer does not
+    /// have the requested format, and [`TurnFailure::Lost`] if its task ended without a result.
+    pub(crate) async fn end(&mut self) -> Result<TurnOutcome, TurnFailure> {
         std::future::poll_fn(|context| self.poll_end(context)).await
     }
 
     /// Polls for the end of the turn, as [`Self::end`] does. It must not be called again after it returned `Ready`.
-    pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, TurnFailure>> {
         Pin::new(&mut self.result).poll(context).map(|result| match result {
             // The sender is dropped without a value only if the task of the turn broke.
             Ok(result) => result,
-            Err(_) => Err(Failure::Lost),
+            Err(_) => Err(TurnFailure::Lost),
         })
     }
 
@@ -99,16 +100,16 @@ impl TurnHandle {
     ///
     /// `then` gets the result, and `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
-    pub fn then<N, F>(self, then: N) -> Self
+    pub(crate) fn then<N, F>(self, then: N) -> Self
     where
-        N: FnOnce(Result<TurnOutcome, Failure>, bool) -> F + Send + 'static,
-        F: Future<Output = Result<TurnOutcome, Failure>> + Send,
+        N: FnOnce(Result<TurnOutcome, TurnFailure>, bool) -> F + Send + 'static,
+        F: Future<Output = Result<TurnOutcome, TurnFailure>> + Send,
     {
         let Self { id, session, result, cancel, work } = self;
         let (sender, made) = oneshot::channel();
         let done = Arc::clone(&work);
         tokio::spawn(async move {
-            let ended = result.await.unwrap_or(Err(Failure::Lost));
+            let ended = result.await.unwrap_or(Err(TurnFailure::Lost));
             let did_something = done.load(Ordering::Acquire);
             drop(sender.send(then(ended, did_something).await));
         });
@@ -117,16 +118,11 @@ impl TurnHandle {
 
     /// Returns the same turn, which now continues even if the handle is dropped.
     #[must_use]
-    pub fn kept(self) -> Self {
+    pub(crate) fn detached(self) -> Self {
         let Self { id, session, result, cancel, work } = self;
         cancel.disarm();
         // A fresh token takes the place of the real one, so dropping the handle cancels nothing.
         Self { id, session, result, cancel: CancellationToken::new().drop_guard(), work }
-    }
-
-    /// Drops the handle and lets the turn continue although nobody waits for it.
-    pub fn detach(self) {
-        self.cancel.disarm();
     }
 }
 
@@ -169,7 +165,7 @@ pub struct TurnDriver {
 impl TurnDriver {
     /// Creates a driver for this runner. Turns wait until [`Self::recovered`] has been called.
     #[must_use]
-    pub fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
+    pub(crate) fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
         Self {
             runner,
             queues: Arc::new(SessionQueues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
@@ -192,7 +188,7 @@ impl TurnDriver {
     ///
     /// Returns [`TurnRefused::Full`] if too many turns wait already, in this session or in total, and [`TurnRefused::Stopping`]
     /// if the gateway is stopping.
-    pub fn start(
+    pub(crate) fn start(
         self: &Arc<Self>,
         request: TurnRequest,
         origin: TurnOrigin,
@@ -216,7 +212,7 @@ impl TurnDriver {
             }
             on_event(event);
         };
-        self.active().insert(
+        lock(&self.active).insert(
             request.turn,
             ActiveTurn {
                 agent: request.agent.clone(),
@@ -240,7 +236,7 @@ impl TurnDriver {
             // turn still active.
             drop(entry);
             // Sending fails if nobody waits for the result any more.
-            drop(sender.send(result.map_err(Failure::Turn)));
+            drop(sender.send(result.map_err(TurnFailure::Turn)));
         });
         Ok(turn)
     }
@@ -248,12 +244,12 @@ impl TurnDriver {
     /// Returns the turns that run or wait now.
     #[must_use]
     pub fn list(&self) -> Vec<(TurnId, ActiveTurn)> {
-        self.active().iter().map(|(turn, active)| (*turn, active.clone())).collect()
+        lock(&self.active).iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
     /// Cancels all turns of an agent. Each of the returned tokens is cancelled once its turn has ended.
     pub fn cancel_agent(&self, agent: &AgentId) -> Vec<CancellationToken> {
-        let active = self.active();
+        let active = lock(&self.active);
         let turns = active.values().filter(|turn| turn.agent == *agent);
         let ends = turns.map(|turn| {
             turn.cancel.cancel();
@@ -264,18 +260,18 @@ impl TurnDriver {
 
     /// Cancels a turn. The returned token is cancelled once the turn has ended. Returns `None` if the turn neither runs
     /// nor waits.
-    pub fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
-        let active = self.active();
+    pub(crate) fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
+        let active = lock(&self.active);
         let turn = active.get(&turn)?;
         turn.cancel.cancel();
         Some(turn.ended.clone())
     }
 
     /// Refuses new turns from now on and cancels every running or waiting one.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
         // A turn that is being accepted at this moment is either in the list or sees the stop flag.
-        for turn in self.active().values() {
+        for turn in lock(&self.active).values() {
             turn.cancel.cancel();
         }
         self.tasks.close();
@@ -288,13 +284,9 @@ impl TurnDriver {
 
     /// Returns the source of the turn that runs in a session now, if one runs.
     #[must_use]
-    pub fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
-        let active = self.active();
+    pub(crate) fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
+        let active = lock(&self.active);
         active.values().find(|turn| !turn.waits && turn.session == *session).map(|turn| turn.origin)
-    }
-
-    fn active(&self) -> MutexGuard<'_, HashMap<TurnId, ActiveTurn>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -327,7 +319,7 @@ impl Entry {
             () = cancel.cancelled() => return Err(TurnError::Cancelled),
             permit = turn => permit,
         };
-        if let Some(active) = driver.active().get_mut(&self.turn) {
+        if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
             active.waits = false;
         }
         let what = json!({"turn": self.turn, "agent": request.agent, "session": request.session});
@@ -360,7 +352,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(active) = self.driver.active().remove(&self.turn) {
+        if let Some(active) = lock(&self.driver.active).remove(&self.turn) {
             active.ended.cancel();
         }
     }

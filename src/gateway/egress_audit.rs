@@ -14,7 +14,7 @@ const OTHER_DESTINATIONS: &str = "other places";
 
 /// The counts since the rows were last taken.
 #[derive(Debug, Default)]
-pub struct ConnectionCounts(BTreeMap<AgentId, BTreeMap<String, DestinationCounts>>);
+pub(crate) struct ConnectionCounts(BTreeMap<AgentId, BTreeMap<String, DestinationCounts>>);
 
 #[derive(Debug, Default)]
 struct DestinationCounts {
@@ -27,7 +27,7 @@ struct DestinationCounts {
 
 impl ConnectionCounts {
     /// Counts a connection that has ended or was refused.
-    pub fn add(&mut self, agent: &AgentId, connection: &ConnectionRecord) {
+    pub(crate) fn add(&mut self, agent: &AgentId, connection: &ConnectionRecord) {
         let places = self.0.entry(agent.clone()).or_default();
         let mut place = format!("{}:{}", connection.host, connection.port);
         // A destination that has a row keeps it, even when the list is full.
@@ -45,29 +45,23 @@ impl ConnectionCounts {
     }
 
     /// Returns the rows for the audit and resets the counts.
-    pub fn take(&mut self) -> Vec<AuditEntry> {
+    pub(crate) fn take(&mut self) -> Vec<AuditEntry> {
         let all = std::mem::take(&mut self.0);
-        let each = all
-            .into_iter()
-            .flat_map(|(agent, places)| places.into_iter().map(move |(place, sum)| sum.entry(&agent, place)));
+        let each = all.into_iter().flat_map(|(agent, places)| {
+            places.into_iter().map(move |(place, sum)| sum.entry(&agent, &place))
+        });
         each.collect()
     }
 }
 
 impl DestinationCounts {
-    fn entry(&self, agent: &AgentId, place: String) -> AuditEntry {
+    fn entry(&self, agent: &AgentId, place: &str) -> AuditEntry {
         let Self { connected, refused, failed, sent, received } = self;
-        AuditEntry {
-            actor: agent.to_string(),
-            action: "egress.connect",
-            subject: place,
-            level: if *refused > 0 { Level::Yellow } else { Level::Green },
-            detail: format!(
-                "{connected} connected, {refused} refused, {failed} failed, {sent} bytes sent, {received} received"
-            ),
-            session: None,
-            turn: None,
-        }
+        let level = if *refused > 0 { Level::Yellow } else { Level::Green };
+        let detail = format!(
+            "{connected} connected, {refused} refused, {failed} failed, {sent} bytes sent, {received} received"
+        );
+        AuditEntry::new(agent.as_str(), "egress.connect", place, level, detail)
     }
 }
 

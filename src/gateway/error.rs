@@ -36,13 +36,13 @@ pub struct ApiError {
     pub did_something: bool,
     /// The part of the request and the turn that the error is about. They are boxed to keep results small, because most
     /// of them are no errors.
-    pub details: Box<ErrorDetails>,
+    pub(crate) details: Box<ErrorDetails>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// The subject of an error.
 #[derive(Debug, Default)]
-pub struct ErrorDetails {
+pub(crate) struct ErrorDetails {
     /// The parameter that is wrong, if the error is about one.
     pub param: Option<&'static str>,
     /// The turn that failed, with its session.
@@ -51,7 +51,11 @@ pub struct ErrorDetails {
 
 impl ApiError {
     #[must_use]
-    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             status,
             code: code.into(),
@@ -67,34 +71,40 @@ impl ApiError {
 
     /// Creates an error with status 400, for a wrong request.
     #[must_use]
-    pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// Creates an error with status 403, for a caller that may not do this.
+    #[must_use]
+    pub(crate) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, message)
+    }
+
+    /// Creates an error with status 409, for a state that does not allow the request.
+    #[must_use]
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
     }
 
     /// Creates an error with status 404, for a thing that does not exist.
     #[must_use]
-    pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
     /// Creates an error with status 500, for a defect on this machine. The client learns only that it happened. A fault
     /// of the storage may pass, so it is shown and has status 503.
     #[must_use]
-    pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let cause = cause.into();
         // A full disk is not a defect. Its owner can fix it and has to know about it.
         let fault = cause.downcast_ref::<StoreError>().filter(|error| error.is_fault());
-        let (status, code, text, hint) = match fault {
-            Some(error) => (status_of(error), error.kind().code(), error.to_string(), error.hint()),
-            None => {
-                let (code, text) = ("internal", "the gateway failed to do this");
-                let hint = Some("flock logs gateway".to_owned());
-                (StatusCode::INTERNAL_SERVER_ERROR, code, text.to_owned(), hint)
-            }
+        let mut error = match fault {
+            Some(error) => Self::described(status_of(error), error.kind().code(), error),
+            None => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the gateway failed to do this")
+                .with_hint("flock logs gateway"),
         };
-        let mut error = Self::new(status, code, text);
-        error.hint = hint;
-        error.retry_after = fault.filter(|error| error.may_pass()).map(|_| FAULT_RETRY_AFTER);
         error.cause = Some(cause);
         error
     }
@@ -102,38 +112,55 @@ impl ApiError {
     /// Creates an error from one that explains itself. Its sentence and hint are written for people and are shown; its
     /// causes go only to the log.
     #[must_use]
-    pub fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
-        let mut api = Self::new(status_of(&error), error.kind().code(), error.to_string());
-        api.hint = error.hint();
-        api.retry_after = error.may_pass().then_some(FAULT_RETRY_AFTER);
+    pub(crate) fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
+        let mut api = Self::described(status_of(&error), error.kind().code(), &error);
         api.cause = Some(Box::new(error));
         api
     }
 
+    /// Creates an error with the message and the hint of one that explains itself. If that one may pass, the client is
+    /// told when to come back.
+    #[must_use]
+    pub(crate) fn described(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        error: &impl Explain,
+    ) -> Self {
+        let retry_after = error.may_pass().then_some(FAULT_RETRY_AFTER);
+        Self { hint: error.hint(), retry_after, ..Self::new(status, code, error.to_string()) }
+    }
+
+    /// Names the parameter of the request that the error is about.
+    #[must_use]
+    pub(crate) fn with_param(mut self, name: &'static str) -> Self {
+        self.details.param = Some(name);
+        self
+    }
+
     /// Adds advice for the user.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Adds a cause for the log.
     #[must_use]
-    pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// Marks the error as final: a retry would only fail again.
     #[must_use]
-    pub const fn finally(mut self) -> Self {
+    pub(crate) const fn finally(mut self) -> Self {
         self.begun = true;
         self
     }
 
     /// Names the turn that the error is about.
     #[must_use]
-    pub fn of_turn(mut self, session: &SessionKey, turn: TurnId) -> Self {
+    pub(crate) fn of_turn(mut self, session: &SessionKey, turn: TurnId) -> Self {
         self.details.turn = Some((session.clone(), turn));
         self
     }
@@ -143,7 +170,7 @@ impl ApiError {
     /// Clients repeat 408, 409, 429 and 5xx by themselves, some of them regardless of what else they are told. They get
     /// 424 instead, so that nothing is done twice.
     #[must_use]
-    pub fn after_work(mut self) -> Self {
+    pub(crate) fn after_work(mut self) -> Self {
         self.did_something = true;
         if self.status.is_server_error() || matches!(self.status.as_u16(), 408 | 409 | 425 | 429) {
             self.status = StatusCode::FAILED_DEPENDENCY;
@@ -153,14 +180,14 @@ impl ApiError {
 
     /// Returns the chain of causes as one text, for the log.
     #[must_use]
-    pub fn cause(&self) -> Option<String> {
+    pub(crate) fn cause(&self) -> Option<String> {
         self.cause.as_deref().map(|cause| chain(cause))
     }
 
     /// Returns the body in the format that clients of this path expect: OpenAI's below `/v1`, that of each model API
     /// below `/relay`, and flock's own elsewhere.
     #[must_use]
-    pub fn body(&self, path: &str) -> Value {
+    pub(crate) fn body(&self, path: &str) -> Value {
         if let Some(body) =
             relay::api_format::error(path, self.status.as_u16(), &self.message, self.hint.as_deref())
         {
@@ -180,7 +207,7 @@ impl ApiError {
 
     /// Returns the whole response. `path` selects the format of the body.
     #[must_use]
-    pub fn render(&self, path: &str) -> Response<Body> {
+    pub(crate) fn render(&self, path: &str) -> Response<Body> {
         let mut response = Response::new(Body::from(self.body(path).to_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -238,7 +265,7 @@ fn status_of(error: &impl Explain) -> StatusCode {
 }
 
 /// Names the turn of a response in its headers.
-pub fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: TurnId) {
+pub(crate) fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: TurnId) {
     for (name, value) in [("x-flock-session-key", session.as_str()), ("x-flock-turn-id", &turn.to_string())] {
         // A session key with characters that no header may hold is left out.
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -265,9 +292,7 @@ impl From<SwarmError> for ApiError {
                 return Self::explained(error);
             }
         };
-        let mut api = Self::new(status, code, error.to_string());
-        api.hint = error.hint();
-        api
+        Self::described(status, code, &error)
     }
 }
 

@@ -4,14 +4,16 @@
 //! position has fallen out of the ring is told so and starts again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::sync::lock;
+
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
-pub struct GatewayEvent {
+pub(crate) struct GatewayEvent {
     number: u64,
     /// The `id`, `event` and `data` lines, and the empty line that ends them.
     pub text: String,
@@ -34,7 +36,7 @@ struct Ring {
 
 /// The result of reading from a position.
 #[derive(Debug)]
-pub enum EventRead {
+pub(crate) enum EventRead {
     /// The events after the position, oldest first. The list may be empty.
     Events(Vec<Arc<GatewayEvent>>),
     /// Events that the reader has not seen are no longer in the ring.
@@ -45,7 +47,7 @@ impl EventBuffer {
     /// Creates a ring of `capacity` events. `boot` distinguishes the ids of this run from those of earlier runs, and
     /// must contain no dot.
     #[must_use]
-    pub fn new(boot: String, capacity: usize) -> Self {
+    pub(crate) fn new(boot: String, capacity: usize) -> Self {
         let (last, _) = watch::channel(0);
         Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
     }
@@ -58,7 +60,7 @@ impl EventBuffer {
 
     /// Adds an event. `name` is one word, and `data` is one JSON object.
     pub fn publish(&self, name: &str, data: &Value) {
-        let mut ring = self.ring();
+        let mut ring = lock(&self.ring);
         ring.last += 1;
         let number = ring.last;
         // JSON escapes line breaks, so the data is always a single line.
@@ -78,31 +80,31 @@ impl EventBuffer {
 
     /// Returns the position of a reader that wants only the events from now on.
     #[must_use]
-    pub fn now(&self) -> u64 {
-        self.ring().last
+    pub(crate) fn now(&self) -> u64 {
+        lock(&self.ring).last
     }
 
     /// Returns the position that a `Last-Event-ID` stands for. Returns `None` if the id belongs to another run, is not
     /// reached yet, or has fallen out of the ring.
     #[must_use]
-    pub fn position(&self, id: &str) -> Option<u64> {
+    pub(crate) fn position(&self, id: &str) -> Option<u64> {
         let (boot, number) = id.rsplit_once('.')?;
         let number: u64 = number.parse().ok()?;
-        let ring = self.ring();
+        let ring = lock(&self.ring);
         // A reader that has seen everything before the oldest event has missed nothing.
         (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
     }
 
     /// Returns the `id` of a position.
     #[must_use]
-    pub fn id(&self, position: u64) -> String {
+    pub(crate) fn id(&self, position: u64) -> String {
         format!("{}.{position}", self.boot)
     }
 
     /// Returns at most `most` events after `position`.
     #[must_use]
-    pub fn after(&self, position: u64, most: usize) -> EventRead {
-        let ring = self.ring();
+    pub(crate) fn after(&self, position: u64, most: usize) -> EventRead {
+        let ring = lock(&self.ring);
         if position + 1 < ring.oldest() {
             return EventRead::Lost;
         }
@@ -112,26 +114,22 @@ impl EventBuffer {
 
     /// Returns a channel that changes whenever an event is added.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
-    }
-
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl GatewayEvent {
     /// Returns the event's data. It is parsed from the text, so that the ring stores each event only once.
     #[must_use]
-    pub fn data(&self) -> Value {
+    pub(crate) fn data(&self) -> Value {
         let data = self.text.lines().find_map(|line| line.strip_prefix("data: "));
         data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
     }
 
     /// Returns the position of a reader that has seen this event.
     #[must_use]
-    pub const fn position(&self) -> u64 {
+    pub(crate) const fn position(&self) -> u64 {
         self.number
     }
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::error::ApiError;
 
 /// The parameters in a request's path.
-pub struct Path<T>(pub T);
+pub(crate) struct Path<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
@@ -25,7 +25,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 }
 
 /// The parameters in a request's query string.
-pub struct Query<T>(pub T);
+pub(crate) struct Query<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;

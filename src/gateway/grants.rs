@@ -2,7 +2,7 @@
 //! rules for the proxy are cached until something changes, because a connection must not cost a database query.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -16,9 +16,10 @@ use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
 use crate::sandbox::mount::{ApprovedMount, MountSource};
 use crate::swarm::Swarm;
+use crate::sync::lock;
 
 /// The grants of a team's agents.
-pub struct TeamGrants {
+pub(crate) struct TeamGrants {
     swarm: Arc<Swarm>,
     configured: ConfiguredEgress,
     known: Mutex<HashMap<AgentId, CachedRules>>,
@@ -28,7 +29,7 @@ pub struct TeamGrants {
 impl TeamGrants {
     /// Returns the grants of this team.
     #[must_use]
-    pub fn new(swarm: Arc<Swarm>) -> Arc<Self> {
+    pub(crate) fn new(swarm: Arc<Swarm>) -> Arc<Self> {
         let configured = Arc::clone(&swarm);
         Arc::new(Self {
             swarm,
@@ -39,7 +40,7 @@ impl TeamGrants {
     }
 
     /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
-    pub async fn record(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn record(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(AUDIT_INTERVAL)).await.is_some() {
             self.write_audit().await;
         }
@@ -47,8 +48,8 @@ impl TeamGrants {
     }
 
     /// Writes the connections since the last call into the audit.
-    pub async fn write_audit(&self) {
-        let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(crate) async fn write_audit(&self) {
+        let entries = lock(&self.tally).take();
         if entries.is_empty() {
             return;
         }
@@ -59,7 +60,7 @@ impl TeamGrants {
 
     /// Returns a function that looks up the mounts that an agent was granted.
     #[must_use]
-    pub fn mounts(self: &Arc<Self>) -> MountSource {
+    pub(crate) fn mounts(self: &Arc<Self>) -> MountSource {
         let granted = Arc::clone(self);
         Arc::new(move |agent| {
             let swarm = Arc::clone(&granted.swarm);
@@ -86,8 +87,7 @@ impl TeamGrants {
         }
         // The version is read before the grants. A grant that is added in between is then seen the next time.
         let version = self.swarm.store().grants().version();
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = known().get(agent).and_then(|known| known.rules_if_current(&config, version));
+        let current = lock(&self.known).get(agent).and_then(|known| known.rules_if_current(&config, version));
         if let Some(rules) = current {
             return rules;
         }
@@ -115,7 +115,7 @@ impl EgressPolicy for TeamGrants {
 
     fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
         self.configured.note(agent, connection);
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(agent, connection);
+        lock(&self.tally).add(agent, connection);
     }
 }
 
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
     use crate::sandbox::egress::{ConnectionOutcome, Host};
     use crate::store::{Along, AuditFilter, Level, NewRequest, RequestState, RequestStep, Scope, Store};
-    use crate::swarm::By;
+    use crate::swarm::Actor;
     use crate::swarm::testing::Team;
-    use crate::swarm::triage::{Asked, Request};
+    use crate::swarm::triage::{FiledRequest, Request};
 
     /// Returns a team in which `coder` may use the network through the proxy, and its grants.
     fn granted() -> (Team, Arc<TeamGrants>) {
@@ -178,7 +178,7 @@ mod tests {
             agent: agent.clone(),
             session: "agent:coder:flock:main:ann".parse().unwrap(),
             channel: None,
-            body: Asked { agent, request }.body(),
+            body: FiledRequest { agent, request }.body(),
             reason: "x".to_owned(),
             floor: Level::Yellow,
             why: Vec::new(),
@@ -189,7 +189,7 @@ mod tests {
             exchange: None,
             now: 1,
         };
-        let entry = || By::system().entry("test", id, Level::Green, String::new());
+        let entry = || Actor::system().entry("test", id, Level::Green, String::new());
         assert!(store.requests().add(new, Along::audit(entry())).await.unwrap());
         store.requests().begin(id.to_owned(), entry(), 2).await.unwrap();
         store
@@ -214,7 +214,7 @@ mod tests {
         let other = Store::open(team.swarm.home()).unwrap();
         grant(&other, "r-2", "b.example").await;
         assert!(!allows("b.example").await);
-        let entry = By::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
+        let entry = Actor::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
         team.store.grants().revoke(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
         assert!(!allows("a.example").await && allows("b.example").await);
         crate::config::edit(team.swarm.home(), |document| {

@@ -3,7 +3,7 @@
 //! first request runs waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,12 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_digest};
+use crate::sync::lock;
 
 /// Name of the request header with the key.
-pub const HEADER: &str = "idempotency-key";
+pub(crate) const HEADER: &str = "idempotency-key";
 /// Name of the response header that is `true` if the response belongs to an earlier request.
-pub const REPLAYED_HEADER: &str = "idempotent-replayed";
+pub(crate) const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 /// Most bytes in a key.
 const MAX_KEY_BYTES: usize = 255;
@@ -31,7 +32,11 @@ const MAX_KEY_BYTES: usize = 255;
 /// # Errors
 ///
 /// Returns 400 if the header is not a valid key.
-pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
+pub(crate) fn key(
+    headers: &HeaderMap,
+    caller: &str,
+    said: &[&[u8]],
+) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let fits = |name: &&str| (1..=MAX_KEY_BYTES).contains(&name.len());
     let Some(name) = value.to_str().ok().map(str::trim).filter(fits) else {
@@ -51,13 +56,7 @@ pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<I
 
 /// The keys whose first request runs in this process.
 #[derive(Debug, Default)]
-pub struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
-
-impl RunningKeys {
-    fn running(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(crate) struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
 
 /// The entry of a running key. Repeats that wait for it continue when it is dropped.
 struct KeyGuard {
@@ -71,7 +70,7 @@ impl KeyGuard {
     /// request ends.
     fn take(gateway: &Arc<Gateway>, key: &IdempotencyKey) -> Result<Self, watch::Receiver<()>> {
         let name = (key.caller.clone(), key.name.clone());
-        let mut running = gateway.keys.running();
+        let mut running = lock(&gateway.keys.0);
         if let Some(first) = running.get(&name) {
             return Err(first.clone());
         }
@@ -84,7 +83,7 @@ impl KeyGuard {
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
-        self.gateway.keys.running().remove(&self.name);
+        lock(&self.gateway.keys.0).remove(&self.name);
     }
 }
 
@@ -98,14 +97,14 @@ enum StoredOutcome {
 
 /// The first request under a key. [`Self::end`] stores its outcome. If this is dropped before [`Self::began`] was
 /// called, the request did nothing and the key becomes free.
-pub struct Claim {
+pub(crate) struct Claim {
     key: IdempotencyKey,
     hold: Option<KeyGuard>,
     began: bool,
 }
 
 /// An earlier request under the same key.
-pub struct EarlierRequest {
+pub(crate) struct EarlierRequest {
     pub session: SessionKey,
     pub turn: TurnId,
     /// Unix milliseconds at which it was sent.
@@ -115,9 +114,9 @@ pub struct EarlierRequest {
 }
 
 /// The request that a key stands for.
-pub enum ClaimOutcome {
-    /// The current request.
-    Now(Claim),
+pub(crate) enum ClaimOutcome {
+    /// The current request, with its claim if it has a key.
+    Now(Option<Claim>),
     /// An earlier request.
     Before(Box<EarlierRequest>),
 }
@@ -128,12 +127,13 @@ pub enum ClaimOutcome {
 ///
 /// Returns 422 if the key was used for a different request, the stored failure of the earlier request, or the store's
 /// error if the database can't be read or written.
-pub async fn claim(
+pub(crate) async fn claim(
     gateway: &Arc<Gateway>,
-    key: IdempotencyKey,
+    key: Option<IdempotencyKey>,
     session: &SessionKey,
     turn: TurnId,
 ) -> Result<ClaimOutcome, ApiError> {
+    let Some(key) = key else { return Ok(ClaimOutcome::Now(None)) };
     let store = gateway.swarm.store();
     loop {
         let hold = match KeyGuard::take(gateway, &key) {
@@ -147,7 +147,7 @@ pub async fn claim(
         // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
         let known = store.idempotency_keys().claim(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
-            return Ok(ClaimOutcome::Now(Claim { key, hold: Some(hold), began: false }));
+            return Ok(ClaimOutcome::Now(Some(Claim { key, hold: Some(hold), began: false })));
         };
         if known.digest != key.digest {
             return Err(key_reused());
@@ -236,13 +236,13 @@ async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOut
 
 impl Claim {
     /// Records that the turn was accepted. From now on only its end tells if it did something.
-    pub const fn began(&mut self) {
+    pub(crate) const fn began(&mut self) {
         self.began = true;
     }
 
     /// Stores the outcome of the request. If the turn failed without doing anything, the key becomes free, so the
     /// client may try again with it.
-    pub async fn end(mut self, ended: &Result<Value, ApiError>) {
+    pub(crate) async fn end(mut self, ended: &Result<Value, ApiError>) {
         self.began = true;
         let Some(hold) = self.hold.take() else { return };
         let gateway = Arc::clone(&hold.gateway);

@@ -58,27 +58,27 @@ pub enum ServeError {
     Signals(#[source] std::io::Error),
 }
 
+impl ServeError {
+    /// Returns the error that explains this one.
+    fn explained(&self) -> Option<&dyn Explain> {
+        match self {
+            Self::Home(error) => Some(error),
+            Self::Config(error) => Some(error),
+            Self::Bind(error) => Some(error),
+            Self::Store(error) => Some(error),
+            Self::Operation(error) => Some(error),
+            Self::Signals(_) => None,
+        }
+    }
+}
+
 impl Explain for ServeError {
     fn kind(&self) -> Kind {
-        match self {
-            Self::Home(error) => error.kind(),
-            Self::Config(error) => error.kind(),
-            Self::Bind(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Operation(error) => error.kind(),
-            Self::Signals(_) => Kind::Internal,
-        }
+        self.explained().map_or(Kind::Internal, Explain::kind)
     }
 
     fn hint(&self) -> Option<String> {
-        match self {
-            Self::Home(error) => error.hint(),
-            Self::Config(error) => error.hint(),
-            Self::Bind(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-            Self::Operation(error) => error.hint(),
-            Self::Signals(_) => None,
-        }
+        self.explained().and_then(Explain::hint)
     }
 }
 

@@ -12,15 +12,15 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 
 use super::auth::{self, Caller, TurnService};
-use super::body::{DrainingBody, check_announced};
-use super::connection_slots::SlotHandle;
+use super::body::check_announced;
+use super::connection_slots::ConnectionSlot;
+use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
     self, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions, settings,
     status, tasks,
 };
-use super::server::Answer;
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
 use crate::id::AgentId;
@@ -93,9 +93,9 @@ impl Middleware {
         let turns = TurnService::at(parts.uri.path());
         let mut limits = gateway.limits;
         limits.body = match turns {
-            Some(TurnService::Relay) => relay::MOST,
-            Some(TurnService::Mcp) => limits.body.min(mcp::MOST),
-            None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MOST),
+            Some(TurnService::Relay) => relay::MAX_BODY,
+            Some(TurnService::Mcp) => limits.body.min(mcp::MAX_BODY),
+            None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MAX_BODY),
             None => limits.body,
         };
         // Size and source are checked before the credential, because they cost no look into the database.
@@ -121,6 +121,11 @@ impl Middleware {
         }
         parts.extensions.insert(limits);
         Ok(())
+    }
+
+    /// Answers a request that came over a connection of the machine.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.handle_from(None, request).await
     }
 
     /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
@@ -178,12 +183,6 @@ impl Middleware {
     }
 }
 
-impl Answer for Middleware {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.handle_from(None, request).await
-    }
-}
-
 impl SandboxApi for Middleware {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
         Box::pin(self.handle_from(Some(agent), request))
@@ -196,7 +195,7 @@ impl SandboxApi for Middleware {
 ///
 /// Returns 503 if the connection has lost its slot to a newer one.
 fn keep_connection(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
-    if parts.extensions.remove::<SlotHandle>().is_some_and(|standing| !standing.know()) {
+    if parts.extensions.remove::<Arc<ConnectionSlot>>().is_some_and(|slot| !slot.know()) {
         return Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_connections",

@@ -27,7 +27,7 @@ const OPENCLAW_TIMEOUT: Duration = Duration::from_secs(240);
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a gateway that operations on agents need.
-pub struct OperationRecovery {
+pub(crate) struct OperationRecovery {
     pub swarm: Arc<Swarm>,
     pub driver: Arc<TurnDriver>,
     /// The backend in which the commands of agents run.
@@ -38,7 +38,7 @@ pub struct OperationRecovery {
 
 impl OperationRecovery {
     /// Finishes interrupted operations, now and every 30 seconds, until `stop` is cancelled.
-    pub async fn watch(self, stop: CancellationToken) {
+    pub(crate) async fn watch(self, stop: CancellationToken) {
         loop {
             if stop.run_until_cancelled(self.look()).await.is_none()
                 || stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_none()
@@ -117,7 +117,7 @@ impl ExternalServices for OperationRecovery {
 ///
 /// Returns [`OperationError`] if the list of pending operations can't be read or locked, the database can't be opened,
 /// or a step of a rename failed.
-pub async fn renames(home: &Home) -> Result<(), OperationError> {
+pub(crate) async fn renames(home: &Home) -> Result<(), OperationError> {
     let is_open = |pending: &PendingOperation| {
         matches!(pending.operation, AgentOperation::Rename { .. }) && !pending.configured
     };
@@ -138,7 +138,7 @@ pub async fn renames(home: &Home) -> Result<(), OperationError> {
 /// Cancels an agent's turns and waits up to ten seconds until they have ended. Returns the number of turns.
 ///
 /// The wait matters because a turn that still writes would write after the agent's data was deleted.
-pub async fn release(driver: &TurnDriver, agent: &AgentId) -> usize {
+pub(crate) async fn release(driver: &TurnDriver, agent: &AgentId) -> usize {
     let ends = driver.cancel_agent(agent);
     let all = async {
         for end in &ends {

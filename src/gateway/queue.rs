@@ -2,17 +2,18 @@
 //! sessions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::id::SessionKey;
 use crate::provider::BoxFuture;
+use crate::sync::lock;
 
 /// The reason why a turn may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueueFull {
+pub(crate) enum QueueFull {
     /// Too many turns wait for this session.
     #[error("too many turns wait for this session")]
     Session,
@@ -23,7 +24,7 @@ pub enum QueueFull {
 
 /// The queues of all sessions.
 #[derive(Debug)]
-pub struct SessionQueues {
+pub(crate) struct SessionQueues {
     lines: Mutex<QueueTable>,
     turns: Arc<Semaphore>,
     per_session: usize,
@@ -43,7 +44,7 @@ struct SessionQueue {
 }
 
 /// A place in a session's queue. Dropping it gives the place up.
-pub struct QueueSlot {
+pub(crate) struct QueueSlot {
     queues: Arc<SessionQueues>,
     session: SessionKey,
     at: Position,
@@ -73,7 +74,7 @@ impl Position {
 }
 
 /// The right to run one turn of a session. Dropping it gives the right back.
-pub struct TurnPermit {
+pub(crate) struct TurnPermit {
     // Fields drop in this order: the place goes last, so its queue is not forgotten while its permit is still held.
     _turn: Option<OwnedSemaphorePermit>,
     _overall: Option<OwnedSemaphorePermit>,
@@ -84,7 +85,7 @@ impl SessionQueues {
     /// Creates queues that run at most `turns` turns at once. At most `per_session` turns may wait for one session, and
     /// `in_all` in total.
     #[must_use]
-    pub fn new(turns: usize, per_session: usize, in_all: usize) -> Self {
+    pub(crate) fn new(turns: usize, per_session: usize, in_all: usize) -> Self {
         Self {
             lines: Mutex::default(),
             turns: Arc::new(Semaphore::new(turns)),
@@ -102,8 +103,12 @@ impl SessionQueues {
     /// # Errors
     ///
     /// Returns [`QueueFull`] if too many turns wait already, in this session or in total.
-    pub fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<QueueSlot, QueueFull> {
-        let mut lines = self.lines();
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        session: &SessionKey,
+        nested: bool,
+    ) -> Result<QueueSlot, QueueFull> {
+        let mut lines = lock(&self.lines);
         if lines.places >= self.in_all {
             return Err(QueueFull::Gateway);
         }
@@ -120,21 +125,11 @@ impl SessionQueues {
         lines.places += 1;
         Ok(QueueSlot { queues: self.clone(), session: session.clone(), at, is_nested: nested })
     }
-
-    /// Returns how many turns run or wait.
-    #[must_use]
-    pub fn places(&self) -> usize {
-        self.lines().places
-    }
-
-    fn lines(&self) -> MutexGuard<'_, QueueTable> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl QueueSlot {
     /// Waits until the turn may run: first for its session, then for one of the running slots.
-    pub async fn wait(mut self) -> TurnPermit {
+    pub(crate) async fn wait(mut self) -> TurnPermit {
         let turn = match std::mem::replace(&mut self.at, Position::Front(None)) {
             Position::Front(permit) => permit,
             Position::Behind(turn) => turn.await,
@@ -147,7 +142,7 @@ impl QueueSlot {
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut lines = self.queues.lines();
+        let mut lines = lock(&self.queues.lines);
         lines.places -= 1;
         if let Some(line) = lines.sessions.get_mut(&self.session) {
             line.places -= 1;
@@ -182,8 +177,8 @@ mod tests {
         let _other = queues.enter(&key("y"), false).unwrap().wait().await;
         drop(first);
         drop(second.wait().await);
-        assert_eq!(queues.places(), 1);
-        assert!(!queues.lines().sessions.contains_key(&key("x")), "an empty line is forgotten");
+        assert_eq!(lock(&queues.lines).places, 1);
+        assert!(!lock(&queues.lines).sessions.contains_key(&key("x")), "an empty line is forgotten");
     }
 
     #[tokio::test]

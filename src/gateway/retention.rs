@@ -14,7 +14,7 @@ use crate::config::{Live, Retention};
 use crate::error::chain;
 use crate::home::Home;
 use crate::store::{Level, Store, StoreError};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Interval between two runs.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -26,7 +26,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Deletes old records now and once a day, until `stop` is cancelled. `newest` is the time of the newest row when this
 /// process started, in Unix milliseconds.
-pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
+pub(crate) async fn watch(
+    engine: Arc<Engine>,
+    live: Arc<Live>,
+    newest: Option<i64>,
+    stop: CancellationToken,
+) {
     let mut looked: Option<Instant> = None;
     loop {
         let since_look = looked.map(|at| i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
@@ -75,28 +80,20 @@ async fn check_clock(
         );
         let detail =
             format!("the clock is {days} days ahead of the newest record; nothing is deleted for its age");
-        let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
-        if let Err(error) = store.audit().append(entry, now).await {
-            tracing::error!(error = chain(&error), "failed to write into the audit");
-        }
+        let entry = Actor::system().entry("retention.held", "clock", Level::Yellow, detail);
+        log_failure(store.audit().append(entry, now).await, "failed to write into the audit");
     }
     false
 }
 
 fn save_clock_state(home: &Home, note: clock_check::ClockState) {
-    if let Err(error) = clock_check::write(home, &note) {
-        tracing::error!(error = chain(&error), "failed to write the record of the clock");
-    }
+    log_failure(clock_check::write(home, &note), "failed to write the record of the clock");
 }
 
 async fn delete_old_records(engine: &Engine, live: &Live, retention: Retention, now: i64) {
-    if let Err(error) = rows(engine.store(), retention, now).await {
-        tracing::error!(error = chain(&error), "failed to delete old rows");
-    }
-    if let Some(before) = before(retention.traces, now)
-        && let Err(error) = engine.forget_requests(before).await
-    {
-        tracing::error!(error = chain(&error), "failed to delete old sessions");
+    log_failure(rows(engine.store(), retention, now).await, "failed to delete old rows");
+    if let Some(before) = before(retention.traces, now) {
+        log_failure(engine.forget_requests(before).await, "failed to delete old sessions");
     }
     if let Some(days) = retention.logs {
         let folder = live.home().logs();
@@ -105,6 +102,13 @@ async fn delete_old_records(engine: &Engine, live: &Live, retention: Retention, 
         if !matches!(removed, Ok(Ok(_))) {
             tracing::error!(?removed, "failed to remove old logs");
         }
+    }
+}
+
+/// Logs the failure of one step. The other steps are done all the same.
+fn log_failure<T>(result: Result<T, impl std::error::Error>, failed: &'static str) {
+    if let Err(error) = result {
+        tracing::error!(error = chain(&error), "{failed}");
     }
 }
 
@@ -117,7 +121,7 @@ fn before(days: Option<u32>, now: i64) -> Option<i64> {
 /// # Errors
 ///
 /// Returns the store's error if the database can't be read or written. Batches that were deleted before stay deleted.
-pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
+pub(crate) async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
     if let Some(before) = before(retention.messages, now) {
         let mut forgotten = 0;
         loop {
@@ -130,14 +134,14 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
         }
         if forgotten > 0 {
             let detail = format!("{forgotten} of more than {} days ago", retention.messages.unwrap_or(0));
-            let entry = By::system().entry("retention.messages", "messages", Level::Yellow, detail);
+            let entry = Actor::system().entry("retention.messages", "messages", Level::Yellow, detail);
             store.audit().append(entry, now).await?;
         }
     }
     // The audit comes last, so that the row about the deleted messages is written before older rows go.
     if let Some(before) = before(retention.audit, now) {
         let detail = format!("rows of more than {} days ago", retention.audit.unwrap_or(0));
-        let entry = By::system().entry("retention.audit", "audit", Level::Yellow, detail);
+        let entry = Actor::system().entry("retention.audit", "audit", Level::Yellow, detail);
         store.audit().prune(before, entry, now).await?;
     }
     Ok(())
@@ -167,16 +171,16 @@ mod tests {
     use super::*;
     use crate::id::ChannelId;
     use crate::store::{AuditFilter, Page};
-    use crate::swarm::channel::Wanted;
+    use crate::swarm::channel::ChannelSpec;
     use crate::swarm::testing::Team;
 
     #[tokio::test]
     async fn rows_are_deleted_after_their_days_and_only_where_days_are_set() {
         let team = Team::new();
-        let ann = By::human("ann");
+        let ann = Actor::human("ann");
         let dev: ChannelId = "dev".parse().unwrap();
         let members = vec!["human:ann".parse().unwrap()];
-        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
+        let wanted = ChannelSpec { id: dev.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
         for text in ["one", "two", "three"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
@@ -205,7 +209,7 @@ mod tests {
         let home = team.swarm.home();
         team.store
             .audit()
-            .append(By::system().entry("x", "y", Level::Green, String::new()), unix_ms())
+            .append(Actor::system().entry("x", "y", Level::Green, String::new()), unix_ms())
             .await
             .unwrap();
         let newest = team.store.audit().newest_time().await.unwrap();
@@ -226,8 +230,8 @@ mod tests {
         let team = Team::new();
         let dev: ChannelId = "dev".parse().unwrap();
         let members = vec!["coder".parse().unwrap()];
-        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
-        team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+        let wanted = ChannelSpec { id: dev.clone(), topic: "work".into(), members, message: None };
+        team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
         for text in ["one", "two"] {
             team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use serde_json::Value;
 
 use super::error::ApiError;
@@ -91,7 +91,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
 /// # Errors
 ///
 /// Returns 403 if the token lacks the right, or if the path shows all agents and the token is for some.
-pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), ApiError> {
+pub(crate) fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), ApiError> {
     let lacks = |rights: &[Right]| {
         let words: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
         out_of_scope(format!("the token {} lacks the right {}", token.name, words.join(" or ")))
@@ -113,24 +113,24 @@ pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), Api
 
 /// Returns the refusal for an agent that the token does not cover.
 #[must_use]
-pub fn agent_not_covered(token: &ClientToken) -> ApiError {
+pub(crate) fn agent_not_covered(token: &ClientToken) -> ApiError {
     out_of_scope(format!("the token {} is not for this agent", token.name))
 }
 
 /// Returns the refusal for a session that the token did not begin.
 #[must_use]
-pub fn session_not_owned(token: &ClientToken) -> ApiError {
+pub(crate) fn session_not_owned(token: &ClientToken) -> ApiError {
     out_of_scope(format!("the token {} may only continue sessions of its own", token.name))
 }
 
 fn out_of_scope(message: String) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message).with_hint("flock token list")
+    ApiError::forbidden("out_of_scope", message).with_hint("flock token list")
 }
 
 /// Returns the peer part of the key of the client's own session with an agent. No login contains a colon here, so no
 /// session of a person has this key.
 #[must_use]
-pub fn peer(token: &ClientToken) -> String {
+pub(crate) fn peer(token: &ClientToken) -> String {
     match token.client.split_once(':') {
         // The form is not `token:name:2`, because the first client of that name may have given one of its own sessions
         // that name.
@@ -142,7 +142,7 @@ pub fn peer(token: &ClientToken) -> String {
 /// Returns `true` if a client may have turns in this session. In a person's session the client would be taken for that
 /// person, and in the session of a channel or of another agent for a member.
 #[must_use]
-pub fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
+pub(crate) fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
     let own = peer(token);
     // Keys that differ only in case name the same session, so the comparison ignores case.
     let is_own = session.peer().split_at_checked(own.len()).is_some_and(|(begin, rest)| {
@@ -154,14 +154,14 @@ pub fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
 /// Returns `true` if a token covers a channel: the channel has at least one agent, and the token is for all of its
 /// agents.
 #[must_use]
-pub fn covers_channel(token: &ClientToken, channel: &Channel) -> bool {
+pub(crate) fn covers_channel(token: &ClientToken, channel: &Channel) -> bool {
     let mut agents = channel.members.iter().filter_map(|member| member.party.agent()).peekable();
     token.agents.is_none() || (agents.peek().is_some() && agents.all(|agent| token.covers(agent)))
 }
 
 /// Returns `true` if a token covers both ends of a task. A client or a person at one end counts as covered.
 #[must_use]
-pub fn covers_task(token: &ClientToken, task: &Task) -> bool {
+pub(crate) fn covers_task(token: &ClientToken, task: &Task) -> bool {
     let requester = task.requester.parse::<AgentId>();
     token.covers(task.assignee()) && requester.map_or(true, |agent| token.covers(&agent))
 }
@@ -169,7 +169,7 @@ pub fn covers_task(token: &ClientToken, task: &Task) -> bool {
 /// Returns `true` if an event may be shown to a token: everything that the event names belongs to the token's agents.
 /// `is_covered` decides about a channel.
 #[must_use]
-pub fn may_see_event(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn may_see_event(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
     if token.agents.is_none() {
         return true;
     }

@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,18 +17,13 @@ use tokio_util::task::TaskTracker;
 
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use super::limits::ServerLimits;
+use super::middleware::Middleware;
 use super::write_timeout::WriteTimeoutStream;
 
-/// A handler for requests. It never fails: errors are responses as well.
-pub trait Answer: Send + Sync + 'static {
-    /// Returns the response to a request.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
-}
-
 /// Accepts and serves connections until `stop` is cancelled, then gives busy ones `limits.grace` to finish.
-pub async fn serve<A: Answer>(
+pub async fn serve(
     listener: TcpListener,
-    answer: Arc<A>,
+    middleware: Arc<Middleware>,
     limits: ServerLimits,
     stop: CancellationToken,
 ) {
@@ -51,8 +45,8 @@ pub async fn serve<A: Answer>(
         };
         let end = end.child_token();
         match door.enter(end.clone()) {
-            Some(place) => {
-                let connection = serve_one(stream, answer.clone(), limits, (stop.clone(), end), place);
+            Some(slot) => {
+                let connection = serve_one(stream, middleware.clone(), limits, (stop.clone(), end), slot);
                 connections.spawn(connection);
             }
             None => drop(connections.spawn(respond_overloaded(stream))),
@@ -67,22 +61,21 @@ pub async fn serve<A: Answer>(
     }
 }
 
-async fn serve_one<A: Answer>(
+async fn serve_one(
     stream: TcpStream,
-    answer: Arc<A>,
+    middleware: Arc<Middleware>,
     limits: ServerLimits,
     (stop, end): (CancellationToken, CancellationToken),
-    place: ConnectionSlot,
+    slot: Arc<ConnectionSlot>,
 ) {
     // Without this, small pieces of a stream would wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
-    let standing = place.standing();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let answer = answer.clone();
-        request.extensions_mut().insert(standing.clone());
-        async move { Ok::<_, Infallible>(answer.answer(request).await) }
+        let middleware = middleware.clone();
+        request.extensions_mut().insert(slot.clone());
+        async move { Ok::<_, Infallible>(middleware.answer(request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

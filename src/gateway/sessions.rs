@@ -8,10 +8,10 @@ use super::driver::{TurnOrigin, TurnRefused};
 use super::state::Gateway;
 use crate::agent::{Provenance, TurnRequest};
 use crate::clock;
-use crate::id::{AgentId, Party, SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
 use crate::store::{InboxItemKind, Level, NewInboxItem, text_digest};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::scheduler::Priority;
 use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
@@ -19,7 +19,7 @@ use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionSe
 const MAX_LISTED: u32 = 100;
 
 /// The sessions of one gateway. The reference is weak, because the gateway's engine owns the tools that hold it.
-pub struct GatewaySessions(pub Weak<Gateway>);
+pub(crate) struct GatewaySessions(pub Weak<Gateway>);
 
 impl GatewaySessions {
     fn gateway(&self) -> Result<Arc<Gateway>, SessionServiceError> {
@@ -29,27 +29,6 @@ impl GatewaySessions {
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> SessionServiceError {
     SessionServiceError::Failed(Box::new(error))
-}
-
-fn order(
-    turn: TurnId,
-    session: &SessionKey,
-    text: String,
-    guidance: Vec<String>,
-    provenance: Provenance,
-) -> TurnRequest {
-    TurnRequest {
-        agent: session.agent().clone(),
-        session: session.clone(),
-        turn,
-        input: vec![Message::text(Role::User, text)],
-        context: Vec::new(),
-        guidance,
-        provenance: Some(provenance),
-        command: None,
-        inbox: None,
-        format: None,
-    }
 }
 
 impl SessionService for GatewaySessions {
@@ -112,11 +91,9 @@ impl SessionService for GatewaySessions {
             };
             // The message is stored before the sender is told that it was accepted, so it survives a crash.
             let detail = format!("{} bytes, sha256 {}", item.text.len(), text_digest(&item.text));
-            let by =
-                By { party: Party::Agent(from.agent().clone()), session: Some(from.clone()), turn: None };
-            let entry = by.entry("session.send", to.as_str(), Level::Green, detail);
+            let entry = Actor::agent(from, None).entry("session.send", to.as_str(), Level::Green, detail);
             store.inbox().add_audited(item, entry).await.map_err(failed)?;
-            gateway.swarm.bell().ring(to.clone(), Priority::Mention);
+            gateway.swarm.notifier().ring(to.clone(), Priority::Mention);
             Ok(())
         })
     }
@@ -138,7 +115,12 @@ impl SessionService for GatewaySessions {
             let guidance = vec![format!("The task comes from your own session {parent}.")];
             let tool = Some(Provenance::SPAWN_TOOL.to_owned());
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
-            let order = order(TurnId::new(), &child, task, guidance, by);
+            let input = vec![Message::text(Role::User, task)];
+            let order = TurnRequest {
+                guidance,
+                provenance: Some(by),
+                ..TurnRequest::new(child, TurnId::new(), input)
+            };
             let mut turn = gateway
                 .driver
                 // A child token: the task ends with its parent turn, and its own end does not cancel the parent.

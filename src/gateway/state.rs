@@ -1,7 +1,7 @@
 //! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -24,7 +24,8 @@ use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::store::{Level, token_hash};
 use crate::swarm::triage::Triage;
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
+use crate::sync::lock;
 
 /// The parts that a gateway is built from.
 pub struct GatewayParts {
@@ -80,7 +81,7 @@ pub struct Gateway {
     /// Passes requests of agent programs on to their models.
     pub relay: Arc<Relay>,
     /// The idempotency keys whose requests are running.
-    pub keys: RunningKeys,
+    pub(crate) keys: RunningKeys,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -128,9 +129,9 @@ impl Gateway {
     }
 
     /// Returns the newest usable configuration. The first caller that sees a change also applies its consequences.
-    pub fn config(&self) -> Arc<Config> {
+    pub(crate) fn config(&self) -> Arc<Config> {
         // The lock comes before the look. Otherwise a slow caller could put an older version back.
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut applied = lock(&self.applied);
         let config = self.live.current();
         // `Live` hands out the same `Arc` until the file changes, so comparing pointers is enough.
         if Arc::ptr_eq(&config, &applied) {
@@ -160,7 +161,7 @@ impl Gateway {
         // The row is written by a task, which needs a runtime.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let entry =
-            By::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
+            Actor::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
         let store = Arc::clone(self.swarm.store());
         runtime.spawn(async move {
             if let Err(error) = store.audit().append(entry, crate::clock::unix_ms()).await {
@@ -171,14 +172,14 @@ impl Gateway {
 
     /// Returns the home that this gateway serves.
     #[must_use]
-    pub fn home(&self) -> &Home {
+    pub(crate) fn home(&self) -> &Home {
         self.live.home()
     }
 
     /// Returns the credential that flock's plugin in OpenClaw shows, if there is one. It is read at each use, so a new
     /// one takes effect at once.
     #[must_use]
-    pub fn plugin_token(&self) -> Option<String> {
+    pub(crate) fn plugin_token(&self) -> Option<String> {
         match secret::get(self.home(), plugin::SECRET) {
             Ok(token) => token,
             Err(error) => {
@@ -193,7 +194,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 401 if there is no token or a wrong one, and the store's error if the database can't be read.
-    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let client = async |token: &[u8]| {
             let known =
                 self.swarm.store().tokens().find(&token_hash(token)).await.map_err(ApiError::explained)?;
@@ -208,7 +209,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 401 if the token belongs to no running turn, and 403 if it belongs to a turn of another agent.
-    pub fn ticket(
+    pub(crate) fn ticket(
         &self,
         turns: TurnService,
         headers: &HeaderMap,
@@ -231,14 +232,14 @@ impl Gateway {
             let (of, turn) = (&ticket.agent, ticket.turn);
             tracing::warn!(%agent, %of, %turn, "a token that came from another agent's sandbox was refused");
             let message = "the token belongs to another agent's turn";
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_token", message));
+            return Err(ApiError::forbidden("foreign_token", message));
         }
         Ok(ticket)
     }
 
     /// Returns the reason why the configuration on disk is not used, or `None` if it is used.
     #[must_use]
-    pub fn config_problem(&self) -> Option<String> {
+    pub(crate) fn config_problem(&self) -> Option<String> {
         self.live.problem()
     }
 
@@ -247,12 +248,12 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns 404 if there is no agent with this id.
-    pub fn agent(&self, id: &str) -> Result<Agent, ApiError> {
+    pub(crate) fn agent(&self, id: &str) -> Result<Agent, ApiError> {
         find_agent(&self.config(), id)
     }
 
     /// Returns an id for the next request, for responses and the log.
-    pub fn request_id(&self) -> String {
+    pub(crate) fn request_id(&self) -> String {
         // The start time makes the id unique across restarts of the gateway.
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         format!("{:x}-{number:x}", self.started_ms)
@@ -271,7 +272,7 @@ impl Gateway {
 /// # Errors
 ///
 /// Returns 404 if there is no agent with this id.
-pub fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
+pub(crate) fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
     let unknown = || {
         // The id comes from the client and may contain anything, so control characters and excess length are removed.
         let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();

@@ -27,7 +27,7 @@ const MAX_LISTED: u32 = 500;
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The records of a gateway that uses Docker for its sandboxes.
-pub struct DockerStatusSource {
+pub(crate) struct DockerStatusSource {
     /// Knows the sessions.
     pub engine: Arc<Engine>,
     /// Knows the containers.
@@ -140,7 +140,7 @@ fn probe(probed: &ProbeResult) -> Value {
 
 /// Returns a session in the JSON form of the API.
 #[must_use]
-pub fn session(session: &SessionInfo) -> Value {
+pub(crate) fn session(session: &SessionInfo) -> Value {
     json!({
         "key": session.key,
         "agent": session.key.agent(),

@@ -3,26 +3,28 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::HttpBody;
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Failure, TurnHandle};
+use super::driver::{TurnFailure, TurnHandle};
 use super::error::ApiError;
 use super::openai::chunk::ChunkWriter;
-use super::routes::chat::failed;
+use super::turn_error::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
+use crate::sync::lock;
 
 /// The end into which the turn writes.
 #[derive(Clone)]
-pub struct StreamWriter {
+pub(crate) struct StreamWriter {
     shared: Arc<Shared>,
     overflow: CancellationToken,
     limit: usize,
@@ -44,15 +46,15 @@ impl StreamWriter {
     /// Creates a writing end that cancels `overflow` when more than `limit` bytes are unread. The reader is then gone,
     /// or too slow for the response to be useful.
     #[must_use]
-    pub fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
+    pub(crate) fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
         let state = State { writer, unread: Vec::new(), is_closed: false };
         let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
         Self { shared: Arc::new(shared), overflow, limit }
     }
 
     /// Writes an event of the turn.
-    pub fn put(&self, event: &TurnEvent) {
-        let mut state = self.shared.state();
+    pub(crate) fn put(&self, event: &TurnEvent) {
+        let mut state = lock(&self.shared.state);
         let State { writer, unread, is_closed } = &mut *state;
         if *is_closed {
             return;
@@ -72,17 +74,11 @@ impl StreamWriter {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The end from which the connection reads.
-pub struct StreamBody {
+pub(crate) struct StreamBody {
     shared: Arc<Shared>,
     turn: TurnHandle,
-    result: Option<Result<TurnOutcome, Failure>>,
+    result: Option<Result<TurnOutcome, TurnFailure>>,
     begun: bool,
     ended: bool,
     /// Fires after a silence. A comment is sent then, so that no proxy takes the connection for dead.
@@ -92,7 +88,7 @@ pub struct StreamBody {
 impl StreamBody {
     /// Creates the body of this turn's response.
     #[must_use]
-    pub fn new(inlet: &StreamWriter, turn: TurnHandle) -> Self {
+    pub(crate) fn new(inlet: &StreamWriter, turn: TurnHandle) -> Self {
         Self {
             shared: inlet.shared.clone(),
             turn,
@@ -109,11 +105,11 @@ impl StreamBody {
     /// # Errors
     ///
     /// Returns the failure of the turn in the form for its client.
-    pub async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
+    pub(crate) async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
         let first = std::future::poll_fn(|context| {
             // The waker is registered before the check, so a write in between is not missed.
             self.shared.reader.register(context.waker());
-            if !self.shared.state().unread.is_empty() {
+            if !lock(&self.shared.state).unread.is_empty() {
                 return Poll::Ready(());
             }
             self.poll_result(context)
@@ -121,7 +117,7 @@ impl StreamBody {
         // The end of the wait is not a failure. The response then begins without its first word.
         drop(tokio::time::timeout(limit, first).await);
         match self.result.take() {
-            Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(self.failed(failure)),
+            Some(Err(failure)) if lock(&self.shared.state).unread.is_empty() => Err(self.failed(failure)),
             result => {
                 self.result = result;
                 Ok(())
@@ -129,7 +125,7 @@ impl StreamBody {
         }
     }
 
-    fn failed(&self, failure: Failure) -> ApiError {
+    fn failed(&self, failure: TurnFailure) -> ApiError {
         failed(failure, self.turn.did_something(), &self.turn.session, self.turn.id)
     }
 
@@ -161,7 +157,7 @@ impl HttpBody for StreamBody {
         let mut out = Vec::new();
         {
             let this = &mut *self;
-            let mut state = this.shared.state();
+            let mut state = lock(&this.shared.state);
             // The head is written only when the stream is read, so a failure in `first` leaves no trace of it.
             if !this.begun {
                 state.writer.begin(&mut out);
@@ -198,11 +194,20 @@ impl HttpBody for StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
+        let mut state = lock(&self.shared.state);
         state.is_closed = true;
         state.unread = Vec::new();
     }
 }
 
 /// Longest silence of a stream before a comment is sent.
-pub const SILENCE: Duration = Duration::from_secs(15);
+pub(crate) const SILENCE: Duration = Duration::from_secs(15);
+
+/// Returns the response for a stream of server-sent events.
+pub(crate) fn event_stream(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

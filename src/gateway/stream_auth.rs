@@ -33,7 +33,7 @@ struct RevocableBody {
 
 /// Wraps the body of a response so that a stream ends when the credential in these headers is no longer good. A
 /// response that is not a stream is returned unchanged.
-pub fn guard_stream(
+pub(crate) fn guard_stream(
     response: Response<Body>,
     gateway: &Arc<Gateway>,
     headers: HeaderMap,

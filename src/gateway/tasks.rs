@@ -15,7 +15,7 @@ impl Gateway {
     /// # Errors
     ///
     /// Returns the error of `Swarm::stop_task` if the task was not stopped.
-    pub async fn stop_task(&self, actor: &str, id: &str) -> Result<Task, SwarmError> {
+    pub(crate) async fn stop_task(&self, actor: &str, id: &str) -> Result<Task, SwarmError> {
         let (task, in_flight) = self.swarm.stop_task(actor, id).await?;
         // A turn that has not been accepted yet sees at that moment that its task was stopped.
         if let Some(ended) = in_flight.and_then(|turn| self.driver.cancel_turn(turn))

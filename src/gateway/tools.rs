@@ -7,7 +7,7 @@ use super::state::Gateway;
 use crate::config::Live;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
-use crate::swarm::triage::{Machine, Triage};
+use crate::swarm::triage::{HostExecutor, Triage};
 use crate::swarm::{self, Swarm};
 use crate::tool::{self, Registry};
 
@@ -44,6 +44,7 @@ pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbo
         Arc::new(move || newest.current()),
         Arc::new(Engine::from_env()),
     );
-    let hands = Machine { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
-    Triage::new(swarm.clone(), Arc::new(hands))
+    let executor =
+        HostExecutor { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
+    Triage::new(swarm.clone(), Arc::new(executor))
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// A TCP stream with a limit on how long a write may wait.
-pub struct WriteTimeoutStream {
+pub(crate) struct WriteTimeoutStream {
     stream: TcpStream,
     limit: Duration,
     /// Set while a write waits.
@@ -22,7 +22,7 @@ pub struct WriteTimeoutStream {
 impl WriteTimeoutStream {
     /// Wraps a stream. Each write may wait for `limit`.
     #[must_use]
-    pub const fn new(stream: TcpStream, limit: Duration) -> Self {
+    pub(crate) const fn new(stream: TcpStream, limit: Duration) -> Self {
         Self { stream, limit, timer: None }
     }
 

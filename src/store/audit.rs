@@ -60,6 +60,22 @@ pub struct AuditEntry {
     pub turn: Option<TurnId>,
 }
 
+impl AuditEntry {
+    /// Creates the record of an action that belongs to no session.
+    #[must_use]
+    pub fn new(actor: &str, action: &'static str, subject: &str, level: Level, detail: String) -> Self {
+        Self {
+            actor: actor.to_owned(),
+            action,
+            subject: subject.to_owned(),
+            level,
+            detail,
+            session: None,
+            turn: None,
+        }
+    }
+}
+
 /// The most bytes of a detail that are stored.
 pub const MAX_DETAIL_BYTES: usize = 500;
 

@@ -6,16 +6,17 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::scheduler::{Mode, SchedulerEvent};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::id::AgentId;
 use crate::store::{AgentState, FreezeState, Level, StoreError};
+use crate::sync::lock;
 
 /// Returns what starts an agent's turns. Workers check their channels by themselves. The other roles run only when they
 /// are called.
 #[must_use]
-pub const fn mode(role: Role) -> Mode {
+pub(crate) const fn mode(role: Role) -> Mode {
     match role {
         Role::Worker => Mode::Active,
         Role::Orchestrator | Role::Sysadmin => Mode::Reactive,
@@ -49,7 +50,7 @@ impl Swarm {
             .into_iter()
             .map(|state| (state.agent.clone(), state))
             .collect();
-        *self.asleep() = states
+        *lock(&self.asleep) = states
             .values()
             .filter(|state| state.asleep_at.is_some())
             .map(|state| (state.agent.clone(), None))
@@ -64,44 +65,44 @@ impl Swarm {
     }
 
     /// Tells the scheduler the current state of one agent, after it changed.
-    pub async fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
+    pub(crate) async fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
         let config = self.config();
         let Some(found) = config.agent(agent) else { return Ok(()) };
         let state = self.store.agents().state(agent).await?;
         let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
         if is_asleep {
             // An existing entry is kept, because it knows the turn in which the agent went to sleep.
-            self.asleep().entry(agent.clone()).or_insert(None);
+            lock(&self.asleep).entry(agent.clone()).or_insert(None);
         } else {
-            self.asleep().remove(agent);
+            lock(&self.asleep).remove(agent);
         }
-        self.bell.tell(agent_event(found, state.as_ref(), &self.store.freezes().state().await?));
+        self.notifier.tell(agent_event(found, state.as_ref(), &self.store.freezes().state().await?));
         Ok(())
     }
 
     /// Puts an agent to sleep. Returns `true` if it was awake.
-    pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
+    pub(crate) async fn sleep(&self, by: &Actor, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
         let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
         let changed = self.store.agents().set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
         if changed {
-            self.bell.publish("agent.slept", &json!({"agent": agent}));
+            self.notifier.publish("agent.slept", &json!({"agent": agent}));
             // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
-            self.asleep().insert(agent.clone(), by.turn);
+            lock(&self.asleep).insert(agent.clone(), by.turn);
             self.notify_agent_state(agent).await?;
         }
         Ok(changed)
     }
 
     /// Wakes an agent. Returns `true` if it slept.
-    pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        if !self.asleep().contains_key(agent) {
+    pub(crate) async fn wake(&self, by: &Actor, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+        if !lock(&self.asleep).contains_key(agent) {
             return Ok(false);
         }
         let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());
         let changed = self.store.agents().set_asleep(agent.clone(), None, entry, unix_ms()).await?;
         if changed {
-            self.bell.publish("agent.woke", &json!({"agent": agent}));
+            self.notifier.publish("agent.woke", &json!({"agent": agent}));
         }
         self.notify_agent_state(agent).await?;
         Ok(changed)

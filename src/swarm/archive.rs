@@ -3,21 +3,22 @@
 //! deadline or an authorized caller ends the wait early. Archiving can be cancelled, and an archived channel can be
 //! reopened.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::channel::{session, system};
 use super::scheduler::SchedulerEvent;
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, WakeUrgency};
 
 /// Time that the members have to get ready, in milliseconds.
-pub const DEADLINE: i64 = 60 * 60 * 1000;
+pub(crate) const DEADLINE: i64 = 60 * 60 * 1000;
 
 /// The progress of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchiveProgress {
+pub(crate) struct ArchiveProgress {
     pub state: ChannelState,
     pub ready: Vec<AgentId>,
     pub waiting: Vec<AgentId>,
@@ -34,8 +35,9 @@ impl ArchiveProgress {
 }
 
 /// A step of the archive protocol that a caller can request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArchiveAction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ArchiveAction {
     /// Begins archiving, or only reports the progress if it has begun.
     Begin,
     /// Finishes now, even if members are not ready.
@@ -53,9 +55,9 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if the channel is not
     /// in the state that the step needs.
-    pub async fn archive(
+    pub(crate) async fn archive(
         &self,
-        by: &By,
+        by: &Actor,
         id: &ChannelId,
         what: ArchiveAction,
     ) -> Result<ArchiveProgress, SwarmError> {
@@ -105,9 +107,9 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if it is not being
     /// archived or the agent is not a member.
-    pub async fn mark_archive_ready(
+    pub(crate) async fn mark_archive_ready(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         id: &ChannelId,
     ) -> Result<ArchiveProgress, SwarmError> {
@@ -141,11 +143,11 @@ impl Swarm {
     }
 
     /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
-    pub async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
+    pub(crate) async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.channels().pending_archives().await? {
             if due_at <= now {
-                self.finish(&By::system(), &self.channel(&id).await?, "its time is over", false, now).await?;
+                self.finish(&Actor::system(), &self.channel(&id).await?, "its time is over", false, now).await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
@@ -157,7 +159,7 @@ impl Swarm {
     pub(super) async fn finish_ready_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id).await?;
         if channel.state == ChannelState::Archiving && ArchiveProgress::of(&channel).waiting.is_empty() {
-            self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
+            self.finish(&Actor::system(), &channel, "all are ready", false, unix_ms()).await?;
         }
         Ok(())
     }
@@ -168,7 +170,7 @@ impl Swarm {
         let gone = channel.agents().filter(|agent| config.agent(agent).is_none());
         let gone: Vec<Party> = gone.cloned().map(Party::Agent).collect();
         if !gone.is_empty() {
-            self.assign_members(&By::system(), &channel.id, &[], &gone).await?;
+            self.assign_members(&Actor::system(), &channel.id, &[], &gone).await?;
         }
         Ok(())
     }
@@ -176,7 +178,7 @@ impl Swarm {
     /// Finishes an archive, unless the channel has changed since it was read in a way that no longer allows it.
     async fn finish(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &Channel,
         why: &str,
         forced: bool,
@@ -187,7 +189,7 @@ impl Swarm {
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.
             for agent in self.channel(&channel.id).await?.agents() {
-                self.bell.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
+                self.notifier.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
             }
         }
         Ok(())
@@ -196,7 +198,7 @@ impl Swarm {
     /// Commits a step, then publishes it. Returns `false` if the channel is not in the state that the step needs.
     async fn step(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &Channel,
         step: ArchiveStep,
         post: NewPost,
@@ -212,7 +214,7 @@ impl Swarm {
         let posted =
             self.store.channels().archive_step(channel.id.clone(), step, post.clone(), entry).await?;
         if let Some(posted) = &posted {
-            self.bell.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
+            self.notifier.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
             self.announce(&post, posted);
         }
         Ok(posted.is_some())

@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::{CardUpdate, NewChannel, Page};
-use crate::swarm::channel::Wanted;
+use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 
 fn id() -> ChannelId {
@@ -15,12 +15,13 @@ fn parties(names: &[&str]) -> Vec<Party> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-fn orchestrator(team: &Team) -> By {
+fn orchestrator(team: &Team) -> Actor {
     team.by("orchestrator", "agent:orchestrator:flock:main:me")
 }
 
 async fn make(team: &Team, members: &[&str]) {
-    let wanted = Wanted { id: id(), topic: "a topic".to_owned(), members: parties(members), message: None };
+    let wanted =
+        ChannelSpec { id: id(), topic: "a topic".to_owned(), members: parties(members), message: None };
     team.swarm.create_channel(&orchestrator(team), wanted).await.unwrap();
 }
 

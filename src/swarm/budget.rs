@@ -13,7 +13,7 @@ use crate::store::{ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScop
 
 /// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Day {
+pub(crate) struct Day {
     /// For example `2026-02-28`.
     pub name: String,
     /// Start of the next day in Unix milliseconds. `None` if that is beyond the supported calendar.
@@ -22,7 +22,7 @@ pub struct Day {
 
 /// Returns the day that contains this time, given in Unix milliseconds.
 #[must_use]
-pub fn day(at: i64, zone: &TimeZone) -> Day {
+pub(crate) fn day(at: i64, zone: &TimeZone) -> Day {
     let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(zone.clone());
     // Adding 24 hours would be wrong: a day may have 23 hours and may begin at one in the morning.
     let next = time.date().checked_add(1.day()).ok().and_then(|date| date.to_zoned(zone.clone()).ok());
@@ -33,7 +33,7 @@ impl Swarm {
     /// Returns the channel that a session's calls are charged to. That is the session's own channel. A task, and a
     /// session that an agent began for itself, are charged to the channel from which they were begun. Without a turn,
     /// the charge of the session's newest turn is returned.
-    pub async fn charged(
+    pub(crate) async fn charged(
         &self,
         session: &SessionKey,
         turn: Option<TurnId>,
@@ -51,7 +51,7 @@ impl Swarm {
 
 /// Returns the limits that apply to an agent's calls, in a channel or elsewhere.
 #[must_use]
-pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
+pub(crate) fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
     let limit = |scope, Allowance { tokens, micros }| {
         // A budget without any limit need not be counted.
         (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
@@ -68,13 +68,13 @@ pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -
 
 /// Returns the first limit that can't bind a model with an unknown price, because it is in money only.
 #[must_use]
-pub fn unbound(limits: &[UsageLimit]) -> Option<&UsageLimit> {
+pub(crate) fn unbound(limits: &[UsageLimit]) -> Option<&UsageLimit> {
     limits.iter().find(|limit| limit.cost.is_some() && limit.tokens.is_none())
 }
 
 /// Returns the message for people about a call that such a limit can't bind.
 #[must_use]
-pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String {
+pub(crate) fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String {
     format!(
         "{agent} pauses: {} is in dollars, and the price of {model} is unknown. Set its cost \
          (models.providers.{}.models[].cost), an additional limit in tokens, or budgets.unpriced to \"allow\"",
@@ -85,7 +85,7 @@ pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String
 
 /// Returns the message for people about a budget without room for another call.
 #[must_use]
-pub fn refusal(agent: &AgentId, exceeded: &ExceededLimit, day: &Day) -> String {
+pub(crate) fn refusal(agent: &AgentId, exceeded: &ExceededLimit, day: &Day) -> String {
     let whose = whose(&exceeded.limit);
     let tokens = exceeded.limit.tokens.map(|limit| format!("{} of {limit} tokens", exceeded.used.tokens));
     let cost = exceeded
@@ -117,7 +117,7 @@ fn format_usd(micros: u64) -> String {
 /// Returns a key for a budget with its current limits. A budget whose limits change gets a new key and is announced
 /// again.
 #[must_use]
-pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
+pub(crate) fn name(limit: &UsageLimit, agent: &AgentId) -> String {
     let scope = match &limit.scope {
         UsageScope::Day => "day".to_owned(),
         UsageScope::Agent(of) => format!("agent {of}"),
@@ -128,7 +128,7 @@ pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
 
 /// Returns a filter for one day, or for all days from `since` on. Without both it is `today`.
 #[must_use]
-pub fn usage_filter(
+pub(crate) fn usage_filter(
     day: Option<Date>,
     since: Option<Date>,
     today: Date,
@@ -144,7 +144,7 @@ pub fn usage_filter(
 
 /// Returns the sums and their total as JSON.
 #[must_use]
-pub fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
+pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
     let describe = |sum: &UsageSum| {
         let mut value = json!(sum);
         value["tokens"] = json!(sum.tokens());
@@ -160,7 +160,7 @@ pub fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
 
 /// Returns the total of all sums.
 #[must_use]
-pub fn total(sums: &[UsageSum]) -> UsageSum {
+pub(crate) fn total(sums: &[UsageSum]) -> UsageSum {
     sums.iter().fold(UsageSum { name: "total".to_owned(), ..UsageSum::default() }, |mut all, sum| {
         all.calls += sum.calls;
         all.unpriced += sum.unpriced;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::agent::prompt::archetype;
 use crate::clean::summary;
 use crate::clock::unix_ms;
@@ -15,22 +15,22 @@ use crate::id::AgentId;
 use crate::store::{CardUpdate, Level, StoredCard, TaskCounts};
 
 /// Maximum number of characters of the name of a card or a skill.
-pub const MAX_NAME: usize = 80;
+pub(crate) const MAX_NAME: usize = 80;
 /// Maximum number of characters of a card's description.
-pub const MAX_DESCRIPTION: usize = 1000;
+pub(crate) const MAX_DESCRIPTION: usize = 1000;
 /// Maximum number of characters of a skill's description or of an example.
-pub const MAX_SKILL_TEXT: usize = 300;
+pub(crate) const MAX_SKILL_TEXT: usize = 300;
 /// Maximum number of characters of a skill's id or of a tag.
-pub const MAX_WORD: usize = 50;
+pub(crate) const MAX_WORD: usize = 50;
 /// Maximum number of skills of a card.
-pub const MAX_SKILLS: usize = 20;
+pub(crate) const MAX_SKILLS: usize = 20;
 /// Maximum number of tags of a skill, and of examples.
-pub const MAX_LIST: usize = 10;
+pub(crate) const MAX_LIST: usize = 10;
 
 /// A capability of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CardSkill {
+pub(crate) struct CardSkill {
     /// Identifier for programs, unique on the card.
     pub id: String,
     /// Display name.
@@ -48,7 +48,7 @@ pub struct CardSkill {
 /// An agent's card. Every text is one line without invisible characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Card {
+pub(crate) struct Card {
     pub agent: AgentId,
     pub role: Role,
     /// Display name.
@@ -62,7 +62,7 @@ pub struct Card {
 
 /// A change to a card. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
-pub struct CardEdit {
+pub(crate) struct CardEdit {
     pub name: Option<String>,
     pub description: Option<String>,
     /// The complete new list: JSON objects with the fields of [`CardSkill`].
@@ -71,7 +71,7 @@ pub struct CardEdit {
 
 /// A search for cards. All given conditions must match.
 #[derive(Clone, Debug, Default)]
-pub struct CardQuery {
+pub(crate) struct CardQuery {
     /// Text that occurs anywhere on the card, ignoring case.
     pub text: Option<String>,
     pub role: Option<Role>,
@@ -81,7 +81,7 @@ pub struct CardQuery {
 
 /// Returns `true` if a card matches the search.
 #[must_use]
-pub fn matches(card: &Card, query: &CardQuery) -> bool {
+pub(crate) fn matches(card: &Card, query: &CardQuery) -> bool {
     let has_text = |text: &String| {
         let text = text.to_lowercase();
         let has = |field: &str| field.to_lowercase().contains(&text);
@@ -106,7 +106,7 @@ pub fn matches(card: &Card, query: &CardQuery) -> bool {
 
 /// Generates the card of an agent from its role and archetype. `focus` is the list of strengths from the archetype.
 #[must_use]
-pub fn made(agent: &Agent, focus: &[String]) -> Card {
+pub(crate) fn made(agent: &Agent, focus: &[String]) -> Card {
     let (description, skills) = match agent.role {
         Role::Orchestrator => (
             "Brings the team together: creates channels, adds members and workers.".to_owned(),
@@ -189,7 +189,7 @@ fn dedup_by_id(mut skills: Vec<CardSkill>) -> Vec<CardSkill> {
 /// # Errors
 ///
 /// Returns a message for the agent with the index of the first invalid skill and what is wrong with it.
-pub fn checked_skills(written: &[Value]) -> Result<Vec<CardSkill>, String> {
+pub(crate) fn checked_skills(written: &[Value]) -> Result<Vec<CardSkill>, String> {
     // Checked before parsing, so that the work for a huge list is bounded.
     if written.len() > MAX_SKILLS {
         return Err(format!("a card has at most {MAX_SKILLS} skills"));
@@ -247,7 +247,7 @@ fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
 
 impl Swarm {
     /// Returns the cards of all agents, in the order of the configuration.
-    pub async fn cards(&self) -> Result<Vec<Card>, SwarmError> {
+    pub(crate) async fn cards(&self) -> Result<Vec<Card>, SwarmError> {
         let said: HashMap<AgentId, StoredCard> =
             self.store().cards().list().await?.into_iter().map(|card| (card.agent.clone(), card)).collect();
         let config = self.config();
@@ -259,7 +259,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent.
-    pub async fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
+    pub(crate) async fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
         self.cards()
             .await?
             .into_iter()
@@ -294,7 +294,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the caller is not an agent, if nothing is given, or if a text is empty or too
     /// long.
-    pub async fn update_card(&self, by: &By, new: CardEdit) -> Result<Card, SwarmError> {
+    pub(crate) async fn update_card(&self, by: &Actor, new: CardEdit) -> Result<Card, SwarmError> {
         // The agent comes from the session, so nobody can change another agent's card.
         let Some(agent) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent has a card".to_owned()));
@@ -313,12 +313,12 @@ impl Swarm {
         };
         let entry = by.entry("card.update", agent.as_str(), Level::Green, String::new());
         self.store().cards().update(agent.clone(), update, entry, unix_ms()).await?;
-        self.bell().publish("card.changed", &serde_json::json!({"agent": agent}));
+        self.notifier().publish("card.changed", &serde_json::json!({"agent": agent}));
         self.card(agent).await
     }
 
     /// Returns the matching cards, each with the number of its agent's tasks by outcome.
-    pub async fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
+    pub(crate) async fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
         let counts = self.store().tasks().counts().await?;
         let found = self.cards().await?.into_iter().filter(|card| matches(card, query));
         Ok(found

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scheduler::{Priority, SchedulerEvent};
-use super::{By, Notifier, Swarm, SwarmError, mention};
+use super::{Actor, Notifier, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -18,19 +18,20 @@ use crate::store::{
     Channel, ChannelState, CommittedPost, IdempotencyKey, Level, Member, MemberChange, NewChannel, NewPost,
     Page, Post, PostMentions, PostOutcome, WakeUrgency,
 };
+use crate::sync::lock;
 
 /// Maximum size of a message in bytes.
-pub const MAX_MESSAGE: usize = 1 << 20;
+pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 /// Maximum number of characters of a topic.
-pub const MAX_TOPIC: usize = 500;
+pub(crate) const MAX_TOPIC: usize = 500;
 /// Maximum number of members of a channel.
-pub const MAX_MEMBERS: usize = 200;
+pub(crate) const MAX_MEMBERS: usize = 200;
 /// Maximum number of messages that one read returns.
-pub const MAX_PAGE: u32 = 200;
+pub(crate) const MAX_PAGE: u32 = 200;
 
 /// A request for a new channel.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ChannelSpec {
     pub id: ChannelId,
     pub topic: String,
     pub members: Vec<Party>,
@@ -49,7 +50,7 @@ pub enum PostReceipt {
 
 impl PostReceipt {
     #[must_use]
-    pub const fn seq(&self) -> u64 {
+    pub(crate) const fn seq(&self) -> u64 {
         match self {
             Self::New(seq) | Self::Before(seq) => *seq,
         }
@@ -63,7 +64,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::ChannelExists`] if the id is taken, [`SwarmError::Invalid`] if the topic, members or
     /// message are not acceptable, and [`SwarmError::NoAgent`] if a member does not exist.
-    pub async fn create_channel(&self, by: &By, wanted: Wanted) -> Result<Channel, SwarmError> {
+    pub async fn create_channel(&self, by: &Actor, wanted: ChannelSpec) -> Result<Channel, SwarmError> {
         let now = unix_ms();
         // Everything is checked before the transaction, so that nothing is written for an invalid request.
         let topic = topic(&wanted.topic)?;
@@ -82,7 +83,7 @@ impl Swarm {
         let new = NewChannel { id: wanted.id.clone(), topic, created_by: by.party.clone(), members, now };
         let made = self.store.channels().create(new, Some(first.clone()), entry).await?;
         let (channel, posted) = made.ok_or(SwarmError::ChannelExists(wanted.id))?;
-        self.bell.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
+        self.notifier.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
         if let Some(posted) = posted {
             self.announce(&first, &posted);
         }
@@ -97,7 +98,7 @@ impl Swarm {
     /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub async fn post(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         notify: bool,
@@ -111,9 +112,9 @@ impl Swarm {
     ///
     /// Returns the errors of [`Self::post`], and [`SwarmError::KeyReused`] if another message was posted with the same
     /// key.
-    pub async fn post_keyed(
+    pub(crate) async fn post_keyed(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         notify: bool,
@@ -144,7 +145,7 @@ impl Swarm {
     }
 
     async fn report_loop_stop(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
-        let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
+        let entry = Actor::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
         self.store.audit().append(entry, unix_ms()).await?;
         self.post_as_system(channel, why, false).await.map(drop)
     }
@@ -155,9 +156,9 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
     /// [`SwarmError::Invalid`] if the text is empty or too long.
-    pub async fn post_final(
+    pub(crate) async fn post_final(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
     ) -> Result<PostReceipt, SwarmError> {
@@ -172,7 +173,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
-    pub async fn post_as_system(
+    pub(crate) async fn post_as_system(
         &self,
         channel: &ChannelId,
         text: String,
@@ -201,11 +202,11 @@ impl Swarm {
                 if after.is_zero() {
                     self.announce(&new, &posted);
                 } else {
-                    publish(&self.bell, &new, &posted);
-                    let bell = self.bell.clone();
+                    publish(&self.notifier, &new, &posted);
+                    let notifier = self.notifier.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(after).await;
-                        call(&bell, &new, &posted);
+                        call(&notifier, &new, &posted);
                     });
                 }
                 checkpoint::reach(Checkpoint::Queued);
@@ -221,10 +222,10 @@ impl Swarm {
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
     async fn wake_mentioned(&self, new: &NewPost, posted: &CommittedPost) -> Result<(), SwarmError> {
         // The common case needs no query.
-        if self.asleep().is_empty() {
+        if lock(&self.asleep).is_empty() {
             return Ok(());
         }
-        let by = By { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
+        let by = Actor { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
         if let Some(agent) = new.author.agent().filter(|agent| !self.fell_asleep_in(agent, new.turn)) {
             self.wake(&by, agent, "it posted").await?;
         }
@@ -240,7 +241,7 @@ impl Swarm {
     /// Returns `true` if an agent went to sleep in this turn. Its sleep begins at the end of the turn, so posts of the
     /// same turn do not wake it.
     fn fell_asleep_in(&self, agent: &AgentId, turn: Option<TurnId>) -> bool {
-        turn.is_some() && self.asleep().get(agent).is_some_and(|slept_in| *slept_in == turn)
+        turn.is_some() && lock(&self.asleep).get(agent).is_some_and(|slept_in| *slept_in == turn)
     }
 
     /// Posts the reason why an agent could not answer, unless the channel's last message says the same.
@@ -248,7 +249,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
-    pub async fn complain(
+    pub(crate) async fn complain(
         &self,
         channel: &ChannelId,
         agent: &AgentId,
@@ -272,9 +273,9 @@ impl Swarm {
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't be changed,
     /// [`SwarmError::NoAgent`] if a new member does not exist, and [`SwarmError::Invalid`] if nothing is to be changed
     /// or there would be too many members.
-    pub async fn assign_members(
+    pub(crate) async fn assign_members(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         add: &[Party],
         remove: &[Party],
@@ -310,15 +311,15 @@ impl Swarm {
         // The channel was read before the change, so it may have been archived in between.
         let changed = changed.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         if let Some(posted) = &changed.posted {
-            self.bell.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
+            self.notifier.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
         }
         for agent in changed.joined.iter().filter_map(Party::agent) {
             // Existing members hear of it with the next message. A new member has something to read now.
-            self.bell.ring(session(agent, &known.id), Priority::Mention);
+            self.notifier.ring(session(agent, &known.id), Priority::Mention);
         }
         for agent in changed.left.iter().filter_map(Party::agent) {
             // A member that left has nothing to read here any more.
-            self.bell.tell(SchedulerEvent::Seen(session(agent, &known.id)));
+            self.notifier.tell(SchedulerEvent::Seen(session(agent, &known.id)));
         }
         // The last member that was not ready may just have left.
         self.finish_ready_archive(&known.id).await?;
@@ -327,7 +328,7 @@ impl Swarm {
 
     /// Removes all agents that are no longer in the configuration from channels, tasks and cards. It does not matter
     /// who removed them or if a gateway ran then.
-    pub async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
+    pub(crate) async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
         let mut known: BTreeSet<AgentId> = self.store.channels().member_agents().await?.into_iter().collect();
         known.extend(self.store.tasks().assignees().await?);
@@ -339,12 +340,12 @@ impl Swarm {
     }
 
     /// Removes a deleted agent from all its channels and ends its tasks.
-    pub async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         let party = Party::Agent(agent.clone());
         for channel in self.store.channels().list(Some(&party), None).await? {
             // An archived channel can't be changed. Its members are checked when it is reopened.
             if channel.state != ChannelState::Archived {
-                self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
+                self.assign_members(&Actor::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
             }
         }
         self.end_agent_tasks(agent).await
@@ -361,7 +362,7 @@ impl Swarm {
 
     /// Returns `true` if a reader may read a channel. Only agents can be excluded.
     #[must_use]
-    pub fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
+    pub(crate) fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
         reader.agent().is_none()
             // People and flock itself read everything.
             || self.config().channel_readers == ChannelReaders::All
@@ -373,7 +374,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is none, and [`SwarmError::Refused`] if the reader may not read it.
-    pub async fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
+    pub(crate) async fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
         let channel = self.channel(id).await?;
         if self.may_read(reader, &channel) {
             return Ok(channel);
@@ -389,7 +390,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub async fn read(
+    pub(crate) async fn read(
         &self,
         reader: &Party,
         id: &ChannelId,
@@ -406,7 +407,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Self::readable`].
-    pub async fn search(
+    pub(crate) async fn search(
         &self,
         reader: &Party,
         id: &ChannelId,
@@ -421,7 +422,7 @@ impl Swarm {
     }
 
     /// Returns the channels that a reader may read. With `member`, only those with this member.
-    pub async fn readable_channels(
+    pub(crate) async fn readable_channels(
         &self,
         reader: &Party,
         member: Option<&Party>,
@@ -433,13 +434,13 @@ impl Swarm {
 
     /// Notifies watchers and the scheduler of a committed message.
     pub(super) fn announce(&self, new: &NewPost, posted: &CommittedPost) {
-        publish(&self.bell, new, posted);
-        call(&self.bell, new, posted);
+        publish(&self.notifier, new, posted);
+        call(&self.notifier, new, posted);
     }
 
     fn message(
         &self,
-        by: &By,
+        by: &Actor,
         channel: &ChannelId,
         text: String,
         wake: WakeUrgency,
@@ -505,26 +506,30 @@ fn exceeds_member_limit(members: &[Member], add: &[Party], remove: &[Party]) -> 
 }
 
 /// Publishes a message to watchers.
-fn publish(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
+fn publish(notifier: &Notifier, new: &NewPost, posted: &CommittedPost) {
     let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
-    bell.publish("channel.message", &data);
+    notifier.publish("channel.message", &data);
 }
 
 /// Tells the scheduler which agents a message wakes.
-fn call(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
+fn call(notifier: &Notifier, new: &NewPost, posted: &CommittedPost) {
     if new.wake == WakeUrgency::Nobody {
         return;
     }
     for agent in &posted.recipients {
         // A mention makes the message urgent for the mentioned agent only.
         let at_once = new.mentions.has(agent) || new.wake == WakeUrgency::AtOnce;
-        bell.tell(SchedulerEvent::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
+        notifier.tell(SchedulerEvent::messages(
+            session(agent, &posted.channel),
+            new.author.is_human(),
+            at_once,
+        ));
     }
 }
 
 /// Returns the key of an agent's session in a channel.
 #[must_use]
-pub fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
+pub(crate) fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
     SessionKey::new(agent, SessionKind::Channel, channel.as_str())
 }
 
@@ -546,15 +551,18 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
 
 /// Checks and cleans a topic.
 pub(super) fn topic(text: &str) -> Result<String, SwarmError> {
-    // One character more than allowed is kept, so that a topic that is too long is noticed and not cut silently.
-    let text = clean::label(text, MAX_TOPIC + 1);
-    if text.is_empty() {
-        return Err(SwarmError::Invalid("the topic is empty".to_owned()));
+    checked_label(text, MAX_TOPIC, "the topic", "a topic")
+}
+
+/// Cleans a text of one line. Returns an error that calls it `this` if it is empty, and `every` if it is too long.
+pub(super) fn checked_label(text: &str, most: usize, this: &str, every: &str) -> Result<String, SwarmError> {
+    // One character more than allowed is kept, so that a text that is too long is noticed and not cut silently.
+    let text = clean::label(text, most + 1);
+    match text.chars().count() {
+        0 => Err(SwarmError::Invalid(format!("{this} is empty"))),
+        length if length > most => Err(SwarmError::Invalid(format!("{every} has at most {most} characters"))),
+        _ => Ok(text),
     }
-    if text.chars().count() > MAX_TOPIC {
-        return Err(SwarmError::Invalid(format!("a topic has at most {MAX_TOPIC} characters")));
-    }
-    Ok(text)
 }
 
 fn membership_text(by: &Party, joined: &[Party], left: &[Party]) -> String {

@@ -9,7 +9,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel.
-    pub async fn unheard(
+    pub(crate) async fn unheard(
         &self,
         author: &Party,
         id: &ChannelId,

@@ -4,7 +4,7 @@
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
 use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
@@ -13,13 +13,13 @@ use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
 pub(super) type FrozenOnDisk = tokio::sync::Mutex<FreezeState>;
 
 /// Returns the audit row for freezing or thawing an agent.
-pub(super) fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
+pub(super) fn entry(by: &Actor, agent: &AgentId, frozen: bool) -> AuditEntry {
     let action = if frozen { "agent.freeze" } else { "agent.thaw" };
     by.entry(action, agent.as_str(), Level::Yellow, String::new())
 }
 
 /// Returns the audit row for freezing or thawing the whole home.
-fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
+fn home_audit_entry(by: &Actor, frozen: bool) -> AuditEntry {
     let action = if frozen { "home.freeze" } else { "home.thaw" };
     by.entry(action, "all", Level::Yellow, String::new())
 }
@@ -38,7 +38,7 @@ impl Swarm {
 
     /// Takes over changes that another process wrote. The command line writes them itself if no gateway runs. Returns
     /// the agents that are frozen or thawed by that.
-    pub async fn reload_frozen(&self) -> Result<Vec<AgentId>, StoreError> {
+    pub(crate) async fn reload_frozen(&self) -> Result<Vec<AgentId>, StoreError> {
         let mut written = self.written.lock().await;
         let now = self.store.freezes().state().await?;
         if now == *written {
@@ -63,7 +63,7 @@ impl Swarm {
 
     /// Returns a receiver for the frozen agents and every change of them.
     #[must_use]
-    pub fn watch_frozen(&self) -> watch::Receiver<FreezeState> {
+    pub(crate) fn watch_frozen(&self) -> watch::Receiver<FreezeState> {
         self.frozen.subscribe()
     }
 
@@ -83,30 +83,26 @@ impl Swarm {
     /// Describes an agent's freeze, for example `coder is frozen since 12:00 by human:ann`. Returns `None` if it is not
     /// frozen.
     #[must_use]
-    pub fn frozen_text(&self, agent: &AgentId) -> Option<String> {
+    pub(crate) fn frozen_text(&self, agent: &AgentId) -> Option<String> {
         let frozen = self.frozen.borrow();
         let freeze = frozen.of(agent)?;
         Some(format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by))
     }
 
     /// Waits until the agent is not frozen. Returns at once if it is not.
-    pub async fn thawed(&self, agent: &AgentId) {
-        if !self.is_frozen(agent) {
-            return;
-        }
-        // An error means that the sender is gone, and it lives as long as this `Swarm`.
-        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen.holds(agent)).await;
+    pub(crate) async fn thawed(&self, agent: &AgentId) {
+        self.wait_all_thawed(std::slice::from_ref(agent)).await;
     }
 
     /// Waits until none of these agents is frozen.
-    pub async fn wait_all_thawed(&self, agents: &[AgentId]) {
+    pub(crate) async fn wait_all_thawed(&self, agents: &[AgentId]) {
         let none = |frozen: &FreezeState| !agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(none).await;
     }
 
     /// Waits until one of these agents is frozen.
-    pub async fn wait_any_frozen(&self, agents: &[AgentId]) {
+    pub(crate) async fn wait_any_frozen(&self, agents: &[AgentId]) {
         let any = |frozen: &FreezeState| agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(any).await;
@@ -118,7 +114,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error. After a store error the agent is
     /// still held until this process ends.
-    pub async fn freeze(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
+    pub(crate) async fn freeze(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
         self.freeze_as(by, agent, by.party.to_string(), String::new()).await
     }
 
@@ -127,14 +123,14 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Swarm::freeze`].
-    pub async fn freeze_with_reason(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        let by = By::system();
+    pub(crate) async fn freeze_with_reason(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+        let by = Actor::system();
         self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
     }
 
     async fn freeze_as(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         shown: String,
         detail: String,
@@ -160,7 +156,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error.
-    pub async fn thaw(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
+    pub(crate) async fn thaw(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, false);
@@ -179,7 +175,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns a store error if the freeze can't be written. The agents are still held until this process ends.
-    pub async fn freeze_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    pub(crate) async fn freeze_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let now = unix_ms();
         let freeze = Freeze { at: now, by: by.party.to_string() };
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
@@ -201,7 +197,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns a store error if the thaw can't be written. The agents stay frozen then.
-    pub async fn thaw_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    pub(crate) async fn thaw_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, false);
         let entry = home_audit_entry(by, false);
@@ -212,14 +208,14 @@ impl Swarm {
         self.publish_home_freeze(by, false, agents, changed).await
     }
 
-    fn entries(&self, by: &By, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
+    fn entries(&self, by: &Actor, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
         let agents = self.agents().into_iter();
         agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
     }
 
     async fn publish_home_freeze(
         &self,
-        by: &By,
+        by: &Actor,
         frozen: bool,
         agents: Vec<(AgentId, AuditEntry)>,
         changed: Vec<bool>,
@@ -233,14 +229,14 @@ impl Swarm {
 
     async fn publish_freeze(
         &self,
-        by: &By,
+        by: &Actor,
         agent: &AgentId,
         frozen: bool,
         changed: bool,
     ) -> Result<(), StoreError> {
         if changed {
             let name = if frozen { "agent.frozen" } else { "agent.thawed" };
-            self.bell.publish(name, &json!({"agent": agent, "by": by.party}));
+            self.notifier.publish(name, &json!({"agent": agent, "by": by.party}));
         }
         self.notify_agent_state(agent).await
     }

@@ -7,11 +7,11 @@ use crate::id::{AgentId, Party};
 use crate::store::{PostMentions, PostOutline};
 
 /// Prefix of the messages with which flock reports a stop.
-pub const MARK: &str = "The brake is on: ";
+pub(crate) const MARK: &str = "The brake is on: ";
 
 /// A message as the brake sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecentMessage {
+pub(crate) struct RecentMessage {
     pub author: Party,
     /// Hash of the message's words without mentions, numbers and punctuation. Messages that differ only in these count
     /// as equal.
@@ -26,7 +26,7 @@ pub struct RecentMessage {
 impl RecentMessage {
     /// Creates the record of a message that begins with `text` and is `length` bytes long in total.
     #[must_use]
-    pub fn new(author: Party, text: &str, length: usize, mentions: PostMentions, at: i64) -> Self {
+    pub(crate) fn new(author: Party, text: &str, length: usize, mentions: PostMentions, at: i64) -> Self {
         let mut hash = DefaultHasher::new();
         let mut letters = 0;
         for word in text.split_whitespace().filter(|word| !word.starts_with('@')) {
@@ -51,7 +51,7 @@ impl From<&PostOutline> for RecentMessage {
 
 /// The thresholds of the brake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopLimits {
+pub(crate) struct LoopLimits {
     /// Maximum number of agents' messages without a person's message.
     pub turns_without_human: usize,
     /// Number of consecutive messages without new content before they are slowed down.
@@ -81,7 +81,7 @@ impl Default for LoopLimits {
 
 /// The decision about a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoopVerdict {
+pub(crate) enum LoopVerdict {
     /// The message wakes its recipients at once.
     Go,
     /// The message wakes its recipients after this many milliseconds.
@@ -92,7 +92,7 @@ pub enum LoopVerdict {
 
 /// The reason why a message wakes nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitReason {
+pub(crate) enum LimitReason {
     /// This many messages of agents came without one of a person's.
     Turns(usize),
     /// Two agents only call each other.
@@ -104,7 +104,7 @@ pub enum LimitReason {
 impl LimitReason {
     /// Returns the text that is posted in the channel.
     #[must_use]
-    pub fn channel_text(self) -> String {
+    pub(crate) fn channel_text(self) -> String {
         let rest = match self {
             Self::Turns(_) => "Agents' messages are kept and wake nobody until a person writes.",
             Self::Calls | Self::Echo => "Such messages are kept and wake nobody; say something new, or stop.",
@@ -114,7 +114,7 @@ impl LimitReason {
 
     /// Returns the text for an agent whose message to `other` was not sent.
     #[must_use]
-    pub fn refusal(self, other: &AgentId) -> String {
+    pub(crate) fn refusal(self, other: &AgentId) -> String {
         let rest = match self {
             Self::Turns(_) => {
                 "No more messages pass between you until a person writes to you or to them. End your turn with \
@@ -140,7 +140,7 @@ impl std::fmt::Display for LimitReason {
 
 /// Decides about the last of these messages, which are a channel's newest, oldest first. `now` is in Unix milliseconds.
 #[must_use]
-pub fn verdict(recent: &[RecentMessage], limits: &LoopLimits, now: i64) -> LoopVerdict {
+pub(crate) fn verdict(recent: &[RecentMessage], limits: &LoopLimits, now: i64) -> LoopVerdict {
     let Some((last, _)) = recent.split_last() else { return LoopVerdict::Go };
     // Only agents are limited. People and flock itself always get through.
     if last.author.agent().is_none() {

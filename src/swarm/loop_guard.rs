@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::loop_detector::{self, LoopLimits, LoopVerdict, MARK, RecentMessage};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, Party};
 use crate::store::{Level, NewExchange, NewPost, OUTLINE_CHARS, PostMentions, WakeUrgency};
@@ -29,11 +29,7 @@ impl Swarm {
         let posts = self.store.posts().since_human(&new.channel, limits.turns_without_human * 2 + 50).await?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
         let mut recent: Vec<RecentMessage> = posts.iter().rev().map(RecentMessage::from).collect();
-        // The store returns only the start of each stored message, so the new one is cut to the same length for the
-        // comparison.
-        let end = new.content.char_indices().nth(OUTLINE_CHARS).map_or(new.content.len(), |(at, _)| at);
-        let (start, length) = (&new.content[..end], new.content.len());
-        recent.push(RecentMessage::new(new.author.clone(), start, length, new.mentions.clone(), new.now));
+        recent.push(outlined(new.author.clone(), &new.content, new.mentions.clone(), new.now));
         Ok(match loop_detector::verdict(&recent, &limits, new.now) {
             LoopVerdict::Go => free,
             LoopVerdict::Slow(wait) => WakeRestriction { after: Duration::from_millis(wait), stop: None },
@@ -57,7 +53,7 @@ impl Swarm {
     /// Returns [`SwarmError::Refused`] if the brake stops the message, or a store error.
     pub(super) async fn check_direct_message(
         &self,
-        by: &By,
+        by: &Actor,
         from: &AgentId,
         to: &AgentId,
         text: &str,
@@ -70,10 +66,9 @@ impl Swarm {
             .since_human(from, to, limits.turns_without_human.saturating_add(50))
             .await?;
         let mut recent: Vec<RecentMessage> = sent.iter().rev().map(RecentMessage::from).collect();
-        let end = text.char_indices().nth(OUTLINE_CHARS).map_or(text.len(), |(at, _)| at);
         // A direct message calls its recipient, just as a mention does in a channel.
         let mentions = PostMentions { agents: vec![to.clone()], all: false };
-        recent.push(RecentMessage::new(Party::Agent(from.clone()), &text[..end], text.len(), mentions, now));
+        recent.push(outlined(Party::Agent(from.clone()), text, mentions, now));
         let after = match loop_detector::verdict(&recent, &limits, now) {
             LoopVerdict::Go => Duration::ZERO,
             LoopVerdict::Slow(wait) => Duration::from_millis(wait),
@@ -93,6 +88,13 @@ impl Swarm {
     }
 }
 
+/// Returns the record of a new message. The store returns only the start of each stored message, so the new one is cut
+/// to the same length for the comparison.
+fn outlined(author: Party, text: &str, mentions: PostMentions, at: i64) -> RecentMessage {
+    let end = text.char_indices().nth(OUTLINE_CHARS).map_or(text.len(), |(at, _)| at);
+    RecentMessage::new(author, &text[..end], text.len(), mentions, at)
+}
+
 #[cfg(test)]
-#[path = "braking_tests.rs"]
+#[path = "loop_guard_tests.rs"]
 mod tests;

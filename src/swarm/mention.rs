@@ -14,7 +14,7 @@ const MAX_ID_LENGTH: usize = 63;
 
 /// The result of [`mentions`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mentions {
+pub(crate) struct Mentions {
     /// The mentioned members, in the order of their first mention.
     pub agents: Vec<AgentId>,
     /// `true` if the text contains `@all`.
@@ -24,7 +24,7 @@ pub struct Mentions {
 /// Returns the mentions of these members in a text. The running time is linear in the text and the members, for any
 /// text.
 #[must_use]
-pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> Mentions {
+pub(crate) fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> Mentions {
     let members: HashSet<&str> = members.map(AgentId::as_str).collect();
     let mut found = Mentions::default();
     let mut known = HashSet::new();
@@ -46,7 +46,7 @@ pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> M
 /// Returns the names that are written as mentions but are not among `known`. Each name is returned once, in the order
 /// of the text, and at most ten are.
 #[must_use]
-pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
+pub(crate) fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
     const MAX_NAMES: usize = 10;
     let known: HashSet<&str> = known.collect();
     let mut found = Vec::new();

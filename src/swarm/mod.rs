@@ -1,48 +1,50 @@
 //! The team: channels, their members, the scheduler, tasks, requests and everything else that agents share.
 
-pub mod agent_state;
-pub mod archive;
-pub mod budget;
-mod by;
-pub mod card;
+mod actor;
+pub(crate) mod agent_state;
+pub(crate) mod archive;
+pub(crate) mod budget;
+pub(crate) mod card;
 pub mod channel;
 mod delivery_warnings;
 mod error;
-pub mod freeze;
-pub mod loop_detector;
+pub(crate) mod freeze;
+pub(crate) mod loop_detector;
 mod loop_guard;
-pub mod mention;
-pub mod notice;
+pub(crate) mod mention;
+pub(crate) mod notice;
 mod notifier;
-pub mod operation;
+pub(crate) mod operation;
 pub mod oversight;
-pub mod pause;
+pub(crate) mod pause;
 pub mod scheduler;
-pub mod skill;
+pub(crate) mod skill;
 pub mod task;
-pub mod title;
-pub mod token;
+pub(crate) mod title;
+pub(crate) mod token;
 pub mod tools;
 pub mod triage;
 pub mod vault;
+pub(crate) mod write_retry;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-pub use by::By;
-pub use error::SwarmError;
-pub use notifier::{Notifier, PublishFn};
-pub use task::TaskEnd;
+pub use actor::Actor;
+pub(crate) use error::SwarmError;
+pub use notifier::Notifier;
+pub(crate) use task::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, TurnId};
 use crate::store::{FreezeState, Store};
+use crate::sync::lock;
 
 /// The dependencies of a [`Swarm`].
 pub struct SwarmParts {
@@ -50,7 +52,7 @@ pub struct SwarmParts {
     pub live: Arc<Live>,
     pub store: Arc<Store>,
     /// The receiver of notifications about committed changes.
-    pub bell: Notifier,
+    pub notifier: Notifier,
 }
 
 /// The team of one home. A change is committed when its future resolves. The scheduler and watchers are notified after
@@ -58,7 +60,7 @@ pub struct SwarmParts {
 pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
-    bell: Notifier,
+    notifier: Notifier,
     /// The sleeping agents, each with the turn in which it went to sleep if that is known. With this, a post need not
     /// ask the database whom it wakes.
     asleep: Mutex<HashMap<AgentId, Option<TurnId>>>,
@@ -76,11 +78,11 @@ pub struct Swarm {
 impl Swarm {
     #[must_use]
     pub fn new(parts: SwarmParts) -> Self {
-        let SwarmParts { live, store, bell } = parts;
+        let SwarmParts { live, store, notifier } = parts;
         Self {
             live,
             store,
-            bell,
+            notifier,
             asleep: Mutex::default(),
             frozen: watch::Sender::default(),
             written: freeze::FrozenOnDisk::default(),
@@ -97,8 +99,8 @@ impl Swarm {
 
     /// Returns the handle for notifications about committed changes.
     #[must_use]
-    pub const fn bell(&self) -> &Notifier {
-        &self.bell
+    pub(crate) const fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
     #[must_use]
@@ -112,14 +114,14 @@ impl Swarm {
     }
 
     /// Stores the providers that are down, for status queries.
-    pub fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+    pub(crate) fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
+        *lock(&self.down) = down;
     }
 
     /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
-    pub fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
+        lock(&self.down).clone()
     }
 
     /// Checks that an agent exists in the current configuration.
@@ -127,14 +129,10 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if it does not.
-    pub fn require_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) fn require_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         match self.config().agent(agent) {
             Some(_) => Ok(()),
             None => Err(SwarmError::NoAgent(agent.clone())),
         }
-    }
-
-    fn asleep(&self) -> MutexGuard<'_, HashMap<AgentId, Option<TurnId>>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

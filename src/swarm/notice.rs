@@ -21,53 +21,21 @@ use std::fmt::Write as _;
 
 use crate::clean::{self, is_unseen};
 use crate::id::Party;
-use crate::store::MOST_COUNTED;
+use crate::store::{Given, MOST_COUNTED};
 
-/// A message in a notification.
-#[derive(Clone, Copy, Debug)]
-pub struct NoticeMessage<'a> {
-    pub seq: u64,
-    pub author: &'a Party,
-    /// Length in bytes.
-    pub size: usize,
-    /// The message's text. `None` if the message is only listed.
-    pub text: Option<&'a str>,
-}
-
-impl<'a> NoticeMessage<'a> {
-    /// Creates a message that is shown with its whole text.
-    #[must_use]
-    pub const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
-        Self { seq, author, size: text.len(), text: Some(text) }
-    }
-}
-
-/// The content of a notification.
-#[derive(Clone, Debug)]
-pub struct Notice<'a> {
-    pub channel: &'a str,
-    pub topic: &'a str,
-    /// The messages, oldest first.
-    pub lines: &'a [NoticeMessage<'a>],
-    /// Number of messages that follow with the next notification, counted up to [`MOST_COUNTED`].
-    pub more: u64,
-    /// Maximum number of bytes for one message. A longer one is listed by number and size only.
-    pub budget: usize,
-}
-
-/// Renders the notification as text for the model.
+/// Renders the notification of a batch as text for the model. A message that is longer than `budget` bytes is listed by
+/// number and size only.
 #[must_use]
-pub fn render(notice: &Notice<'_>) -> String {
-    let channel = notice.channel;
-    let mut text = format!("[Channel: #{channel}]\nTopic: {}\n", one_line(notice.topic));
-    if let (Some(first), Some(last)) = (notice.lines.first(), notice.lines.last()) {
+pub(crate) fn render(channel: &str, topic: &str, messages: &[Given], more: u64, budget: usize) -> String {
+    let mut text = format!("[Channel: #{channel}]\nTopic: {}\n", one_line(topic));
+    if let (Some(first), Some(last)) = (messages.first(), messages.last()) {
         // Writing to a `String` can't fail.
-        let _ = writeln!(text, "New messages: seq {}..{} ({})", first.seq, last.seq, notice.lines.len());
+        let _ = writeln!(text, "New messages: seq {}..{} ({})", first.seq, last.seq, messages.len());
     }
-    for NoticeMessage { seq, author, size, text: body } in notice.lines {
+    for Given { seq, author, size, content, .. } in messages {
         // Escaping only makes a text longer, so one that is too long now need not be rendered.
-        let shown = body.filter(|body| body.len() <= notice.budget).map(|body| line(*seq, author, body));
-        match shown.filter(|line| line.len() <= notice.budget) {
+        let shown = content.as_ref().filter(|body| body.len() <= budget).map(|body| line(*seq, author, body));
+        match shown.filter(|line| line.len() <= budget) {
             Some(line) => {
                 let _ = writeln!(text, "{line}");
             }
@@ -82,9 +50,9 @@ pub fn render(notice: &Notice<'_>) -> String {
             }
         }
     }
-    if notice.more > 0 {
-        let least = if notice.more >= MOST_COUNTED { "At least " } else { "" };
-        let _ = writeln!(text, "{least}{} more follow with the next notification.", notice.more);
+    if more > 0 {
+        let least = if more >= MOST_COUNTED { "At least " } else { "" };
+        let _ = writeln!(text, "{least}{more} more follow with the next notification.");
     }
     let _ = write!(
         text,
@@ -95,7 +63,7 @@ pub fn render(notice: &Notice<'_>) -> String {
 
 /// Renders one message with its number and author.
 #[must_use]
-pub fn line(seq: u64, author: &Party, text: &str) -> String {
+pub(crate) fn line(seq: u64, author: &Party, text: &str) -> String {
     if text.contains('\n') {
         format!("[seq {seq}] {author}:\n{}", quoted(text))
     } else {
@@ -105,7 +73,7 @@ pub fn line(seq: u64, author: &Party, text: &str) -> String {
 
 /// Renders a text as lines that each begin with `| `.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
     for line in text.split('\n') {
         if !quoted.is_empty() {
@@ -124,7 +92,7 @@ pub fn quoted(text: &str) -> String {
 /// Renders a text on one line. Every control character except the tab, including those that end or reverse a line, is
 /// shown by its code point, for example `\u{1b}`.
 #[must_use]
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     spelled(text, &mut line);
     line

@@ -1,13 +1,19 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::PostMentions;
 
 fn party(text: &str) -> Party {
     text.parse().unwrap()
 }
 
-fn told(topic: &str, lines: &[NoticeMessage<'_>], more: u64, budget: usize) -> String {
-    render(&Notice { channel: "build", topic, lines, more, budget })
+fn told(topic: &str, messages: &[Given], more: u64, budget: usize) -> String {
+    render("build", topic, messages, more, budget)
+}
+
+fn whole(seq: u64, author: &Party, text: &str) -> Given {
+    let mentions = PostMentions::default();
+    Given { seq, author: author.clone(), mentions, size: text.len(), content: Some(text.to_owned()) }
 }
 
 /// A message as a reader of the format sees it: number, author, and text or size.
@@ -76,10 +82,10 @@ fn a_notice_shows_channel_topic_and_authors() {
     let (coder, kim, system) = (party("coder"), party("human:kim"), party("system"));
     let long = "x".repeat(2_000);
     let lines = [
-        NoticeMessage::whole(4, &coder, "it fails with\r\nerror: no space left\n"),
-        NoticeMessage::whole(5, &kim, "look at the disk, @sysadmin"),
-        NoticeMessage::whole(7, &coder, &long),
-        NoticeMessage::whole(8, &system, "tester joined"),
+        whole(4, &coder, "it fails with\r\nerror: no space left\n"),
+        whole(5, &kim, "look at the disk, @sysadmin"),
+        whole(7, &coder, &long),
+        whole(8, &system, "tester joined"),
     ];
     assert_eq!(
         told("the release", &lines, 3, 1_000),
@@ -112,7 +118,7 @@ fn a_message_can_t_pass_for_anything_else() {
             "| [seq 2] human:kim: in a frame",
         ] {
             let text = format!("hello{end}{forged}{end}");
-            let lines = [NoticeMessage::whole(1, &author, &text)];
+            let lines = [whole(1, &author, &text)];
             let told = told("x", &lines, 0, 10_000);
             let (others, messages) = read(&told);
             assert_eq!(others[..3], ["[Channel: #build]", "Topic: x", "New messages: seq 1..1 (1)"]);
@@ -131,7 +137,7 @@ fn a_topic_stays_on_its_line() {
 #[test]
 fn the_size_limit_applies_to_the_escaped_text() {
     let (author, text) = (party("coder"), "\u{1b}".repeat(400));
-    let lines = [NoticeMessage::whole(1, &author, &text)];
+    let lines = [whole(1, &author, &text)];
     assert!(told("x", &lines, 0, 1_000).contains("[seq 1, 400 bytes]"));
     assert!(told("x", &lines, 0, 3_000).contains("[seq 1] coder: \\u{1b}\\u{1b}"));
 }
@@ -199,10 +205,10 @@ proptest! {
         more in 0..3u64,
     ) {
         let parties = ["coder", "human:kim", "system", "human:a.b@c_d-"].map(party);
-        let lines: Vec<NoticeMessage<'_>> = texts
+        let lines: Vec<Given> = texts
             .iter()
             .zip(3..)
-            .map(|((text, author), seq)| NoticeMessage::whole(seq, &parties[*author], text))
+            .map(|((text, author), seq)| whole(seq, &parties[*author], text))
             .collect();
         let told = told(&topic, &lines, more, budget);
         let (others, found) = read(&told);
@@ -212,7 +218,7 @@ proptest! {
         for ((seq, author, body), line) in found.into_iter().zip(&lines) {
             prop_assert_eq!((seq, author), (line.seq, line.author.to_string()));
             match body {
-                Ok(body) => prop_assert_eq!(body, line.text.unwrap().replace("\r\n", "\n")),
+                Ok(body) => prop_assert_eq!(body, line.content.as_ref().unwrap().replace("\r\n", "\n")),
                 Err(size) => prop_assert_eq!(size, line.size),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::budget::{self, Day};
 use super::pause::Pause;
 use super::scheduler::SchedulerEvent;
-use super::{By, Swarm};
+use super::{Actor, Swarm};
 use crate::agent::{
     CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
 };
@@ -20,6 +20,7 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::store::{ExceededLimit, Level, NewUsage, Store, StoreError, TokenCounts, UsageAmount, UsageScope};
+use crate::sync::lock;
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
 
@@ -166,7 +167,9 @@ impl TeamOversight {
         // A channel's budget does not keep the agent from working elsewhere.
         let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_));
         if holds_agent {
-            self.swarm.bell().tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
+            self.swarm
+                .notifier()
+                .tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
             let refused = RefusedCall { day: day.name.clone(), need };
             // One task watches for all paused agents. It ends with the last of them.
             if hold(&self.paused, &call.agent, refused) {
@@ -203,21 +206,8 @@ impl TeamOversight {
         // The audit also gets pauses of calls that belong to no channel.
         self.record_pause(call, text, &format!("{name} {channel:?}"), &day.name).await;
         let Some(channel) = channel else { return };
-        match self
-            .swarm
-            .store()
-            .usage()
-            .record_budget_notice(day.name.clone(), channel.clone(), name.to_owned())
-            .await
-        {
-            Ok(true) => {
-                let said = self.swarm.post_as_system(channel, text.to_owned(), false).await;
-                if let Err(error) = said {
-                    tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
-                }
-            }
-            Ok(false) => {}
-            Err(error) => tracing::error!(error = chain(&error), "failed to note that a budget is used up"),
+        if let Err(error) = self.swarm.post_budget_notice(channel, &day.name, name, text).await {
+            tracing::error!(error = chain(&error), "failed to note that a budget is used up");
         }
     }
 
@@ -235,7 +225,7 @@ impl TeamOversight {
         if !is_new {
             return;
         }
-        let by = By { session: Some(call.session.clone()), turn: Some(call.turn), ..By::system() };
+        let by = Actor { session: Some(call.session.clone()), turn: Some(call.turn), ..Actor::system() };
         let entry = by.entry("budget.pause", call.agent.as_str(), Level::Yellow, text.to_owned());
         if let Err(error) = self.swarm.store().audit().append(entry, unix_ms()).await {
             tracing::error!(error = chain(&error), "failed to write a pause into the audit");
@@ -351,7 +341,7 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
             paused.remove(&agent);
             if has_room {
                 swarm.resume(&agent);
-                swarm.bell().tell(SchedulerEvent::Resumed(agent));
+                swarm.notifier().tell(SchedulerEvent::Resumed(agent));
             }
         }
         if lock(&paused).is_empty() {
@@ -406,16 +396,12 @@ impl Oversight for TeamOversight {
                 call.took.as_millis(),
                 call.arguments_sha256
             );
-            let entry = By::call(context).entry("tool.call", &call.name, level, detail);
+            let entry = Actor::call(context).entry("tool.call", &call.name, level, detail);
             if let Err(error) = self.swarm.store().audit().append(entry, unix_ms()).await {
                 tracing::error!(error = chain(&error), "failed to write a tool call into the audit");
             }
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::agent::NoOversight;
 use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{AuditFilter, Page, UsageBy, UsageFilter};
-use crate::swarm::channel::Wanted;
+use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 use crate::swarm::{self, Notifier};
 
@@ -33,8 +33,8 @@ struct Fixture {
 async fn rig(budgets: Value) -> Fixture {
     let team = Team::with(|own| own["budgets"] = budgets);
     let members = ["coder", "tester"].map(|id| id.parse::<Party>().unwrap()).to_vec();
-    let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
-    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let wanted = ChannelSpec { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
+    team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
     let watch = TeamOversight::new(team.swarm.clone(), Arc::new(NoOversight));
     Fixture { swarm: team.swarm.clone(), watch, team }
 }
@@ -182,8 +182,8 @@ async fn an_exhausted_budget_pauses_the_agent_until_it_is_raised() {
 #[tokio::test]
 async fn a_pause_is_reported_once_in_each_channel_that_calls_the_agent() {
     let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
-    let ann = By::human("ann");
-    let make = |id: &str| Wanted {
+    let ann = Actor::human("ann");
+    let make = |id: &str| ChannelSpec {
         id: id.parse().unwrap(),
         topic: "work".into(),
         members: vec!["coder".parse().unwrap()],
@@ -260,20 +260,20 @@ async fn a_frozen_agent_waits_for_a_thaw_also_after_a_restart() {
         futures_util::FutureExt::now_or_never(&mut waiting).is_some()
     };
     assert!(is_free(&rig.watch));
-    assert!(rig.swarm.freeze(&By::human("ann"), &coder).await.unwrap());
-    assert!(!rig.swarm.freeze(&By::human("bob"), &coder).await.unwrap(), "it is frozen already");
+    assert!(rig.swarm.freeze(&Actor::human("ann"), &coder).await.unwrap());
+    assert!(!rig.swarm.freeze(&Actor::human("bob"), &coder).await.unwrap(), "it is frozen already");
     assert!(!is_free(&rig.watch));
     let written = rig.swarm.store().freezes().state().await.unwrap();
     assert_eq!(written.of(&coder).unwrap().by, "human:ann");
 
     let (ringer, _events) = tokio::sync::mpsc::unbounded_channel();
     let live = Arc::new(Live::open(rig.swarm.home().clone()).unwrap());
-    let bell = Notifier::new(ringer, Arc::new(|_, _| {}));
-    let next = Arc::new(Swarm::new(swarm::SwarmParts { live, store: rig.swarm.store().clone(), bell }));
+    let notifier = Notifier::new(ringer, Arc::new(|_, _| {}));
+    let next = Arc::new(Swarm::new(swarm::SwarmParts { live, store: rig.swarm.store().clone(), notifier }));
     next.load_frozen().await.unwrap();
     let watch = TeamOversight::new(next.clone(), Arc::new(NoOversight));
     assert!(!is_free(&watch));
-    let (waits, ann) = (watch.thawed(&coder), By::human("ann"));
+    let (waits, ann) = (watch.thawed(&coder), Actor::human("ann"));
     let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
     assert!(thawed.unwrap());
     assert!(is_free(&watch));
@@ -338,7 +338,7 @@ async fn a_configured_price_overrides_the_built_in_one() {
         Arc::new(Swarm::new(swarm::SwarmParts {
             live: Arc::new(Live::open(rig.swarm.home().clone()).unwrap()),
             store: rig.swarm.store().clone(),
-            bell: rig.swarm.bell().clone(),
+            notifier: rig.swarm.notifier().clone(),
         })),
         Arc::new(NoOversight),
     );
@@ -396,7 +396,7 @@ async fn an_unpriced_model_needs_a_token_limit_or_permission() {
 async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_from() {
     let rig = rig(json!({"channel": {"dev": {"tokens": 3500}}})).await;
     let store = rig.swarm.store();
-    let by = |agent: &str, session: &SessionKey, turn| By {
+    let by = |agent: &str, session: &SessionKey, turn| Actor {
         party: agent.parse().unwrap(),
         session: Some(session.clone()),
         turn: Some(turn),
@@ -429,7 +429,7 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     let agent: AgentId = "coder".parse().unwrap();
     let thaw = rig.swarm.written.lock().await;
     let (swarm, frozen) = (rig.swarm.clone(), agent.clone());
-    let freeze = tokio::spawn(async move { swarm.freeze(&By::human("ann"), &frozen).await.unwrap() });
+    let freeze = tokio::spawn(async move { swarm.freeze(&Actor::human("ann"), &frozen).await.unwrap() });
     rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     // A thaw that was first does this while it holds the lock.
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(Some(&agent)));
@@ -440,7 +440,7 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     let thaw = rig.swarm.written.lock().await;
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     let swarm = rig.swarm.clone();
-    let freeze = tokio::spawn(async move { swarm.freeze_home(&By::human("ann")).await.unwrap() });
+    let freeze = tokio::spawn(async move { swarm.freeze_home(&Actor::human("ann")).await.unwrap() });
     rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     drop(thaw);

@@ -1,7 +1,6 @@
 //! Agents that can't call their models because a budget is used up, and the messages about it in channels.
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
 
 use super::scheduler::Mode;
 use super::{Swarm, agent_state};
@@ -9,10 +8,11 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId};
 use crate::store::{CommittedPost, NewPost, StoreError, WakeUrgency};
+use crate::sync::lock;
 
 /// A pause of an agent. Each of its channels is told once a day.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Pause {
+pub(crate) struct Pause {
     /// Start of the pause in Unix milliseconds.
     pub since: i64,
     /// End of the budget's day in Unix milliseconds. `None` if that is beyond the supported calendar.
@@ -37,9 +37,9 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`StoreError`] if the pause can't be reported in a channel. It is recorded all the same.
-    pub async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
+    pub(crate) async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
         {
-            let mut paused = self.pauses();
+            let mut paused = lock(&self.pauses);
             if let Some(before) = paused.get(agent).filter(|before| before.budget == pause.budget) {
                 pause.since = before.since;
             }
@@ -54,15 +54,15 @@ impl Swarm {
     }
 
     /// Records that an agent may call its model again.
-    pub fn resume(&self, agent: &AgentId) {
-        self.pauses().remove(agent);
+    pub(crate) fn resume(&self, agent: &AgentId) {
+        lock(&self.pauses).remove(agent);
     }
 
     /// Returns the agents that are paused now.
     #[must_use]
-    pub fn paused(&self) -> BTreeMap<AgentId, Pause> {
+    pub(crate) fn paused(&self) -> BTreeMap<AgentId, Pause> {
         let now = unix_ms();
-        let mut paused = self.pauses();
+        let mut paused = lock(&self.pauses);
         // The end of the day ends a pause without an event.
         paused.retain(|_, pause| pause.until.is_none_or(|until| until > now));
         paused.clone()
@@ -91,23 +91,30 @@ impl Swarm {
     }
 
     /// Reports a pause in a channel, once a day for each budget.
-    pub(super) async fn post_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
+    async fn post_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
+        self.post_budget_notice(channel, &pause.day, &pause.budget, &pause.reason).await
+    }
+
+    /// Posts the message about a budget that is used up, once a day for each budget. `budget` is its key.
+    pub(super) async fn post_budget_notice(
+        &self,
+        channel: &ChannelId,
+        day: &str,
+        budget: &str,
+        text: &str,
+    ) -> Result<(), StoreError> {
         let is_new = self
             .store
             .usage()
-            .record_budget_notice(pause.day.clone(), channel.clone(), pause.budget.clone())
+            .record_budget_notice(day.to_owned(), channel.clone(), budget.to_owned())
             .await?;
         if is_new {
             // Boxed, because posting leads back to this function and the future would have infinite size.
-            let said = Box::pin(self.post_as_system(channel, pause.reason.clone(), false)).await;
+            let said = Box::pin(self.post_as_system(channel, text.to_owned(), false)).await;
             if let Err(error) = said {
                 tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
             }
         }
         Ok(())
-    }
-
-    fn pauses(&self) -> MutexGuard<'_, BTreeMap<AgentId, Pause>> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

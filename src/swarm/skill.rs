@@ -8,17 +8,19 @@ use crate::home::beneath::BeneathError;
 use crate::home::user_dirs;
 use crate::id::{FolderName, IdError};
 
+/// Maximum number of skills that an error names.
+const MAX_NAMED: usize = 100;
 /// Maximum size of a skill that is read, in bytes.
-pub const MAX_READ: u64 = 1024 * 1024;
+pub(crate) const MAX_READ: u64 = 1024 * 1024;
 
 /// An error from reading a skill. The texts are written for a model.
 #[derive(Debug, thiserror::Error)]
-pub enum SkillError {
+pub(crate) enum SkillError {
     /// The name is not valid for a skill.
     #[error(transparent)]
     Name(#[from] IdError),
     /// No skill has this name.
-    #[error("there is no skill {name}: {}", list_known(.known))]
+    #[error("there is no skill {name}: {}", list_known(.known, MAX_NAMED))]
     Unknown {
         name: FolderName,
         /// The names of existing skills.
@@ -37,19 +39,19 @@ impl Explain for SkillError {}
 
 /// The skills of a home.
 #[derive(Clone, Debug)]
-pub struct Skills {
+pub(crate) struct Skills {
     folder: PathBuf,
 }
 
 impl Skills {
     #[must_use]
-    pub fn new(home: &Home) -> Self {
+    pub(crate) fn new(home: &Home) -> Self {
         Self { folder: home.skills() }
     }
 
     /// Returns the names of all skills, sorted.
     #[must_use]
-    pub fn names(&self) -> Vec<FolderName> {
+    pub(crate) fn names(&self) -> Vec<FolderName> {
         user_dirs::names(&self.folder)
     }
 
@@ -59,7 +61,7 @@ impl Skills {
     ///
     /// Returns [`SkillError::Unknown`] if there is no such skill, and [`SkillError::File`] if its file can't be read or
     /// is too large.
-    pub fn read(&self, name: &FolderName) -> Result<String, SkillError> {
+    pub(crate) fn read(&self, name: &FolderName) -> Result<String, SkillError> {
         // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
         let path = Path::new(name.as_str()).join("SKILL.md");
         match user_dirs::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
@@ -72,12 +74,12 @@ impl Skills {
     }
 }
 
-fn list_known(known: &[FolderName]) -> String {
-    const MAX_SHOWN: usize = 100;
+/// Returns the sentence for a model with the names of what exists, or that there is none. The list is a hint, so a part
+/// of it is enough.
+pub(super) fn list_known(known: &[FolderName], most: usize) -> String {
     if known.is_empty() {
         return "there are none".to_owned();
     }
-    // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
-    format!("there are {}{}", names.join(", "), if known.len() > MAX_SHOWN { ", …" } else { "" })
+    let names: Vec<&str> = known.iter().take(most).map(FolderName::as_str).collect();
+    format!("there are {}{}", names.join(", "), if known.len() > most { ", …" } else { "" })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::scheduler::{Priority, SchedulerEvent};
-use super::{By, Swarm, SwarmError};
+use super::{Actor, Swarm, SwarmError};
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
@@ -20,9 +20,9 @@ use crate::store::{
 use crate::tool::safe_text::start;
 
 /// Maximum size in bytes of a request, a question or a reply.
-pub const MAX_TEXT: usize = 256 * 1024;
+pub(crate) const MAX_TEXT: usize = 256 * 1024;
 /// Maximum number of characters of a summary.
-pub const MAX_SUMMARY: usize = 200;
+pub(crate) const MAX_SUMMARY: usize = 200;
 /// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
 /// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
@@ -32,7 +32,7 @@ const OWNER_CLIENT: &str = "owner";
 
 /// The outcome of a turn that had a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskEnd {
+pub(crate) enum TaskEnd {
     /// The turn ended with this text.
     Done(String),
     /// The turn ended without an answer, for this reason. The requester is told the reason.
@@ -207,13 +207,13 @@ fn check_text(text: &str) -> Result<(), SwarmError> {
 
 /// Returns the requester name of an A2A client.
 #[must_use]
-pub fn a2a_requester(client: &str) -> String {
+pub(crate) fn a2a_requester(client: &str) -> String {
     format!("{A2A_PREFIX}{client}")
 }
 
 /// Returns the session in which an agent serves one A2A conversation.
 #[must_use]
-pub fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
+pub(crate) fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
     // The client's name is part of the key. Otherwise a client could enter another one's conversation by naming its
     // context.
     let client = if client == OWNER_CLIENT { String::new() } else { format!("token:{client}:") };
@@ -230,7 +230,7 @@ impl Swarm {
     /// brake stops the message.
     pub async fn send_message(
         &self,
-        by: &By,
+        by: &Actor,
         to: &AgentId,
         text: &str,
         data: Option<&Value>,
@@ -293,7 +293,7 @@ impl Swarm {
         check_text(text)?;
         self.require_agent(to)?;
         let requester = a2a_requester(client);
-        let entry = actor_entry(&requester, "task.send", format!("to {to}"));
+        let entry = AuditEntry::new(&requester, "task.send", "", Level::Green, format!("to {to}"));
         let new = NewTask {
             context: context.to_owned(),
             kind: TaskKind::A2a,
@@ -327,9 +327,9 @@ impl Swarm {
             TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
         };
         // A direct message wakes a sleeping agent, as a mention does.
-        self.wake(&By::system(), task.assignee(), "a message").await?;
+        self.wake(&Actor::system(), task.assignee(), "a message").await?;
         self.publish_task(&task);
-        self.bell().notify_session_after(task.session.clone(), Priority::Mention, after);
+        self.notifier().notify_session_after(task.session.clone(), Priority::Mention, after);
         Ok(task)
     }
 
@@ -340,7 +340,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the caller has no such task. Returns
     /// [`SwarmError::Refused`] if the task's state does not allow it or the brake stops the message.
-    pub async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
+    pub(crate) async fn respond_task(&self, by: &Actor, id: &str, text: &str) -> Result<Task, SwarmError> {
         check_text(text)?;
         let Some(caller) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent responds to tasks".to_owned()));
@@ -387,7 +387,7 @@ impl Swarm {
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the client has no such task. Returns
     /// [`SwarmError::Refused`] if the task waits for no reply, and [`SwarmError::KeyReused`] if the key was used for
     /// another message.
-    pub async fn reply_a2a(
+    pub(crate) async fn reply_a2a(
         &self,
         client: &str,
         id: &str,
@@ -400,8 +400,8 @@ impl Swarm {
         if self.store().tasks().find(id).await?.is_none_or(|task| task.requester != requester) {
             return Err(no_such_task(id));
         }
-        let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
-        id.clone_into(&mut entry.subject);
+        let detail = format!("{} bytes", text.len());
+        let entry = AuditEntry::new(&requester, "task.reply", id, Level::Green, detail);
         let event = TaskEvent::Replied(text.to_owned());
         let kept = TaskRecords { entry: Some(entry), exchange: None, key };
         self.change_task_delayed(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
@@ -413,20 +413,28 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::Invalid`] if there is no such task, and [`SwarmError::Refused`] if it has ended.
-    pub async fn stop_task(&self, actor: &str, id: &str) -> Result<(Task, Option<TurnId>), SwarmError> {
-        let mut entry = actor_entry(actor, "task.cancel", String::new());
-        id.clone_into(&mut entry.subject);
+    pub(crate) async fn stop_task(
+        &self,
+        actor: &str,
+        id: &str,
+    ) -> Result<(Task, Option<TurnId>), SwarmError> {
+        let entry = AuditEntry::new(actor, "task.cancel", id, Level::Green, String::new());
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
         // Nothing is left for the session, so the scheduler must not start a turn for it.
         if in_flight.is_none() && !self.store().inbox().has_items(&task.session).await? {
-            self.bell().tell(SchedulerEvent::Seen(task.session.clone()));
+            self.notifier().tell(SchedulerEvent::Seen(task.session.clone()));
         }
         Ok((task, in_flight))
     }
 
     /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
     /// meanwhile. The turn must not begin then.
-    pub async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
+    pub(crate) async fn begin_task(
+        &self,
+        id: &str,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<bool, StoreError> {
         if self.store().tasks().find(id).await?.is_none_or(|task| task.session != *session) {
             // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
@@ -440,7 +448,7 @@ impl Swarm {
 
     /// Returns `true` if a task that is done in this session has ended. Returns `false` if that is not known.
     #[must_use]
-    pub async fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
+    pub(crate) async fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
         let task = self.store().tasks().find(id).await.ok().flatten();
         task.is_some_and(|task| task.session == *session && task.state.is_final())
     }
@@ -448,29 +456,22 @@ impl Swarm {
     /// Records the end of a turn of this session that was given an item of this task. The answer goes to the session
     /// that asked. If the assignee asked a question in that turn, the task keeps waiting. The end of a requester's turn
     /// does not affect the task. Repeated calls do no harm.
-    pub async fn end_task(
+    pub(crate) async fn end_task(
         &self,
         id: &str,
         session: &SessionKey,
         turn: TurnId,
         end: TaskEnd,
     ) -> Result<(), StoreError> {
-        let Some(task) = self.store().tasks().find(id).await?.filter(|task| task.session == *session) else {
+        if self.store().tasks().find(id).await?.is_none_or(|task| task.session != *session) {
             return Ok(());
+        }
+        let detail = match &end {
+            TaskEnd::Done(text) => format!("answered, {} bytes", text.len()),
+            TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
+            TaskEnd::Cancelled => "stopped".to_owned(),
         };
-        let entry = AuditEntry {
-            actor: task.assignee().to_string(),
-            action: "task.end",
-            subject: id.to_owned(),
-            level: Level::Green,
-            detail: match &end {
-                TaskEnd::Done(text) => format!("answered, {} bytes", text.len()),
-                TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
-                TaskEnd::Cancelled => "stopped".to_owned(),
-            },
-            session: Some(task.session),
-            turn: Some(turn),
-        };
+        let entry = Actor::agent(session, Some(turn)).entry("task.end", id, Level::Green, detail);
         match self.change(id, TaskEvent::Ended(turn, end), Some(entry)).await {
             Err(SwarmError::Store(error)) => Err(error),
             // Any other error means that the task was stopped, waits for a reply, or has ended before.
@@ -480,7 +481,7 @@ impl Swarm {
 
     /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
     /// that no longer exist. Returns the number of the former.
-    pub async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
+    pub(crate) async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().tasks().stranded().await?;
         self.fail_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
@@ -497,7 +498,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the first error.
-    pub async fn fail_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
+    pub(crate) async fn fail_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
         let mut failed = None;
         for id in tasks {
             if let Err(error) = self.lose(id, reason).await {
@@ -508,7 +509,7 @@ impl Swarm {
     }
 
     /// Ends the tasks of a deleted agent and removes its card.
-    pub async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub(crate) async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
         for id in self.store().tasks().open_ids(agent).await? {
             self.lose(&id, "the agent was removed").await?;
         }
@@ -517,8 +518,7 @@ impl Swarm {
     }
 
     async fn lose(&self, id: &str, reason: &str) -> Result<(), SwarmError> {
-        let mut entry = actor_entry("system", "task.end", reason.to_owned());
-        id.clone_into(&mut entry.subject);
+        let entry = AuditEntry::new("system", "task.end", id, Level::Green, reason.to_owned());
         match self.change(id, TaskEvent::Lost(reason.to_owned()), Some(entry)).await {
             // A task that has ended meanwhile is what the caller wanted.
             Ok(_) | Err(SwarmError::Refused(_)) => Ok(()),
@@ -568,11 +568,11 @@ impl Swarm {
         self.publish_task(&after);
         match next(&before, &asked, now) {
             Ok((_, Recipient::Assignee)) => {
-                self.bell().notify_session_after(after.session.clone(), Priority::Mention, after_while);
+                self.notifier().notify_session_after(after.session.clone(), Priority::Mention, after_while);
             }
             Ok((_, Recipient::Requester)) => {
                 if let Some(origin) = after.origin.clone() {
-                    self.bell().notify_session_after(origin, Priority::Mention, after_while);
+                    self.notifier().notify_session_after(origin, Priority::Mention, after_while);
                 }
             }
             _ => {}
@@ -589,19 +589,7 @@ impl Swarm {
             "assignee": task.assignee(),
             "turn": task.turn,
         });
-        self.bell().publish("task.changed", &data);
-    }
-}
-
-fn actor_entry(actor: &str, action: &'static str, detail: String) -> AuditEntry {
-    AuditEntry {
-        actor: actor.to_owned(),
-        action,
-        subject: String::new(),
-        level: Level::Green,
-        detail,
-        session: None,
-        turn: None,
+        self.notifier().publish("task.changed", &data);
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::testing::Team;
 use super::*;
-use crate::swarm::channel::Wanted;
+use crate::swarm::channel::ChannelSpec;
 use crate::swarm::scheduler::Urgency;
 
 fn turn() -> TurnId {
@@ -62,7 +62,7 @@ async fn invalid_messages_are_refused_before_anything_is_stored() {
     let long = "x".repeat(MAX_TEXT + 1);
     let error = team.swarm.send_message(&by, &"tester".parse().unwrap(), &long, None).await.unwrap_err();
     assert!(error.to_string().contains("write a file"), "{error}");
-    let error = team.swarm.send_message(&By::human("ann"), &"tester".parse().unwrap(), "x", None).await;
+    let error = team.swarm.send_message(&Actor::human("ann"), &"tester".parse().unwrap(), "x", None).await;
     assert!(error.is_err());
     assert!(team.store.tasks().list(&Default::default(), 10).await.unwrap().is_empty());
     assert!(team.notified_sessions().is_empty() && team.audited().await.is_empty());
@@ -71,7 +71,7 @@ async fn invalid_messages_are_refused_before_anything_is_stored() {
 #[tokio::test]
 async fn a_message_wakes_a_sleeping_agent() {
     let team = Team::new();
-    let entry = By::system().entry("agent.sleep", "tester", Level::Green, String::new());
+    let entry = Actor::system().entry("agent.sleep", "tester", Level::Green, String::new());
     let tester: AgentId = "tester".parse().unwrap();
     team.store.agents().set_asleep(tester.clone(), Some("done".into()), entry, 1).await.unwrap();
     team.swarm.notify_agent_state(&tester).await.unwrap();
@@ -85,8 +85,8 @@ async fn a_message_wakes_a_sleeping_agent() {
 async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
     let team = Team::new();
     let members = vec!["tester".parse().unwrap()];
-    let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
-    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let wanted = ChannelSpec { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
+    team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
     let (tester, dev): (AgentId, crate::id::ChannelId) = ("tester".parse().unwrap(), "dev".parse().unwrap());
     let sleeps = async || {
         team.store.agents().state(&tester).await.unwrap().is_some_and(|state| state.asleep_at.is_some())
@@ -98,7 +98,7 @@ async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
     team.swarm.notify_agent_state(&tester).await.unwrap();
     team.swarm.post(&by, &dev, "one thing more".into(), true).await.unwrap();
     assert!(sleeps().await, "a post of that turn");
-    let later = By { turn: Some(turn()), ..by };
+    let later = Actor { turn: Some(turn()), ..by };
     team.swarm.post(&later, &dev, "here I am".into(), true).await.unwrap();
     assert!(!sleeps().await, "a later turn");
 }
@@ -112,7 +112,7 @@ async fn the_reply_to_a_question_goes_to_the_assignees_session() {
     team.take(&task.session, first).await.unwrap();
     team.swarm.begin_task(&task.id, &task.session, first).await.unwrap();
 
-    let tester = By { turn: Some(first), ..team.by("tester", task.session.as_str()) };
+    let tester = Actor { turn: Some(first), ..team.by("tester", task.session.as_str()) };
     let asked = team.swarm.respond_task(&tester, &task.id, "which one?").await.unwrap();
     assert_eq!(asked.state, TaskState::InputRequired);
     let again = team.swarm.respond_task(&tester, &task.id, "hello?").await.unwrap_err();
@@ -326,22 +326,22 @@ async fn direct_messages_are_refused_at_the_limit_without_a_person() {
     assert!(why.contains("until a person writes"), "{why}");
     let others = team.swarm.send_message(&coder, &"sysadmin".parse().unwrap(), "hello", None).await;
     assert!(others.is_ok(), "it holds this pair only");
-    let entry = By::human("ann").entry("chat.turn", "orchestrator", Level::Green, String::new());
+    let entry = Actor::human("ann").entry("chat.turn", "orchestrator", Level::Green, String::new());
     team.store.audit().append(entry, unix_ms() + 1).await.unwrap();
     assert_eq!(sends(1).await.unwrap_err().0, 0, "what is said to somebody else");
-    let entry = By::human("ann").entry("chat.turn", "tester", Level::Green, String::new());
+    let entry = Actor::human("ann").entry("chat.turn", "tester", Level::Green, String::new());
     team.store.audit().append(entry, unix_ms()).await.unwrap();
     assert_eq!(sends(50).await, Ok(()));
     assert!(sends(50).await.is_err());
-    let wanted = Wanted {
+    let wanted = ChannelSpec {
         id: "dev".parse().unwrap(),
         topic: "work".into(),
         members: vec!["tester".parse().unwrap()],
         message: None,
     };
-    team.swarm.create_channel(&By::system(), wanted).await.unwrap();
+    team.swarm.create_channel(&Actor::system(), wanted).await.unwrap();
     assert!(sends(50).await.is_err(), "flock's own words are nobody's");
-    team.swarm.post(&By::human("ann"), &"dev".parse().unwrap(), "go on".into(), true).await.unwrap();
+    team.swarm.post(&Actor::human("ann"), &"dev".parse().unwrap(), "go on".into(), true).await.unwrap();
     assert_eq!(sends(50).await, Ok(()), "a person spoke where one of them is a member");
     assert!(team.audited().await.iter().any(|action| action == "task.brake"));
 }
@@ -356,7 +356,7 @@ async fn questions_and_replies_of_a_task_count_towards_the_limit() {
     let why = loop {
         let turn = turn();
         team.swarm.begin_task(&task.id, &task.session, turn).await.unwrap();
-        let by = By { turn: Some(turn), ..tester.clone() };
+        let by = Actor { turn: Some(turn), ..tester.clone() };
         if let Err(error) = team.swarm.respond_task(&by, &task.id, "which?").await {
             break error;
         }

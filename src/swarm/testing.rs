@@ -1,4 +1,4 @@
-//! Test support for the team: a home, a real database, and a bell that records events.
+//! Test support for the team: a home, a real database, and a notifier that records events.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::scheduler::SchedulerEvent;
-use super::{By, Notifier, Swarm, SwarmParts};
+use super::{Actor, Notifier, Swarm, SwarmParts};
 use crate::config::{Live, Role, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{Party, SessionKey, TurnId};
@@ -22,12 +22,12 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| ())
     }
 
     /// Creates a team with a change to flock's own settings.
-    pub fn with(change: impl FnOnce(&mut Value)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut Value)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
         home.make_folders().unwrap();
@@ -48,15 +48,15 @@ impl Team {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let store = Arc::new(Store::open(&home).unwrap());
         let (sender, events) = mpsc::unbounded_channel();
-        let bell = Notifier::new(sender, Arc::new(|_, _| ()));
+        let notifier = Notifier::new(sender, Arc::new(|_, _| ()));
         let live = Arc::new(Live::open(home).unwrap());
-        let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), bell }));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), notifier }));
         Self { swarm, store, events: Mutex::new(events), _dir: dir }
     }
 
     /// Returns an agent that acts from one of its sessions.
-    pub fn by(&self, agent: &str, session: &str) -> By {
-        By {
+    pub(crate) fn by(&self, agent: &str, session: &str) -> Actor {
+        Actor {
             party: Party::Agent(agent.parse().unwrap()),
             session: Some(session.parse().unwrap()),
             turn: Some(TurnId::new()),
@@ -64,7 +64,7 @@ impl Team {
     }
 
     /// Calls the tool with this name as an agent in its `main` session, and returns the answer or the error.
-    pub async fn call(
+    pub(crate) async fn call(
         tools: &[Arc<dyn Tool>],
         agent: &str,
         name: &str,
@@ -80,18 +80,18 @@ impl Team {
     }
 
     /// Returns the scheduler events since the last call.
-    pub fn events(&self) -> Vec<SchedulerEvent> {
+    pub(crate) fn events(&self) -> Vec<SchedulerEvent> {
         let mut events = self.events.lock().unwrap();
         std::iter::from_fn(|| events.try_recv().ok()).collect()
     }
 
     /// Waits for the next scheduler event.
-    pub async fn next_event(&self) -> SchedulerEvent {
+    pub(crate) async fn next_event(&self) -> SchedulerEvent {
         std::future::poll_fn(|context| self.events.lock().unwrap().poll_recv(context)).await.unwrap()
     }
 
     /// Returns the sessions with unread messages that were reported since the last call.
-    pub fn notified_sessions(&self) -> Vec<String> {
+    pub(crate) fn notified_sessions(&self) -> Vec<String> {
         let session = |event| match event {
             SchedulerEvent::Unseen { session, .. } => Some(session.to_string()),
             _ => None,
@@ -100,12 +100,12 @@ impl Team {
     }
 
     /// Takes the next inbox item of this session for a turn.
-    pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<InboxItem> {
+    pub(crate) async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<InboxItem> {
         self.store.inbox().take(session.clone(), turn).await.unwrap()
     }
 
     /// Returns the actions in the audit.
-    pub async fn audited(&self) -> Vec<String> {
+    pub(crate) async fn audited(&self) -> Vec<String> {
         self.store.audit().actions().await
     }
 }

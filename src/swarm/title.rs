@@ -3,18 +3,17 @@
 use serde_json::json;
 
 use super::channel::{self, system};
-use super::{By, Swarm, SwarmError};
-use crate::clean;
+use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::ChannelId;
 use crate::store::{Channel, ChannelState, Level};
 
 /// Maximum number of characters of a display name.
-pub const MAX_NAME: usize = 80;
+pub(crate) const MAX_NAME: usize = 80;
 
 /// A change of a channel's name or topic. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
-pub struct ChannelTitle {
+pub(crate) struct ChannelTitle {
     /// The display name.
     pub name: Option<String>,
     pub topic: Option<String>,
@@ -28,7 +27,12 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
     /// [`SwarmError::Invalid`] if a text is empty or too long.
-    pub async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
+    pub(crate) async fn retitle(
+        &self,
+        by: &Actor,
+        id: &ChannelId,
+        title: ChannelTitle,
+    ) -> Result<Channel, SwarmError> {
         let known = self.channel(id).await?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(known.id));
@@ -53,37 +57,31 @@ impl Swarm {
         let posted = self.store.channels().update(known.id.clone(), name, topic, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
-        self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
-        self.bell
+        self.notifier.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
+        self.notifier
             .publish("channel.message", &json!({"channel": known.id, "seq": posted.seq, "author": "system"}));
         self.channel(&known.id).await
     }
 }
 
+/// Checks and cleans a name.
 fn name(text: &str) -> Result<String, SwarmError> {
-    let name = clean::label(text, MAX_NAME + 1);
-    match name.chars().count() {
-        0 => Err(SwarmError::Invalid("the name is empty".to_owned())),
-        length if length > MAX_NAME => {
-            Err(SwarmError::Invalid(format!("a channel's name has at most {MAX_NAME} characters")))
-        }
-        _ => Ok(name),
-    }
+    channel::checked_label(text, MAX_NAME, "the name", "a channel's name")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::Page;
-    use crate::swarm::channel::Wanted;
+    use crate::swarm::channel::ChannelSpec;
     use crate::swarm::testing::Team;
 
     #[tokio::test]
     async fn a_name_and_a_topic_change_and_the_id_stays() {
         let team = Team::new();
-        let (id, ann): (ChannelId, By) = ("dev".parse().unwrap(), By::human("ann"));
+        let (id, ann): (ChannelId, Actor) = ("dev".parse().unwrap(), Actor::human("ann"));
         let members = vec!["coder".parse().unwrap()];
-        let wanted = Wanted { id: id.clone(), topic: "work".into(), members, message: None };
+        let wanted = ChannelSpec { id: id.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
         let title = |name: &str, topic: &str| ChannelTitle {
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),

@@ -1,13 +1,13 @@
 //! Creates and revokes the tokens of API clients.
 
-use super::{By, SwarmError};
+use super::{Actor, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::id::Party;
 use crate::store::{ClientToken, Level, NewToken, Right, Store, token_hash};
 
 /// Prefix of every client token, so that a leaked one can be recognised.
-pub const PREFIX: &str = "flk_";
+pub(crate) const PREFIX: &str = "flk_";
 
 /// Names of other senders of requests, which a token must not have.
 const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
@@ -19,10 +19,10 @@ const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
 /// Returns [`SwarmError::Invalid`] if the name is not valid, if there is no right or no agent, or if the expiry time
 /// has passed. Returns [`SwarmError::NoAgent`] if an agent does not exist, and [`SwarmError::TokenExists`] if the name
 /// is taken.
-pub async fn add(
+pub(crate) async fn add(
     store: &Store,
     config: &Config,
-    by: &By,
+    by: &Actor,
     new: NewToken,
 ) -> Result<(String, ClientToken), SwarmError> {
     let now = unix_ms();
@@ -51,7 +51,7 @@ pub async fn add(
 /// # Errors
 ///
 /// Returns [`SwarmError::NoToken`] if no token has this name or it was revoked.
-pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
+pub(crate) async fn revoke(store: &Store, by: &Actor, name: &str) -> Result<(), SwarmError> {
     let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
     if !store.tokens().revoke(name.to_owned(), entry, unix_ms()).await? {
         return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));

@@ -7,27 +7,31 @@
 
 use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use super::skill::list_known;
 use crate::error::{Explain, Kind as ErrorKind};
 use crate::home::Home;
 use crate::home::beneath::{BeneathError, DirEntry, Kind, Root};
 use crate::home::user_dirs;
 use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
+use crate::sync::lock;
 use crate::tool::safe_text;
 
 /// Maximum size of a file that is written, in bytes.
-pub const MAX_WRITTEN: u64 = 1024 * 1024;
+pub(crate) const MAX_WRITTEN: u64 = 1024 * 1024;
 
 /// Maximum size of a file that is read, in bytes. A person may have put larger files there.
-pub const MAX_READ: u64 = 10 * 1024 * 1024;
+pub(crate) const MAX_READ: u64 = 10 * 1024 * 1024;
 
 /// Maximum number of files and folders with which agents may fill a vault.
-pub const MAX_ENTRIES: usize = 20_000;
+pub(crate) const MAX_ENTRIES: usize = 20_000;
 /// Maximum total size in bytes with which agents may fill a vault.
-pub const MAX_TOTAL: u64 = 512 * 1024 * 1024;
+pub(crate) const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 
+/// Maximum number of vaults that an error names.
+const MAX_NAMED: usize = 30;
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 16;
@@ -36,12 +40,12 @@ const WALK_LIMITS: WalkLimits = WalkLimits { depth: MAX_DEPTH, entries: MAX_ENTR
 /// An error of a vault operation. The texts are written for a model: they name the vault and the path in it, and
 /// nothing else of the host.
 #[derive(Debug, thiserror::Error)]
-pub enum VaultError {
+pub(crate) enum VaultError {
     /// The name is not valid for a vault.
     #[error(transparent)]
     Name(#[from] IdError),
     /// No vault has this name.
-    #[error("there is no vault {name}: {}", list_known(.known))]
+    #[error("there is no vault {name}: {}, and only a person can create one", list_known(.known, MAX_NAMED))]
     Unknown {
         name: FolderName,
         /// The names of existing vaults.
@@ -90,7 +94,7 @@ impl Explain for VaultError {
 
 /// A file of a vault, in the form that is used in texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VaultFile {
+pub(crate) struct VaultFile {
     vault: FolderName,
     path: PathBuf,
 }
@@ -103,7 +107,7 @@ impl Display for VaultFile {
 
 /// The contents of a vault in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VaultSummary {
+pub(crate) struct VaultSummary {
     pub name: FolderName,
     pub files: usize,
     /// Total size of the files in bytes.
@@ -114,7 +118,7 @@ pub struct VaultSummary {
 
 /// The vaults of a home.
 #[derive(Debug)]
-pub struct Vaults {
+pub(crate) struct Vaults {
     folder: PathBuf,
     /// Held from reading a file to writing it, so that of two concurrent appends none is lost.
     writing: Mutex<()>,
@@ -122,13 +126,13 @@ pub struct Vaults {
 
 impl Vaults {
     #[must_use]
-    pub fn new(home: &Home) -> Self {
+    pub(crate) fn new(home: &Home) -> Self {
         Self { folder: home.vaults(), writing: Mutex::default() }
     }
 
     /// Returns the names of all vaults, sorted.
     #[must_use]
-    pub fn names(&self) -> Vec<FolderName> {
+    pub(crate) fn names(&self) -> Vec<FolderName> {
         user_dirs::names(&self.folder)
     }
 
@@ -137,7 +141,7 @@ impl Vaults {
     /// # Errors
     ///
     /// Returns [`VaultError::File`] if a vault can't be listed. A vault that disappears meanwhile is left out.
-    pub fn summaries(&self) -> Result<Vec<VaultSummary>, VaultError> {
+    pub(crate) fn summaries(&self) -> Result<Vec<VaultSummary>, VaultError> {
         let mut summaries = Vec::new();
         for name in self.names() {
             match self.summary(&name) {
@@ -156,7 +160,7 @@ impl Vaults {
     /// # Errors
     ///
     /// Returns [`VaultError::Unknown`] if there is no such vault, and [`VaultError::File`] if it can't be listed.
-    pub fn entries(
+    pub(crate) fn entries(
         &self,
         name: &FolderName,
         depth: usize,
@@ -177,7 +181,7 @@ impl Vaults {
     /// Returns [`VaultError::Path`] if the path is not valid, [`VaultError::Unknown`] if there is no such vault,
     /// [`VaultError::Binary`] if the file contains a zero byte, and [`VaultError::File`] if it can't be read or is too
     /// large.
-    pub fn read(&self, name: &FolderName, path: &str) -> Result<(VaultFile, String), VaultError> {
+    pub(crate) fn read(&self, name: &FolderName, path: &str) -> Result<(VaultFile, String), VaultError> {
         let path = parse(path)?;
         let root = self.open(name)?;
         let place = self.place(name, &path);
@@ -192,7 +196,7 @@ impl Vaults {
     ///
     /// Returns [`VaultError`] if the path or content is not valid, the vault does not exist or is full, the file would
     /// be too long, or it can't be written. The existing file is unchanged then.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         name: &FolderName,
         path: &str,
@@ -212,7 +216,7 @@ impl Vaults {
         if content.contains('\0') {
             return Err(VaultError::Binary { place, size });
         }
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.writing);
         let whole = match how {
             WriteMode::Replace => content.to_owned(),
             WriteMode::Append => self.joined(&root, &place, content)?,
@@ -306,7 +310,7 @@ impl Vaults {
 
 /// The treatment of an existing file by a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteMode {
+pub(crate) enum WriteMode {
     /// The file is replaced.
     Replace,
     /// The file stays, and the content is added at its end.
@@ -315,7 +319,7 @@ pub enum WriteMode {
 
 /// Formats a path on one line, with invisible characters escaped.
 #[must_use]
-pub fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let mut text = String::new();
     for c in path.to_string_lossy().chars() {
         if safe_text::is_unseen(c) {
@@ -365,17 +369,6 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
 
 fn start(text: &str) -> String {
     safe_text::start(text, 200).to_owned()
-}
-
-fn list_known(known: &[FolderName]) -> String {
-    const MAX_SHOWN: usize = 30;
-    if known.is_empty() {
-        return "there are none, and only a person can create one".to_owned();
-    }
-    // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
-    let more = if known.len() > MAX_SHOWN { ", …" } else { "" };
-    format!("there are {}{more}, and only a person can create one", names.join(", "))
 }
 
 fn reason(failure: &BeneathError) -> String {

@@ -63,6 +63,23 @@ impl std::fmt::Debug for TurnRequest {
 }
 
 impl TurnRequest {
+    /// Creates a request with new messages for the session's own agent, and nothing beside them.
+    #[must_use]
+    pub fn new(session: SessionKey, turn: TurnId, input: Vec<Message>) -> Self {
+        Self {
+            agent: session.agent().clone(),
+            session,
+            turn,
+            input,
+            context: Vec::new(),
+            guidance: Vec::new(),
+            provenance: None,
+            command: None,
+            inbox: None,
+            format: None,
+        }
+    }
+
     /// Returns `true` if the last message is a user's and has text or a picture.
     pub(super) fn has_input(&self) -> bool {
         let says = |block: &Block| match block {

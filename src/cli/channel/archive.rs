@@ -3,9 +3,10 @@
 use super::{AuthorArg, backend, show};
 use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::{ArchiveRequest, ArchiveRequestKind};
+use crate::gateway::channels::ArchiveRequest;
 use crate::id::ChannelId;
 use crate::supervise::gateway_client::Call;
+use crate::swarm::archive::ArchiveAction;
 
 /// Archive a channel
 ///
@@ -33,9 +34,9 @@ pub struct Args {
 /// Returns an error if there is no such channel, or if there is no archiving to cancel.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let action = match (args.force, args.cancel) {
-        (true, _) => ArchiveRequestKind::Force,
-        (false, true) => ArchiveRequestKind::Cancel,
-        (false, false) => ArchiveRequestKind::Begin,
+        (true, _) => ArchiveAction::Force,
+        (false, true) => ArchiveAction::Cancel,
+        (false, false) => ArchiveAction::Begin,
     };
     step(&args.id, action, &args.by, context)
 }
@@ -47,7 +48,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// Returns an error if there is no such channel, or if its state does not allow the step.
 pub fn step(
     id: &ChannelId,
-    action: ArchiveRequestKind,
+    action: ArchiveAction,
     by: &AuthorArg,
     context: &Context,
 ) -> Result<Exit, Failure> {

@@ -3,8 +3,8 @@
 use super::AuthorArg;
 use super::archive::step;
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::ArchiveRequestKind;
 use crate::id::ChannelId;
+use crate::swarm::archive::ArchiveAction;
 
 /// Reopen an archived channel
 #[derive(Debug, clap::Args)]
@@ -21,5 +21,5 @@ pub struct Args {
 ///
 /// Returns an error if there is no such channel, or if it is not archived.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    step(&args.id, ArchiveRequestKind::Reopen, &args.by, context)
+    step(&args.id, ArchiveAction::Reopen, &args.by, context)
 }

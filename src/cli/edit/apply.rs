@@ -16,7 +16,7 @@ use crate::openclaw::{RUNTIME, port};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::names;
 use crate::store::{Level, Store};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Returns the port for OpenClaw if the agent runs on it and no port is configured yet.
 pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
@@ -61,7 +61,7 @@ async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
         format!("{}: {before} -> {after}", change.setting.name())
     };
     let changes: Vec<String> = plan.changes.iter().map(shown).collect();
-    let by = By::human(&person::login());
+    let by = Actor::human(&person::login());
     let entry = by.entry("agent.edit", plan.now.id.as_str(), Level::Yellow, changes.join("; "));
     Store::open(home)?.audit().append(entry, unix_ms()).await?;
     Ok(())

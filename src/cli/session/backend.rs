@@ -18,7 +18,7 @@ use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
 use crate::store::{Level, NewSession, Session, Store};
 use crate::supervise::gateway_client::{Client, GatewayClientError};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::tool::catalog;
 
 /// Time that the gateway may take. A turn of the session may be running, and a model may be asked for a summary.
@@ -145,7 +145,7 @@ impl<'a> SessionBackend<'a> {
 
 /// Records in the audit log who changed a session, as a running gateway would.
 async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result<(), Failure> {
-    let by = By { session: Some(key.clone()), ..By::human(&person::login()) };
+    let by = Actor { session: Some(key.clone()), ..Actor::human(&person::login()) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     Ok(store.audit().append(entry, crate::clock::unix_ms()).await?)
 }

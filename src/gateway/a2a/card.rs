@@ -7,7 +7,7 @@ use crate::swarm::card::{Card, CardSkill};
 
 /// Returns the card of an agent that clients reach through the gateway at this port.
 #[must_use]
-pub fn show(card: &Card, port: u16) -> Value {
+pub(crate) fn show(card: &Card, port: u16) -> Value {
     let home = format!("http://127.0.0.1:{port}");
     let url = format!("{home}/flock/a2a/{}", card.agent);
     let interface =
@@ -43,7 +43,7 @@ pub fn show(card: &Card, port: u16) -> Value {
 
 /// Returns all cards, each with the id and the role of its agent.
 #[must_use]
-pub fn directory(cards: &[Card], port: u16) -> Value {
+pub(crate) fn directory(cards: &[Card], port: u16) -> Value {
     let entry = |card: &Card| {
         let mut shown = show(card, port);
         shown["id"] = card.agent.as_str().into();

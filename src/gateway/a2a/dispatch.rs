@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::follow::{self, TaskFollower, TaskObservation};
 use super::request::{self, IncomingMessage};
-use super::rpc::{Call, RpcFault, RpcMethod, answer};
+use super::rpc::{RpcCall, RpcFault, RpcMethod, answer};
 use super::stream::{StreamEnd, TaskStreamOptions};
 use super::{ProtocolVersion, stream, view};
 use crate::clock::unix_ms;
@@ -26,7 +26,7 @@ use crate::swarm::task::a2a_requester;
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A caller and the agent that it talks to.
-pub struct Client<'a> {
+pub(crate) struct A2aClient<'a> {
     pub gateway: &'a Arc<Gateway>,
     /// The caller's name, from its credential.
     pub name: &'a str,
@@ -34,11 +34,11 @@ pub struct Client<'a> {
 }
 
 /// Returns the response to a call.
-pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
+pub(crate) async fn answer_to(client: &A2aClient<'_>, call: RpcCall) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match execute(client, call).await {
         Ok(CallReply::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
-        Ok(CallReply::Stream(follower, telling)) => stream::tell(*follower, version, id, telling),
+        Ok(CallReply::Stream(follower, options)) => stream::respond(*follower, version, id, options),
         Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
     }
 }
@@ -48,7 +48,7 @@ enum CallReply {
     Stream(Box<TaskFollower>, TaskStreamOptions),
 }
 
-async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault> {
+async fn execute(client: &A2aClient<'_>, call: RpcCall) -> Result<CallReply, RpcFault> {
     let version = call.version;
     Ok(match call.method {
         RpcMethod::Send => {
@@ -63,8 +63,8 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
         RpcMethod::Stream => {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
-            let telling = TaskStreamOptions { history: incoming.history, until: StreamEnd::Settled };
-            CallReply::Stream(Box::new(client.follow(&task.id).await?), telling)
+            let options = TaskStreamOptions { history: incoming.history, until: StreamEnd::Settled };
+            CallReply::Stream(Box::new(client.follow(&task.id).await?), options)
         }
         RpcMethod::Get => {
             let (id, history) = request::task(&call.params)?;
@@ -95,7 +95,7 @@ async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault>
     })
 }
 
-impl Client<'_> {
+impl A2aClient<'_> {
     /// Creates a task for the message, or continues the task that it replies to.
     async fn accept(&self, incoming: &IncomingMessage) -> Result<Task, RpcFault> {
         let swarm = &self.gateway.swarm;
@@ -106,7 +106,7 @@ impl Client<'_> {
             };
             let sent =
                 swarm.send_a2a(self.name, self.agent, &context, &incoming.text, Some(self.key(incoming)));
-            return sent.await.map_err(fault);
+            return Ok(sent.await?);
         };
         // A repeated reply is answered before the state is checked, because the first one has changed the state.
         if let Some(task) = self.replied(id, incoming).await? {
@@ -129,7 +129,7 @@ impl Client<'_> {
             // The same reply came twice at the same time, and the other one was first.
             return Ok(task);
         }
-        sent.map_err(fault)
+        Ok(sent?)
     }
 
     /// Returns the idempotency key of a message, which is its id. A client that repeats a message gets the outcome of
@@ -149,10 +149,10 @@ impl Client<'_> {
     async fn replied(&self, id: &str, incoming: &IncomingMessage) -> Result<Option<Task>, RpcFault> {
         let key = self.key(incoming);
         let first = self.gateway.swarm.store().idempotency_keys().find(&key, unix_ms()).await;
-        match first.map_err(|error| storage_fault(&error))? {
+        match first? {
             None => Ok(None),
             Some(first) if first.digest == key.digest => self.own(id).await.map(Some),
-            Some(_) => Err(fault(SwarmError::KeyReused)),
+            Some(_) => Err(SwarmError::KeyReused.into()),
         }
     }
 
@@ -163,14 +163,7 @@ impl Client<'_> {
         history: Option<usize>,
         artifacts: bool,
     ) -> Result<Value, RpcFault> {
-        let said = self
-            .gateway
-            .swarm
-            .store()
-            .tasks()
-            .messages(&task.id)
-            .await
-            .map_err(|error| storage_fault(&error))?;
+        let said = self.gateway.swarm.store().tasks().messages(&task.id).await?;
         let shown = view::task(version, task, &said, history, artifacts);
         Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
@@ -196,7 +189,7 @@ impl Client<'_> {
         };
         // A timeout is no error: the task is returned as it was last seen.
         if let Ok(Err(error)) = tokio::time::timeout(MAX_WAIT, settle).await {
-            return Err(storage_fault(&error));
+            return Err(error.into());
         }
         Ok(follower.task().clone())
     }
@@ -210,7 +203,7 @@ impl Client<'_> {
                 let state = self.own(id).await?.state;
                 Err(RpcFault::not_cancelable(format!("the task is {}", state.as_str())))
             }
-            Err(error) => Err(fault(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -229,12 +222,11 @@ impl Client<'_> {
             ..TaskFilter::default()
         };
         let store = self.gateway.swarm.store();
-        let total = store.tasks().count(&filter).await.map_err(|error| storage_fault(&error))?;
+        let total = store.tasks().count(&filter).await?;
         // The total covers all pages, so the position is added only after the count.
         let page = TaskFilter { before: asked.after.clone(), ..filter };
         // One more task than asked for shows if there is a further page.
-        let mut tasks =
-            store.tasks().list(&page, asked.limit + 1).await.map_err(|error| storage_fault(&error))?;
+        let mut tasks = store.tasks().list(&page, asked.limit + 1).await?;
         let limit = asked.limit as usize;
         let has_more = tasks.len() > limit;
         tasks.truncate(limit);
@@ -249,8 +241,7 @@ impl Client<'_> {
     /// Returns a task of this caller with this agent. A foreign task gets the same error as a missing one, so a caller
     /// can't probe for ids.
     async fn own(&self, id: &str) -> Result<Task, RpcFault> {
-        let task =
-            self.gateway.swarm.store().tasks().find(id).await.map_err(|error| storage_fault(&error))?;
+        let task = self.gateway.swarm.store().tasks().find(id).await?;
         let is_own = |task: &Task| {
             task.kind == TaskKind::A2a
                 && task.requester == a2a_requester(self.name)
@@ -260,25 +251,26 @@ impl Client<'_> {
     }
 
     async fn follow(&self, id: &str) -> Result<TaskFollower, RpcFault> {
-        TaskFollower::new(self.gateway, id)
-            .await
-            .map_err(|error| storage_fault(&error))?
-            .ok_or_else(RpcFault::no_task)
+        TaskFollower::new(self.gateway, id).await?.ok_or_else(RpcFault::no_task)
     }
 }
 
-fn fault(error: SwarmError) -> RpcFault {
-    match error {
-        SwarmError::Store(error) => storage_fault(&error),
-        SwarmError::Invalid(reason) => RpcFault::params(reason),
-        SwarmError::KeyReused => {
-            RpcFault::params("`message.messageId` was used for another message in the last 24 hours")
+impl From<SwarmError> for RpcFault {
+    fn from(error: SwarmError) -> Self {
+        match error {
+            SwarmError::Store(error) => error.into(),
+            SwarmError::Invalid(reason) => Self::params(reason),
+            SwarmError::KeyReused => {
+                Self::params("`message.messageId` was used for another message in the last 24 hours")
+            }
+            other => Self::unsupported(other.to_string()),
         }
-        other => RpcFault::unsupported(other.to_string()),
     }
 }
 
-fn storage_fault(error: &StoreError) -> RpcFault {
-    tracing::error!(error = chain(error), "a call of A2A failed");
-    if error.may_pass() { RpcFault::storage() } else { RpcFault::internal() }
+impl From<StoreError> for RpcFault {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = chain(&error), "a call of A2A failed");
+        if error.may_pass() { Self::storage() } else { Self::internal() }
+    }
 }

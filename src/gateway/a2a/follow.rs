@@ -14,7 +14,7 @@ use crate::store::{StoreError, Task, TaskMessage};
 
 /// One observation of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskObservation {
+pub(crate) enum TaskObservation {
     /// The task has changed since the last look.
     Changed,
     /// The task's turn calls this tool.
@@ -28,14 +28,14 @@ pub enum TaskObservation {
 /// Returns a sentence that says what a task waits for if its agent is frozen. Returns `None` if the agent is not
 /// frozen, or if the task has ended or waits for its client.
 #[must_use]
-pub fn held(gateway: &Gateway, task: &Task) -> Option<String> {
+pub(crate) fn held(gateway: &Gateway, task: &Task) -> Option<String> {
     let agent = Some(task.assignee()).filter(|_| !view::settles(task.state))?;
     let text = gateway.swarm.frozen_text(agent)?;
     Some(format!("{text}; the task goes on once it is thawed: flock thaw {agent}"))
 }
 
 /// A watcher of one task.
-pub struct TaskFollower {
+pub(crate) struct TaskFollower {
     gateway: Arc<Gateway>,
     changes: watch::Receiver<u64>,
     position: u64,
@@ -47,7 +47,7 @@ const BATCH: usize = 256;
 
 impl TaskFollower {
     /// Starts to follow the task with this id. Returns `None` if there is no such task.
-    pub async fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
+    pub(crate) async fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
         // The position among the events is taken before the task is read. A change in between is then seen twice rather
         // than never.
         let (changes, position) = (gateway.events.watch(), gateway.events.now());
@@ -57,23 +57,23 @@ impl TaskFollower {
 
     /// Returns the task as it was last seen.
     #[must_use]
-    pub const fn task(&self) -> &Task {
+    pub(crate) const fn task(&self) -> &Task {
         &self.task
     }
 
     /// Returns a sentence that says what the task waits for if its agent is frozen.
     #[must_use]
-    pub fn held(&self) -> Option<String> {
+    pub(crate) fn held(&self) -> Option<String> {
         held(&self.gateway, &self.task)
     }
 
     /// Returns the messages of the task.
-    pub async fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
+    pub(crate) async fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
         self.gateway.swarm.store().tasks().messages(&self.task.id).await
     }
 
     /// Waits for the next observation.
-    pub async fn next(&mut self) -> Result<TaskObservation, StoreError> {
+    pub(crate) async fn next(&mut self) -> Result<TaskObservation, StoreError> {
         loop {
             match self.gateway.events.after(self.position, BATCH) {
                 // Some events fell out of the ring. The task itself tells if one of them was about it.

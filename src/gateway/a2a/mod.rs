@@ -4,17 +4,17 @@
 //! Path of a request: [`rpc`] parses the call, [`request`] its parameters, [`dispatch`] carries it out, and [`view`] puts
 //! the result into the form of its version. [`follow`] watches a task, and [`stream`] reports on it.
 
-pub mod card;
-pub mod dispatch;
-pub mod follow;
-pub mod request;
-pub mod rpc;
-pub mod stream;
-pub mod view;
+pub(crate) mod card;
+pub(crate) mod dispatch;
+pub(crate) mod follow;
+pub(crate) mod request;
+pub(crate) mod rpc;
+pub(crate) mod stream;
+pub(crate) mod view;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolVersion {
+pub(crate) enum ProtocolVersion {
     /// Version 0.3: parts and results have a `kind`, and methods look like paths.
     V03,
     /// Version 1.0: the messages are protocol buffers in their JSON form.

@@ -15,7 +15,7 @@ const MAX_PARTS: usize = 64;
 
 /// A message for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncomingMessage {
+pub(crate) struct IncomingMessage {
     /// The id that the client gave the message.
     pub name: String,
     /// The text parts of the message, and its data parts as JSON.
@@ -38,7 +38,7 @@ type Object = Map<String, Value>;
 ///
 /// Returns a [`RpcFault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
 /// ask for push notifications or for content that is not supported.
-pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
+pub(crate) fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
     let message = object(params, "message")?.ok_or_else(|| RpcFault::params("`message` is missing"))?;
     let name = text(message, "messageId")?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| RpcFault::params("`message.messageId` is missing"))?;
@@ -127,7 +127,7 @@ fn accepts_text(settings: &Object) -> Result<(), RpcFault> {
 /// # Errors
 ///
 /// Returns a [`RpcFault`] if a parameter is missing or has the wrong type.
-pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
+pub(crate) fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
     let id = text(params, "id")?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| RpcFault::params("`id` is missing"))?;
     Ok((id.to_owned(), history(params)?))
@@ -135,7 +135,7 @@ pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
 
 /// The parameters of a call that lists tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskListParams {
+pub(crate) struct TaskListParams {
     /// Only tasks of this conversation.
     pub context: Option<String>,
     /// Only tasks in this state.
@@ -157,7 +157,7 @@ pub struct TaskListParams {
 /// # Errors
 ///
 /// Returns a [`RpcFault`] if a parameter has the wrong type or a value that does not exist.
-pub fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
+pub(crate) fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
         Some(word) => {
@@ -193,14 +193,10 @@ pub fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     })
 }
 
+/// Returns the number of messages that the client wants to see.
 fn history(object: &Object) -> Result<Option<usize>, RpcFault> {
-    match field(object, "historyLength") {
-        None | Some(Value::Null) => Ok(None),
-        Some(length) => match length.as_u64() {
-            Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
-            None => Err(RpcFault::params("`historyLength` must be a number, 0 or more")),
-        },
-    }
+    let length = typed(object, "historyLength", "a number, 0 or more", Value::as_u64)?;
+    Ok(length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)))
 }
 
 /// Returns the value with this name, or with the snake-case form of it that protocol buffers have. Readers of their
@@ -224,20 +220,28 @@ fn has_field(object: &Object, key: &str) -> bool {
     field(object, key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, RpcFault> {
+/// Returns an entry that `read` accepts. A missing one and `null` count as absent.
+fn typed<'a, T>(
+    of: &'a Object,
+    key: &str,
+    kind: &str,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, RpcFault> {
     match field(of, key) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(RpcFault::params(format!("`{key}` must be an object"))),
+        Some(value) => match read(value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(RpcFault::params(format!("`{key}` must be {kind}"))),
+        },
     }
 }
 
+fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, RpcFault> {
+    typed(of, key, "an object", Value::as_object)
+}
+
 fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, RpcFault> {
-    match field(of, key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(RpcFault::params(format!("`{key}` must be a string"))),
-    }
+    typed(of, key, "a string", Value::as_str)
 }
 
 /// Returns an id that becomes part of a session's key. Two different ids must never become the same, so only a few

@@ -7,7 +7,7 @@ use super::ProtocolVersion;
 
 /// The operation that a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RpcMethod {
+pub(crate) enum RpcMethod {
     /// Send a message and wait for the outcome.
     Send,
     /// Send a message and stream the outcome.
@@ -53,7 +53,7 @@ const METHODS: &[(&str, ProtocolVersion, RpcMethod)] = &[
 
 /// A call that was parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub(crate) struct RpcCall {
     /// The id that the response repeats.
     pub id: Value,
     pub version: ProtocolVersion,
@@ -63,7 +63,7 @@ pub struct Call {
 
 /// An error of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RpcFault {
+pub(crate) struct RpcFault {
     /// The JSON-RPC error code.
     pub code: i32,
     reason: &'static str,
@@ -76,76 +76,76 @@ impl RpcFault {
     }
 
     /// The body is not JSON.
-    pub fn parse(message: impl Into<String>) -> Self {
+    pub(crate) fn parse(message: impl Into<String>) -> Self {
         Self::new(-32700, "PARSE_ERROR", message)
     }
 
     /// The body is not a call.
-    pub fn request(message: impl Into<String>) -> Self {
+    pub(crate) fn request(message: impl Into<String>) -> Self {
         Self::new(-32600, "INVALID_REQUEST", message)
     }
 
     /// There is no such method.
-    pub fn method(message: impl Into<String>) -> Self {
+    pub(crate) fn method(message: impl Into<String>) -> Self {
         Self::new(-32601, "METHOD_NOT_FOUND", message)
     }
 
     /// The parameters are wrong.
-    pub fn params(message: impl Into<String>) -> Self {
+    pub(crate) fn params(message: impl Into<String>) -> Self {
         Self::new(-32602, "INVALID_PARAMS", message)
     }
 
     /// A defect on this machine. The client learns only that it happened.
     #[must_use]
-    pub fn internal() -> Self {
+    pub(crate) fn internal() -> Self {
         Self::new(-32603, "INTERNAL_ERROR", "the gateway failed to do this")
     }
 
     /// A fault of the storage, which may pass.
     #[must_use]
-    pub fn storage() -> Self {
+    pub(crate) fn storage() -> Self {
         let message = "the gateway's database can't be used just now: try again later";
         Self::new(-32603, "INTERNAL_ERROR", message)
     }
 
     /// There is no such task for this caller.
     #[must_use]
-    pub fn no_task() -> Self {
+    pub(crate) fn no_task() -> Self {
         Self::new(-32001, "TASK_NOT_FOUND", "there is no such task")
     }
 
     /// The task has ended already.
-    pub fn not_cancelable(message: impl Into<String>) -> Self {
+    pub(crate) fn not_cancelable(message: impl Into<String>) -> Self {
         Self::new(-32002, "TASK_NOT_CANCELABLE", message)
     }
 
     /// Push notifications are not supported.
     #[must_use]
-    pub fn push() -> Self {
+    pub(crate) fn push() -> Self {
         let message = "push notifications are not supported: ask for the task, or subscribe to it";
         Self::new(-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", message)
     }
 
     /// The operation is not possible in the current state.
-    pub fn unsupported(message: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(-32004, "UNSUPPORTED_OPERATION", message)
     }
 
     /// This type of content is not accepted or not available.
-    pub fn content(message: impl Into<String>) -> Self {
+    pub(crate) fn content(message: impl Into<String>) -> Self {
         Self::new(-32005, "CONTENT_TYPE_NOT_SUPPORTED", message)
     }
 
     /// There is no other card than the agent's own.
     #[must_use]
-    pub fn no_extended_card() -> Self {
+    pub(crate) fn no_extended_card() -> Self {
         let message = "there is no other card than the agent's own";
         Self::new(-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", message)
     }
 
     /// This version of the protocol is not supported.
     #[must_use]
-    pub fn version() -> Self {
+    pub(crate) fn version() -> Self {
         Self::new(-32009, "VERSION_NOT_SUPPORTED", "versions 1.0 and 0.3 of A2A are spoken here")
     }
 }
@@ -155,7 +155,7 @@ impl RpcFault {
 /// # Errors
 ///
 /// Returns the fault with the id of the call, or with `null` if the call has none.
-pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, RpcFault)> {
+pub(crate) fn call(body: &[u8], version: Option<&str>) -> Result<RpcCall, (Value, RpcFault)> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| (Value::Null, RpcFault::parse(format!("the body is not JSON: {error}"))))?;
     let Value::Object(mut body) = body else {
@@ -173,7 +173,7 @@ pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, RpcFault
     parse_body(&id, &mut body, version).map_err(|fault| (id, fault))
 }
 
-fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, RpcFault> {
+fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<RpcCall, RpcFault> {
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(RpcFault::request("`jsonrpc` must be \"2.0\""));
     }
@@ -192,7 +192,7 @@ fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(RpcFault::params("`params` must be an object")),
     };
-    Ok(Call { id: id.clone(), version: *version, method: *method, params })
+    Ok(RpcCall { id: id.clone(), version: *version, method: *method, params })
 }
 
 /// Returns `true` if a version is supported. Its patch number does not matter.
@@ -207,7 +207,7 @@ fn is_supported_version(header: &str) -> bool {
 
 /// Returns the response to a call.
 #[must_use]
-pub fn answer(id: &Value, result: Result<Value, RpcFault>) -> Value {
+pub(crate) fn answer(id: &Value, result: Result<Value, RpcFault>) -> Value {
     match result {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(fault) => json!({"jsonrpc": "2.0", "id": id, "error": {

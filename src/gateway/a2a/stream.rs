@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::Value;
@@ -14,20 +14,21 @@ use super::follow::{TaskFollower, TaskObservation};
 use super::rpc::{RpcFault, answer};
 use super::view;
 use crate::error::chain;
+use crate::gateway::stream::event_stream;
 use crate::store::TaskState;
 
 struct TaskStream {
     follower: TaskFollower,
     version: ProtocolVersion,
     id: Value,
-    telling: TaskStreamOptions,
+    options: TaskStreamOptions,
     begun: bool,
     over: bool,
 }
 
 /// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
+pub(crate) enum StreamEnd {
     /// The stream ends when the task no longer changes by itself. A client that sent a message has to reply if it is
     /// asked something.
     Settled,
@@ -37,7 +38,7 @@ pub enum StreamEnd {
 
 /// The options of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskStreamOptions {
+pub(crate) struct TaskStreamOptions {
     /// Number of messages of the conversation that the first event carries. `None` stands for all.
     pub history: Option<usize>,
     /// The end of the stream.
@@ -46,22 +47,18 @@ pub struct TaskStreamOptions {
 
 /// Returns the response to the call with this id: a stream about the followed task.
 #[must_use]
-pub fn tell(
+pub(crate) fn respond(
     follower: TaskFollower,
     version: ProtocolVersion,
     id: Value,
-    telling: TaskStreamOptions,
+    options: TaskStreamOptions,
 ) -> Response<Body> {
-    let teller = TaskStream { follower, version, id, telling, begun: false, over: false };
+    let teller = TaskStream { follower, version, id, options, begun: false, over: false };
     let body = stream::unfold(teller, async |mut teller| {
         let piece = teller.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    event_stream(Body::from_stream(body))
 }
 
 impl TaskStream {
@@ -100,7 +97,7 @@ impl TaskStream {
                 Vec::new()
             }
         };
-        let shown = view::task(self.version, task, &said, self.telling.history, true);
+        let shown = view::task(self.version, task, &said, self.options.history, true);
         let shown = view::noted(self.version, task, self.follower.held().as_deref(), shown);
         let mut out = self.data(view::given(self.version, shown));
         self.over = self.is_last(task.state);
@@ -112,7 +109,7 @@ impl TaskStream {
     }
 
     const fn is_last(&self, state: TaskState) -> bool {
-        match self.telling.until {
+        match self.options.until {
             StreamEnd::Settled => view::settles(state),
             StreamEnd::Final => state.is_final(),
         }

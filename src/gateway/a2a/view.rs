@@ -8,7 +8,7 @@ use crate::store::{Task, TaskMessage, TaskState};
 /// Returns a task in its current state. `said` holds its messages, and `history` is the number of them that are
 /// included, the newest ones. `None` includes all.
 #[must_use]
-pub fn task(
+pub(crate) fn task(
     version: ProtocolVersion,
     task: &Task,
     said: &[TaskMessage],
@@ -34,7 +34,7 @@ pub fn task(
 
 /// Adds a note about what a task waits for to its JSON form.
 #[must_use]
-pub fn noted(version: ProtocolVersion, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
+pub(crate) fn noted(version: ProtocolVersion, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
     if note.is_some() {
         shown["status"] = status(version, task, note);
     }
@@ -44,7 +44,12 @@ pub fn noted(version: ProtocolVersion, task: &Task, note: Option<&str>, mut show
 /// Returns the event for a change of a task. `note` says what is being done meanwhile, and `is_last` is `true` if the
 /// stream ends with this event.
 #[must_use]
-pub fn status_update(version: ProtocolVersion, task: &Task, note: Option<&str>, is_last: bool) -> Value {
+pub(crate) fn status_update(
+    version: ProtocolVersion,
+    task: &Task,
+    note: Option<&str>,
+    is_last: bool,
+) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
@@ -63,7 +68,7 @@ pub fn status_update(version: ProtocolVersion, task: &Task, note: Option<&str>, 
 
 /// Returns the event with a task's answer.
 #[must_use]
-pub fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
+pub(crate) fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
@@ -79,7 +84,7 @@ pub fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
 
 /// Wraps a task as the response to a message, or as the first event of a stream.
 #[must_use]
-pub fn given(version: ProtocolVersion, shown: Value) -> Value {
+pub(crate) fn given(version: ProtocolVersion, shown: Value) -> Value {
     match version {
         ProtocolVersion::V03 => shown,
         ProtocolVersion::V1 => json!({"task": shown}),
@@ -88,7 +93,7 @@ pub fn given(version: ProtocolVersion, shown: Value) -> Value {
 
 /// Returns `true` if a task in this state no longer changes by itself.
 #[must_use]
-pub const fn settles(state: TaskState) -> bool {
+pub(crate) const fn settles(state: TaskState) -> bool {
     state.is_final() || matches!(state, TaskState::InputRequired)
 }
 

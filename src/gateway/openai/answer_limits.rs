@@ -10,7 +10,7 @@ const BYTES_PER_TOKEN: usize = 4;
 
 /// The limits of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AnswerLimits {
+pub(crate) struct AnswerLimits {
     /// The answer ends before the first of these texts.
     pub stops: Vec<String>,
     /// The answer ends after this number of tokens.
@@ -18,15 +18,9 @@ pub struct AnswerLimits {
 }
 
 impl AnswerLimits {
-    /// Returns `true` if there is no limit.
-    #[must_use]
-    pub const fn is_none(&self) -> bool {
-        self.stops.is_empty() && self.tokens.is_none()
-    }
-
     /// Returns the outcome of a turn with its text cut to these limits.
     #[must_use]
-    pub fn applied(&self, outcome: TurnOutcome) -> TurnOutcome {
+    pub(crate) fn applied(&self, outcome: TurnOutcome) -> TurnOutcome {
         let mut cutter = AnswerCutter::new(self.clone());
         let mut text = cutter.take(&outcome.text);
         text.push_str(&cutter.rest());
@@ -37,7 +31,7 @@ impl AnswerLimits {
 
 /// Cuts a text that arrives in pieces.
 #[derive(Clone, Debug)]
-pub struct AnswerCutter {
+pub(crate) struct AnswerCutter {
     bound: AnswerLimits,
     /// Text that could be the beginning of a stop text.
     held: String,
@@ -50,12 +44,12 @@ pub struct AnswerCutter {
 impl AnswerCutter {
     /// Creates a cutter for one text.
     #[must_use]
-    pub const fn new(bound: AnswerLimits) -> Self {
+    pub(crate) const fn new(bound: AnswerLimits) -> Self {
         Self { bound, held: String::new(), taken: 0, ended: None }
     }
 
     /// Takes a piece, and returns the text that may be sent now. It may begin with text that was held back before.
-    pub fn take(&mut self, piece: &str) -> String {
+    pub(crate) fn take(&mut self, piece: &str) -> String {
         if self.ended.is_some() {
             return String::new();
         }
@@ -72,12 +66,12 @@ impl AnswerCutter {
     }
 
     /// Returns the text that was held back until the end. The next piece begins another text.
-    pub fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         if self.ended.is_some() { String::new() } else { self.let_through(self.held.len()) }
     }
 
     /// Starts another text, with all limits anew.
-    pub fn begin_anew(&mut self) {
+    pub(crate) fn begin_anew(&mut self) {
         (self.held, self.taken, self.ended) = (String::new(), 0, None);
     }
 
@@ -143,6 +137,5 @@ mod tests {
         let both = AnswerLimits { stops: vec!["9".into()], tokens: Some(2) };
         assert_eq!(cut(&both, &["123456789"]), ("12345678".to_owned(), Some(TurnStop::End)));
         assert_eq!(cut(&both, &["12345678x9"]), ("12345678".to_owned(), Some(TurnStop::Length)));
-        assert!(AnswerLimits::default().is_none() && !both.is_none());
     }
 }

@@ -11,7 +11,7 @@ use crate::gateway::error::ApiError;
 
 /// The content that a client wants besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamExtras {
+pub(crate) struct StreamExtras {
     /// `true` for the usage at the end.
     pub usage: bool,
     /// `true` for the agent's activity, as named events that OpenAI's format does not have.
@@ -20,7 +20,7 @@ pub struct StreamExtras {
 
 /// A writer for the events of one answer.
 #[derive(Debug)]
-pub struct ChunkWriter {
+pub(crate) struct ChunkWriter {
     /// The beginning of each chunk, up to its choices.
     before: String,
     /// The end of each chunk, after its choices.
@@ -49,7 +49,12 @@ impl ChunkWriter {
     /// Creates a writer for an answer with the limits of `bound`. If it `is_checked`, its text is written only at the
     /// end.
     #[must_use]
-    pub fn new(head: &CompletionHead, extras: StreamExtras, bound: AnswerLimits, is_checked: bool) -> Self {
+    pub(crate) fn new(
+        head: &CompletionHead,
+        extras: StreamExtras,
+        bound: AnswerLimits,
+        is_checked: bool,
+    ) -> Self {
         let before = json!({
             "id": head.id,
             "object": "chat.completion.chunk",
@@ -67,12 +72,12 @@ impl ChunkWriter {
     }
 
     /// Writes the first chunk, which names the role.
-    pub fn begin(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn begin(&mut self, out: &mut Vec<u8>) {
         self.chunk(out, r#"{"role":"assistant","content":"","refusal":null}"#, "null");
     }
 
     /// Writes an event of the turn.
-    pub fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
+    pub(crate) fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
         match event {
             TurnEvent::TextDelta(_) if self.is_checked => {}
             TurnEvent::TextDelta(text) => {
@@ -112,7 +117,7 @@ impl ChunkWriter {
 
     /// Writes the end of a turn that ended well. If the text that was sent is not part of its answer, this is an error,
     /// because the client would read two answers as one.
-    pub fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
         if self.replaced {
             let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED_MESSAGE);
             return self.fail(out, &error.with_hint("flock session list"));
@@ -137,7 +142,7 @@ impl ChunkWriter {
     }
 
     /// Writes the end of a turn that failed after the answer had begun.
-    pub fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
+    pub(crate) fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
         out.extend_from_slice(b"data: ");
         write_json(out, &error.body("/v1"));
         out.extend_from_slice(b"\n\n");

@@ -2,10 +2,10 @@
 //!
 //! Sampling parameters and the like are accepted without effect, because an agent's settings choose its model.
 
-pub mod answer_limits;
-pub mod chunk;
-pub mod request;
-pub mod response_format;
+pub(crate) mod answer_limits;
+pub(crate) mod chunk;
+pub(crate) mod request;
+pub(crate) mod response_format;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ use crate::agent::{TurnOutcome, TurnStop};
 use crate::id::TurnId;
 use crate::provider::Usage;
 
-pub use answer_limits::AnswerLimits;
-pub use request::ChatRequest;
-pub use response_format::ResponseFormat;
+pub(crate) use answer_limits::AnswerLimits;
+pub(crate) use request::ChatRequest;
+pub(crate) use response_format::ResponseFormat;
 
 /// The values that are the same in every part of one answer.
 #[derive(Clone, Debug)]
-pub struct CompletionHead {
+pub(crate) struct CompletionHead {
     /// `chatcmpl-` and the id of the turn.
     pub id: String,
     /// Unix seconds at which the answer began.
@@ -32,14 +32,14 @@ pub struct CompletionHead {
 impl CompletionHead {
     /// Creates the head of a turn's answer.
     #[must_use]
-    pub fn new(turn: TurnId, model: String) -> Self {
+    pub(crate) fn new(turn: TurnId, model: String) -> Self {
         Self { id: format!("chatcmpl-{turn}"), created: crate::clock::unix_ms() / 1000, model }
     }
 }
 
 /// Returns a whole answer that is not streamed.
 #[must_use]
-pub fn completion(head: &CompletionHead, outcome: &TurnOutcome) -> Value {
+pub(crate) fn completion(head: &CompletionHead, outcome: &TurnOutcome) -> Value {
     json!({
         "id": head.id,
         "object": "chat.completion",
@@ -58,7 +58,7 @@ pub fn completion(head: &CompletionHead, outcome: &TurnOutcome) -> Value {
 
 /// Returns OpenAI's word for the reason why an answer ended.
 #[must_use]
-pub const fn finish_reason(stop: TurnStop) -> &'static str {
+pub(crate) const fn finish_reason(stop: TurnStop) -> &'static str {
     match stop {
         TurnStop::End => "stop",
         TurnStop::Length => "length",
@@ -68,7 +68,7 @@ pub const fn finish_reason(stop: TurnStop) -> &'static str {
 
 /// Usage in OpenAI's terms: tokens from a cache are part of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct CompletionUsage {
+pub(crate) struct CompletionUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,

@@ -11,7 +11,7 @@ use crate::provider::{Block, Message, Role};
 
 /// The body of `POST /v1/chat/completions`.
 #[derive(Debug, Deserialize)]
-pub struct ChatRequest {
+pub(crate) struct ChatRequest {
     /// Name of the agent.
     pub model: String,
     messages: Vec<ChatMessage>,
@@ -76,7 +76,7 @@ enum ImageUrl {
 
 /// The input of a turn.
 #[derive(Debug)]
-pub struct ChatInput {
+pub(crate) struct ChatInput {
     /// The conversation. Its last message is a user's.
     pub messages: Vec<Message>,
     /// The client's system texts.
@@ -90,13 +90,13 @@ pub struct ChatInput {
 impl ChatRequest {
     /// Returns `true` if the answer is to be streamed.
     #[must_use]
-    pub fn streams(&self) -> bool {
+    pub(crate) fn streams(&self) -> bool {
         self.stream == Some(true)
     }
 
     /// Returns `true` if a streamed answer ends with its usage.
     #[must_use]
-    pub fn includes_usage(&self) -> bool {
+    pub(crate) fn includes_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage == Some(true))
     }
 
@@ -106,7 +106,7 @@ impl ChatRequest {
     ///
     /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
     /// answers, if a message has an unknown role or content, or if the last message is not a user's.
-    pub fn into_input(self) -> Result<ChatInput, ApiError> {
+    pub(crate) fn into_input(self) -> Result<ChatInput, ApiError> {
         self.refuse_unsupported()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
@@ -119,9 +119,8 @@ impl ChatRequest {
             ));
         }
         if self.n.is_some_and(|n| n != 1) {
-            let mut error = ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1");
-            error.details.param = Some("n");
-            return Err(error);
+            return Err(ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1")
+                .with_param("n"));
         }
         let mut input = ChatInput {
             messages: Vec::with_capacity(self.messages.len()),
@@ -192,10 +191,8 @@ impl ChatRequest {
             ("web_search_options", is_given(&self.web_search_options), "an agent has tools of its own"),
         ] {
             if is_asked {
-                let mut error =
-                    ApiError::invalid("parameter_not_supported", format!("{name} is not supported: {why}"));
-                error.details.param = Some(name);
-                return Err(error);
+                let message = format!("{name} is not supported: {why}");
+                return Err(ApiError::invalid("parameter_not_supported", message).with_param(name));
             }
         }
         Ok(())
@@ -204,9 +201,7 @@ impl ChatRequest {
     /// Returns the limits of the answer.
     fn bound(&self) -> Result<AnswerLimits, ApiError> {
         let invalid = |name: &'static str, what: &str| {
-            let mut error = ApiError::invalid("invalid_parameter", format!("{name} {what}"));
-            error.details.param = Some(name);
-            error
+            ApiError::invalid("invalid_parameter", format!("{name} {what}")).with_param(name)
         };
         let stops = match &self.stop {
             None => Vec::new(),
@@ -337,7 +332,8 @@ mod tests {
         let nothing = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
             "audio": null, "response_format": {"type": "text"}, "stop": null, "max_tokens": null});
         let read = input(&user, &nothing).unwrap();
-        assert!(read.format.is_none() && read.bound.is_none());
+        assert!(read.format.is_none());
+        assert_eq!(read.bound, AnswerLimits::default());
         let limits = json!({"stop": "END", "max_tokens": 5, "max_completion_tokens": 7});
         let read = input(&user, &limits).unwrap();
         assert_eq!(read.bound, AnswerLimits { stops: vec!["END".into()], tokens: Some(7) });

@@ -18,7 +18,7 @@ const MAX_PROBLEM_CHARS: usize = 600;
 
 /// A format that an answer must have.
 #[derive(Clone, Debug)]
-pub struct ResponseFormat {
+pub(crate) struct ResponseFormat {
     /// The format as it is sent to a model.
     pub asked: AnswerFormat,
     validator: Option<Arc<Validator>>,
@@ -30,7 +30,7 @@ impl ResponseFormat {
     /// # Errors
     ///
     /// Returns 400 for an unknown format, and for a schema that is too large or can't be checked.
-    pub fn read(wanted: &Value) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn read(wanted: &Value) -> Result<Option<Self>, ApiError> {
         match wanted["type"].as_str() {
             Some("text") => Ok(None),
             Some("json_object") => Ok(Some(Self { asked: AnswerFormat::JsonObject, validator: None })),
@@ -71,7 +71,7 @@ impl ResponseFormat {
 
     /// Returns the instruction that the agent gets with the question.
     #[must_use]
-    pub fn instruction(&self) -> String {
+    pub(crate) fn instruction(&self) -> String {
         match &self.asked {
             AnswerFormat::JsonObject => {
                 "Your final answer must be one JSON object and nothing else: no words around it, no code fence."
@@ -89,7 +89,7 @@ impl ResponseFormat {
     /// # Errors
     ///
     /// Returns a text that says what is wrong with the answer.
-    pub fn check(&self, answer: &str) -> Result<String, String> {
+    pub(crate) fn check(&self, answer: &str) -> Result<String, String> {
         let text = strip_fence(answer);
         let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
         match &self.validator {
@@ -109,7 +109,7 @@ impl ResponseFormat {
 
 /// Returns the follow-up question for an answer that did not have the format.
 #[must_use]
-pub fn correction_prompt(wrong: &str) -> String {
+pub(crate) fn correction_prompt(wrong: &str) -> String {
     format!(
         "Your answer does not have the form that was asked for: {wrong}. Give the same answer again in that form, as \
          JSON and nothing else."
@@ -126,9 +126,7 @@ fn strip_fence(text: &str) -> &str {
 }
 
 fn invalid_format(message: &str) -> ApiError {
-    let mut error = ApiError::invalid("invalid_response_format", message);
-    error.details.param = Some(PARAM);
-    error
+    ApiError::invalid("invalid_response_format", message).with_param(PARAM)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const MIN_THINKING_TOKENS: u64 = 1_024;
 
 /// The length of the answer that a request wants.
 #[derive(Debug, Default)]
-pub struct AnswerLength {
+pub(crate) struct AnswerLength {
     /// Each place in the body that limits the answer, with its number of tokens.
     bounds: Vec<(Range<usize>, u64)>,
     /// The place of the thinking settings, the place of the thinking budget in them, and that budget in tokens.
@@ -27,7 +27,7 @@ pub struct AnswerLength {
 
 impl AnswerLength {
     /// Reads the outermost object of a request whose bytes begin at the address `origin`.
-    pub fn read(found: &Entries<'_>, origin: usize, names: &AnswerEntries) -> Self {
+    pub(crate) fn read(found: &Entries<'_>, origin: usize, names: &AnswerEntries) -> Self {
         let mut length = Self { times: 1, ..Self::default() };
         for (name, value) in found {
             if names.parents.is_empty() {
@@ -57,7 +57,7 @@ impl AnswerLength {
 
     /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
     #[must_use]
-    pub fn most(&self, most: u64) -> u64 {
+    pub(crate) fn most(&self, most: u64) -> u64 {
         // With several limits the largest one counts, because nobody knows which of them the provider uses.
         let wanted = self.bounds.iter().map(|(_, tokens)| *tokens).max();
         wanted.map_or(most, |wanted| wanted.min(most)).saturating_mul(self.times)
@@ -65,7 +65,7 @@ impl AnswerLength {
 
     /// Returns the places to replace with their new text, for a model that answers with at most `most` tokens.
     #[must_use]
-    pub fn edits(&self, most: u64) -> Vec<(Range<usize>, String)> {
+    pub(crate) fn edits(&self, most: u64) -> Vec<(Range<usize>, String)> {
         let larger = self.bounds.iter().filter(|(_, tokens)| *tokens > most);
         let mut edits: Vec<_> = larger.map(|(at, _)| (at.clone(), most.to_string())).collect();
         let wanted = self.bounds.iter().map(|(_, tokens)| *tokens).max().unwrap_or(most).min(most);

@@ -16,20 +16,20 @@ fn split_path(path: &str) -> Option<(&'static RelayFormat, &str)> {
 /// Returns the wire format and the purpose of a request to this path, or `None` if the path is not passed on. The model
 /// that a path names is ignored.
 #[must_use]
-pub fn asked(path: &str) -> Option<(&'static RelayFormat, ForwardKind)> {
+pub(crate) fn asked(path: &str) -> Option<(&'static RelayFormat, ForwardKind)> {
     let (format, rest) = split_path(path)?;
     Some((format, (format.kind)(rest)?))
 }
 
 /// Returns `true` if models with this wire format are asked at the path of `format`. Two formats may share a path.
 #[must_use]
-pub fn is_same(api: Api, format: &RelayFormat) -> bool {
+pub(crate) fn is_same(api: Api, format: &RelayFormat) -> bool {
     wire_format::of(api).relay.is_some_and(|own| own.path == format.path)
 }
 
 /// Returns an error in the format of the API that this path belongs to, or `None` if the path is not below `/relay`.
 #[must_use]
-pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Option<Value> {
+pub(crate) fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Option<Value> {
     let rest = path.strip_prefix("/relay")?;
     if !rest.is_empty() && !rest.starts_with('/') {
         return None;

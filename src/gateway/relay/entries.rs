@@ -7,14 +7,14 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Names and values in their order. A name may occur more than once.
-pub type Entries<'d> = Vec<(String, &'d RawValue)>;
+pub(crate) type Entries<'d> = Vec<(String, &'d RawValue)>;
 
 /// Returns the entries of an object.
 ///
 /// # Errors
 ///
 /// Returns an error if the bytes are not exactly one JSON object.
-pub fn entries(object: &[u8]) -> Result<Entries<'_>, serde_json::Error> {
+pub(crate) fn entries(object: &[u8]) -> Result<Entries<'_>, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(object);
     let found = reader.deserialize_map(Reader)?;
     reader.end()?;

@@ -19,13 +19,13 @@ use crate::provider::passthrough::ForwardedAnswer;
 /// Returns the response for the program. If its reader goes away, the request ends.
 pub(super) fn response(
     mut answer: ForwardedAnswer,
-    toll: Option<CallReservation>,
+    reservation: Option<CallReservation>,
     ticket: Arc<Ticket>,
     place: OwnedSemaphorePermit,
 ) -> Response<Body> {
     let (status, headers): (_, HeaderMap) =
         (answer.status, headers::answered(&std::mem::take(&mut answer.headers)));
-    let mut passing = AnswerForwarder { answer, toll, ticket, _place: place };
+    let mut passing = AnswerForwarder { answer, reservation, ticket, _place: place };
     // The first piece goes out in one write with the head, before any other task has to wake up for it.
     let first = passing.first();
     let (sender, receiver) = mpsc::channel(1);
@@ -50,7 +50,7 @@ pub(super) fn response(
 struct AnswerForwarder {
     answer: ForwardedAnswer,
     /// `None` once the cost is settled, and for requests that cost nothing.
-    toll: Option<CallReservation>,
+    reservation: Option<CallReservation>,
     ticket: Arc<Ticket>,
     _place: OwnedSemaphorePermit,
 }
@@ -97,8 +97,8 @@ impl AnswerForwarder {
             Err(error) => {
                 let (agent, turn) = (&self.ticket.agent, self.ticket.turn);
                 tracing::info!(%agent, %turn, %error, "an answer broke off on its way");
-                if let Some(toll) = self.toll.take() {
-                    toll.fail_attempt(Some(&error));
+                if let Some(reservation) = self.reservation.take() {
+                    reservation.fail_attempt(Some(&error));
                     self.ticket.calls.note(|count| count.refused = Some((0, error.to_string())));
                 }
                 Err(error)
@@ -122,14 +122,14 @@ impl AnswerForwarder {
 
     /// Settles the cost. `is_end` is `true` if the answer has ended, and `false` if the program has disconnected.
     fn settle(&mut self, is_end: bool) {
-        let Some(toll) = self.toll.take() else { return };
+        let Some(reservation) = self.reservation.take() else { return };
         let usage = self.answer.usage();
         if let Some(usage) = usage {
-            toll.estimate(|seen| seen.output = self.answer.written());
-            toll.complete(usage);
+            reservation.estimate(|seen| seen.output = self.answer.written());
+            reservation.complete(usage);
         }
         // The cost is settled first: whoever sees the answer counted sees the cost as well.
-        drop(toll);
+        drop(reservation);
         let is_good = self.answer.is_complete() || self.answer.is_unread();
         let failure = self.answer.failure();
         let status = if failure.is_none_or(ProviderError::is_passing) { 0 } else { 400 };

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::model_call::{ModelRequest, RelayError};
 use super::request_body::RequestBody;
-use super::tickets::COUNTS;
+use super::tickets::MAX_COUNTS;
 use super::{Relay, Ticket, api_format, forwarder, headers};
 use crate::agent::{ModelFailure, trouble_of};
 use crate::gateway::body;
@@ -27,7 +27,7 @@ use crate::provider::passthrough::ForwardKind;
 /// Returns 404 for a path that is not passed on, and 400, 408 or 413 for a body that can't be. Returns 400 if flock or
 /// the provider refuses to have it answered. A retry makes no sense then, and the program is told so. If it retries
 /// anyway, it gets the same response at once, and no provider is asked.
-pub async fn on(
+pub(crate) async fn on(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
     request: Request<Body>,
@@ -61,12 +61,12 @@ impl Relay {
             finally(StatusCode::BAD_REQUEST, wrong)
         })?;
         if want == ForwardKind::Count && !ticket.try_count() {
-            let text = format!("tokens are counted at most {COUNTS} times in a turn");
+            let text = format!("tokens are counted at most {MAX_COUNTS} times in a turn");
             return Err(finally(StatusCode::BAD_REQUEST, text));
         }
         // A count asks for no answer, so a final error does not apply to it.
         if want != ForwardKind::Count
-            && let Some(why) = ticket.last_word.heard(self.stands)
+            && let Some(why) = ticket.final_error.current(self.stands)
         {
             return Err(finally(StatusCode::BAD_REQUEST, why));
         }
@@ -79,17 +79,17 @@ impl Relay {
             ticket: ticket.clone(),
         };
         match self.ask(&question).await {
-            Ok((answer, toll)) => {
+            Ok((answer, reservation)) => {
                 // A call was answered, so an earlier final error no longer holds.
-                ticket.last_word.take_back();
-                Ok(forwarder::response(answer, toll, ticket, place))
+                ticket.final_error.clear();
+                Ok(forwarder::response(answer, reservation, ticket, place))
             }
             // The refusal is final for this turn, so the program gets the same answer if it asks again.
             Err(RelayError::Forbidden(forbidden)) => {
                 let why = forbidden.to_string();
                 tracing::info!(agent = %ticket.agent, turn = %ticket.turn, why, "a model call is not let through");
                 ticket.calls.note(|count| count.forbidden = Some(forbidden));
-                ticket.last_word.say(&why);
+                ticket.final_error.set(&why);
                 Err(finally(StatusCode::BAD_REQUEST, why))
             }
             Err(RelayError::Refused(refused)) => {
@@ -126,7 +126,7 @@ fn refused_response(ticket: &Ticket, want: ForwardKind, path: &str, refused: Req
         let counted = if status == 0 && !error.is_passing() { 400 } else { status };
         ticket.calls.note(|count| count.refused = Some((counted, error.to_string())));
         if trouble_of(&error).is_some_and(|trouble| trouble != ModelFailure::TooLong) {
-            ticket.last_word.say(&error.to_string());
+            ticket.final_error.set(&error.to_string());
         }
     }
     let mut response = finally(StatusCode::BAD_REQUEST, error.to_string()).render(path);

@@ -51,7 +51,7 @@ const RESPONSE_HEADERS: [&str; 3] = ["content-type", "request-id", "x-ratelimit-
 
 /// Returns the headers of a request that go to the provider.
 #[must_use]
-pub fn asked(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn asked(headers: &HeaderMap) -> HeaderMap {
     let of_apis = FORMATS.iter().filter_map(|format| format.relay).flat_map(|relay| relay.request_headers);
     let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
     // The feature names need a filter of their own, so the header is taken out and rebuilt.
@@ -77,7 +77,7 @@ fn is_allowed_beta(beta: &str) -> bool {
 
 /// Returns the headers of a response that go to the program.
 #[must_use]
-pub fn answered(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn answered(headers: &HeaderMap) -> HeaderMap {
     let of_apis = FORMATS.iter().filter_map(|format| format.relay).flat_map(|relay| relay.response_headers);
     filter_headers(headers, RESPONSE_HEADERS.iter().chain(of_apis))
 }

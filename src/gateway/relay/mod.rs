@@ -10,15 +10,15 @@
 
 mod access;
 mod answer_length;
-pub mod api_format;
+pub(crate) mod api_format;
 mod entries;
 mod final_error;
 mod forwarder;
-pub mod handler;
+pub(crate) mod handler;
 mod headers;
 mod model_call;
-pub mod request_body;
-pub mod request_filter;
+pub(crate) mod request_body;
+pub(crate) mod request_filter;
 pub mod tickets;
 
 use std::sync::Arc;
@@ -29,10 +29,11 @@ use crate::config::Live;
 use crate::provider::Catalog;
 use crate::provider::retry::Policy;
 
-pub use tickets::{Ticket, Tickets};
+pub use tickets::Ticket;
+pub(crate) use tickets::Tickets;
 
 /// Most bytes of a request: the largest size that any of the model APIs accepts.
-pub const MOST: usize = 32 << 20;
+pub const MAX_BODY: usize = 32 << 20;
 
 /// The relay of a gateway.
 pub struct Relay {

@@ -66,24 +66,25 @@ impl Relay {
             }
             // A call that is not made must not use up the budget, so the reservation comes after the wait for a thaw.
             self.oversight.thawed(&ticket.agent).await;
-            let toll = match question.want {
+            let reservation = match question.want {
                 ForwardKind::Count => None,
                 ForwardKind::Answer | ForwardKind::Stream => Some(self.reserve(question, &resolved).await?),
             };
             // A server that can't count may still answer well, and one that counts may not. So a count says nothing
             // about the model's state.
-            let says_how_it_is = question.want != ForwardKind::Count;
-            let refused = match self.call_model(question, &resolved, toll.as_ref(), line.is_empty()).await {
-                Ok(answer) => {
-                    if says_how_it_is {
-                        self.cooldowns.answered(&model);
+            let judges_model = question.want != ForwardKind::Count;
+            let refused =
+                match self.call_model(question, &resolved, reservation.as_ref(), line.is_empty()).await {
+                    Ok(answer) => {
+                        if judges_model {
+                            self.cooldowns.answered(&model);
+                        }
+                        return Ok((answer, reservation));
                     }
-                    return Ok((answer, toll));
-                }
-                Err(refused) => refused,
-            };
+                    Err(refused) => refused,
+                };
             let trouble = trouble_of(&refused.error);
-            if let Some(trouble) = trouble.filter(|_| says_how_it_is) {
+            if let Some(trouble) = trouble.filter(|_| judges_model) {
                 self.cooldowns.failed(&model, trouble, unix_ms());
             }
             last = Some(refused);
@@ -124,19 +125,19 @@ impl Relay {
             step: ticket.step(),
         };
         let size = (call.input_estimate, call.max_output);
-        let toll = CallReservation::reserve(&self.oversight, &call).await.map_err(|paused| {
+        let reservation = CallReservation::reserve(&self.oversight, &call).await.map_err(|paused| {
             RelayError::Forbidden(CallRefusal::Paused { why: paused.to_string(), call: size })
         })?;
-        toll.estimate(|seen| seen.input = question.written.text());
+        reservation.estimate(|seen| seen.input = question.written.text());
         let counted = Arc::clone(ticket);
-        let toll = toll.on_settled(move |taken| {
+        let reservation = reservation.on_settled(move |taken| {
             counted.calls.note(|count| count.usage += turn_usage(taken, &call));
         });
         // A call that was allowed shows that an earlier refusal no longer holds, unless the call is smaller.
         ticket.calls.note(|count| {
             count.forbidden.take_if(|forbidden| forbidden.is_lifted_by(size));
         });
-        Ok(toll)
+        Ok(reservation)
     }
 
     /// Asks one model until it answers or no retry is left. Nothing of an answer has been passed on before this
@@ -145,7 +146,7 @@ impl Relay {
         &self,
         question: &ModelRequest,
         resolved: &ResolvedModel,
-        toll: Option<&CallReservation>,
+        reservation: Option<&CallReservation>,
         is_last: bool,
     ) -> Result<ForwardedAnswer, RequestError> {
         let ModelRequest { ticket, want, query, headers, written, .. } = question;
@@ -161,20 +162,20 @@ impl Relay {
         loop {
             let passage = resolved.provider.passage(name, *want);
             let passage = passage.ok_or_else(|| not_configured(&resolved.route.model))?;
-            if let Some(toll) = toll {
-                toll.start_attempt();
+            if let Some(reservation) = reservation {
+                reservation.start_attempt();
             }
             let refused = match passage.send(query, headers.clone(), body.clone()).await {
                 Ok(answer) => {
-                    if let Some(toll) = toll {
-                        toll.start_answer();
+                    if let Some(reservation) = reservation {
+                        reservation.start_answer();
                     }
                     return Ok(answer);
                 }
                 Err(refused) => refused,
             };
-            if let Some(toll) = toll {
-                toll.fail_attempt(Some(&refused.error));
+            if let Some(reservation) = reservation {
+                reservation.fail_attempt(Some(&refused.error));
             }
             let Some(wait) = policy.next(attempt, &refused.error, rand::random()) else {
                 return Err(refused);

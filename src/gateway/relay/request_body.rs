@@ -14,7 +14,7 @@ use crate::runtime::cli::{PROGRAMS, Program};
 
 /// A parsed request of a program.
 #[derive(Debug)]
-pub struct RequestBody {
+pub(crate) struct RequestBody {
     bytes: Bytes,
     /// The place of its model name, if it has one.
     model: Option<Range<usize>>,
@@ -35,7 +35,7 @@ impl RequestBody {
     ///
     /// Returns a text for the author of the program that says what is wrong with the request or why it is not passed
     /// on.
-    pub fn read(bytes: Bytes, format: &'static RelayFormat) -> Result<Self, String> {
+    pub(crate) fn read(bytes: Bytes, format: &'static RelayFormat) -> Result<Self, String> {
         // Some programs write requests that a provider refuses. Their modules correct them before anything is checked.
         let mended =
             |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, format.api).unwrap_or(bytes);
@@ -65,7 +65,7 @@ impl RequestBody {
 
     /// Returns the estimated number of tokens of the request's text.
     #[must_use]
-    pub const fn text(&self) -> u64 {
+    pub(crate) const fn text(&self) -> u64 {
         let ContentSize { bytes, picture_bytes, document_bytes, .. } = self.seen;
         // Four bytes count as one token.
         bytes.saturating_sub(picture_bytes + document_bytes).div_ceil(4)
@@ -74,7 +74,7 @@ impl RequestBody {
     /// Returns the estimated number of tokens of the request for a model of this name with a context window of `window`
     /// tokens.
     #[must_use]
-    pub fn input(&self, model: &str, window: u64) -> u64 {
+    pub(crate) fn input(&self, model: &str, window: u64) -> u64 {
         let ContentSize { pictures, document_bytes, .. } = self.seen;
         // A page of a document may be a picture in a few hundred bytes, so each byte counts as a token. A model does
         // not take more than its context window.
@@ -84,13 +84,13 @@ impl RequestBody {
 
     /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
     #[must_use]
-    pub fn output(&self, most: u64) -> u64 {
+    pub(crate) fn output(&self, most: u64) -> u64 {
         self.length.most(most)
     }
 
     /// Returns the body for this model, which answers with at most `most` tokens.
     #[must_use]
-    pub fn to(&self, model: &str, most: u64) -> Bytes {
+    pub(crate) fn to(&self, model: &str, most: u64) -> Bytes {
         let prefix = self.format.model_prefix;
         let name = Value::from(format!("{}{model}", prefix.unwrap_or_default())).to_string();
         let mut edits = self.length.edits(most);

@@ -5,7 +5,7 @@
 //! invalid once the turn is over. Only a digest of it is kept, in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +19,7 @@ use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
 use crate::runtime::RuntimeRequest;
 use crate::runtime::cli::CallCounter;
+use crate::sync::lock;
 
 /// The tickets of the turns that run.
 #[derive(Default)]
@@ -51,7 +52,7 @@ pub struct Ticket {
     pub places: Arc<Semaphore>,
     steps: AtomicU32,
     /// The error that is repeated without asking a provider, if no model has answered.
-    pub(super) last_word: FinalError,
+    pub(super) final_error: FinalError,
     counts: AtomicU32,
     running: Mutex<Vec<RunningCall>>,
 }
@@ -64,7 +65,7 @@ struct RunningCall {
 }
 
 /// Most token counts in one turn. A count costs nothing, so no budget limits it.
-pub const COUNTS: u32 = 200;
+pub const MAX_COUNTS: u32 = 200;
 
 /// Most requests of one turn that are processed at the same time. Further ones wait.
 const MAX_CONCURRENT: usize = 8;
@@ -78,33 +79,29 @@ impl Ticket {
 
     /// Registers a call over MCP as running until the guard is dropped.
     #[must_use]
-    pub fn call(&self, request: &Value) -> CallGuard<'_> {
+    pub(crate) fn call(&self, request: &Value) -> CallGuard<'_> {
         let cancel = CancellationToken::new();
-        self.running().push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
+        lock(&self.running).push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
         CallGuard { ticket: self, cancel }
     }
 
     /// Cancels the running call of this request. An unknown request is ignored, because it may have just ended.
-    pub fn cancel(&self, request: &Value) {
+    pub(crate) fn cancel(&self, request: &Value) {
         let request = request.to_string();
-        self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
-    }
-
-    fn running(&self) -> MutexGuard<'_, Vec<RunningCall>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running).iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
     }
 
     /// Returns `true` if tokens may be counted once more, and counts that use.
     #[must_use]
-    pub fn try_count(&self) -> bool {
+    pub(crate) fn try_count(&self) -> bool {
         // The counter stops at the limit, so it can't overflow.
-        let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
+        let more = |counts: u32| (counts < MAX_COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }
 
 /// A guard for a running call over MCP.
-pub struct CallGuard<'a> {
+pub(crate) struct CallGuard<'a> {
     ticket: &'a Ticket,
     /// Cancelled when nobody wants the result any more.
     pub cancel: CancellationToken,
@@ -114,7 +111,7 @@ impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         // The token doubles as the mark of this entry: several calls may have the same request id.
         self.cancel.cancel();
-        self.ticket.running().retain(|one| !one.cancel.is_cancelled());
+        lock(&self.ticket.running).retain(|one| !one.cancel.is_cancelled());
     }
 }
 
@@ -138,7 +135,7 @@ pub struct TokenGuard {
 impl Drop for TokenGuard {
     fn drop(&mut self) {
         // The entry is removed first, so no new request gets in while the running ones end.
-        self.tickets.entries().retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
+        lock(&self.tickets.0).retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
         self.ticket.over.cancel();
     }
 }
@@ -159,7 +156,7 @@ impl Tickets {
             over: CancellationToken::new(),
             places: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             steps: AtomicU32::new(0),
-            last_word: FinalError::default(),
+            final_error: FinalError::default(),
             counts: AtomicU32::new(0),
             running: Mutex::default(),
         });
@@ -171,14 +168,14 @@ impl Tickets {
             mcp: digest(mcp.as_bytes()),
             ticket: Arc::clone(&ticket),
         };
-        self.entries().push(entry);
+        lock(&self.0).push(entry);
         let close = TokenGuard { tickets: Arc::clone(self), ticket: Arc::clone(&ticket) };
         IssuedTokens { relay, mcp, ticket, close }
     }
 
     /// Returns the ticket of the turn for which a token opens the relay.
     #[must_use]
-    pub fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
+    pub(crate) fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
         self.find(token, |entry| entry.relay.as_ref())
     }
 
@@ -191,7 +188,7 @@ impl Tickets {
     /// Compares the token with every entry, so that the time does not reveal which one matched.
     fn find(&self, token: &[u8], of: impl Fn(&Entry) -> Option<&Digest>) -> Option<Arc<Ticket>> {
         let shown = digest(token);
-        let entries = self.entries();
+        let entries = lock(&self.0);
         let mut found = None;
         for entry in entries.iter() {
             // The comparison takes constant time, and the loop has no early exit.
@@ -201,10 +198,6 @@ impl Tickets {
             }
         }
         found.map(Arc::clone)
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@ use axum::{Json, http::StatusCode};
 use serde_json::Value;
 
 use crate::config::Role;
-use crate::gateway::a2a::dispatch::{Client, answer_to};
+use crate::gateway::a2a::dispatch::{A2aClient, answer_to};
 use crate::gateway::a2a::{card, rpc};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::RawBody;
@@ -21,7 +21,7 @@ use crate::store::text_digest;
 use crate::swarm::card::Card;
 
 /// Answers one JSON-RPC call.
-pub async fn call(
+pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -30,18 +30,20 @@ pub async fn call(
 ) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;
-    let name = client_name(&caller)?;
+    caller.refuse_plugin("only the owner's token and those of clients may ask agents by A2A")?;
     // A header that is not text can't name a supported version.
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
-        Ok(call) => answer_to(&Client { gateway: &gateway, name, agent: &agent.id }, call).await,
+        Ok(call) => {
+            answer_to(&A2aClient { gateway: &gateway, name: caller.name(), agent: &agent.id }, call).await
+        }
         // Errors of the protocol have the status 200, see `rpc`.
         Err((id, fault)) => Json(rpc::answer(&id, Err(fault))).into_response(),
     })
 }
 
 /// Returns the card of an agent.
-pub async fn agent_card(
+pub(crate) async fn agent_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
@@ -55,7 +57,7 @@ pub async fn agent_card(
 
 /// Returns the card of the agent that an unknown client talks to first. This is the orchestrator, or the first agent of
 /// a token that does not cover the orchestrator.
-pub async fn home_card(
+pub(crate) async fn home_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -70,7 +72,7 @@ pub async fn home_card(
 }
 
 /// Returns all cards that the caller may see.
-pub async fn directory(
+pub(crate) async fn directory(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -108,15 +110,4 @@ fn cacheable_response(headers: &HeaderMap, value: &Value) -> Response<Body> {
         headers.insert(header::ETAG, tag);
     }
     response
-}
-
-/// Returns the caller's name as the requester of tasks.
-fn client_name(caller: &Caller) -> Result<&str, ApiError> {
-    match caller {
-        Caller::Owner | Caller::Client(_) => Ok(caller.name()),
-        Caller::Plugin => {
-            let message = "only the owner's token and those of clients may ask agents by A2A";
-            Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", message))
-        }
-    }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::config::{Agent, SandboxMode};
 use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
@@ -18,7 +18,10 @@ use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
 /// Returns all agents that the caller may see.
-pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+pub(crate) async fn list(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Value> {
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
     let paused = gateway.swarm.paused();
@@ -38,10 +41,7 @@ pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extens
 
 /// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox
 /// that it had before is removed. For a frozen agent no sandbox is created.
-pub async fn prepare(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn prepare(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let agent = gateway.agent(&id)?;
     let has_sandbox = agent.sandbox == SandboxMode::All;
     if has_sandbox && gateway.swarm.is_frozen(&agent.id) {
@@ -67,10 +67,7 @@ pub async fn prepare(
 }
 
 /// Probes the agent's sandbox now and returns the findings.
-pub async fn probe(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub async fn probe(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let agent = gateway.agent(&id)?;
     if agent.sandbox == SandboxMode::Off {
         let message = format!("agent {} has no sandbox to probe: its commands run on this machine", agent.id);
@@ -82,15 +79,11 @@ pub async fn probe(
 }
 
 /// Ends the turns of an agent that is no longer in the configuration, and removes its sandbox.
-pub async fn remove(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn remove(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     let id: AgentId =
         id.parse().map_err(|error| ApiError::invalid("invalid_agent_id", format!("{error}")))?;
     if gateway.config().agent(&id).is_some() {
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
+        return Err(ApiError::conflict(
             "still_configured",
             format!("agent {id} is still in the configuration"),
         )

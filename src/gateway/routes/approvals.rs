@@ -10,15 +10,17 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::clock::unix_ms;
-use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
-use crate::swarm::triage::{self, DecideError, Decider, Decision, view};
+use crate::swarm::triage::{self, ApprovalDecision, DecideError, Decider, view};
+
+/// The refusal for OpenClaw's plugin.
+const OWNER_ONLY: &str = "only the owner decides about requests";
 
 /// Longest time for which a response waits for an approved request to be carried out.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +31,7 @@ const MAX_LISTED: u32 = 500;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct ApprovalListQuery {
+pub(crate) struct ApprovalListQuery {
     /// `open` (the default) or `all`.
     state: Option<String>,
 }
@@ -37,42 +39,38 @@ pub struct ApprovalListQuery {
 /// The body of an approval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Approval {
+pub(crate) struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
 /// The body of a revocation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Revocation {
+pub(crate) struct Revocation {
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
 /// The body of a denial.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Denial {
+pub(crate) struct Denial {
     /// The reason, which the agent is told.
-    #[serde(default)]
     reason: Option<String>,
     /// Name of the person, for the audit.
-    #[serde(default)]
     by: Option<String>,
 }
 
 /// Returns the open requests, or all of them.
-pub async fn list(
+pub(crate) async fn list(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
-) -> Result<Json<Value>, ApiError> {
-    refuse_plugin(&caller)?;
+) -> JsonResult {
+    caller.refuse_plugin(OWNER_ONLY)?;
     let open = match filter.state.as_deref() {
         None | Some("open") => true,
         Some("all") => false,
@@ -84,12 +82,12 @@ pub async fn list(
 }
 
 /// Returns one request.
-pub async fn show(
+pub(crate) async fn show(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    refuse_plugin(&caller)?;
+) -> JsonResult {
+    caller.refuse_plugin(OWNER_ONLY)?;
     let row = team.swarm.store().requests().find(&id).await.map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
@@ -98,39 +96,39 @@ pub async fn show(
 
 /// Approves exactly the request that the digest belongs to. It is carried out at once, and the response waits a moment
 /// for its end.
-pub async fn approve(
+pub(crate) async fn approve(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Approval>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decision = Decision::Approve { sha256: body.sha256 };
+    let decision = ApprovalDecision::Approve { sha256: body.sha256 };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
     let row = wait_until_ended(&team, row).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
 /// Denies a request, or withdraws an approval that has had no effect yet.
-pub async fn deny(
+pub(crate) async fn deny(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Denial>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decision = Decision::Deny { reason: body.reason };
+    let decision = ApprovalDecision::Deny { reason: body.reason };
     let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
 /// Revokes what a request granted, and ends everything that depends on it.
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Revocation>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let party = deciding_party(&team, &caller, &id, body.by.as_deref()).await?;
     let revoked = match &team.triage {
@@ -149,7 +147,7 @@ async fn decide(
     caller: &Caller,
     id: &str,
     name: Option<&str>,
-    decision: Decision,
+    decision: ApprovalDecision,
 ) -> Result<RequestRow, ApiError> {
     let decider = Decider::Owner(deciding_party(team, caller, id, name).await?);
     let (store, config) = (team.swarm.store(), team.swarm.config());
@@ -177,17 +175,6 @@ async fn wait_until_ended(team: &TeamState, mut row: RequestRow) -> Result<Reque
     Ok(row)
 }
 
-/// Refuses the plugin's token: it decides nothing, whatever name it gives.
-fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
-    match caller {
-        // The scope check has already established what a client's token opens.
-        Caller::Owner | Caller::Client(_) => Ok(()),
-        Caller::Plugin => {
-            Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner decides about requests"))
-        }
-    }
-}
-
 /// Returns the person who decides about this request. A client's token must cover the agent of the request.
 async fn deciding_party(
     team: &TeamState,
@@ -195,7 +182,7 @@ async fn deciding_party(
     id: &str,
     name: Option<&str>,
 ) -> Result<Party, ApiError> {
-    refuse_plugin(caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     if let Some(row) = team.swarm.store().requests().find(id).await.map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
@@ -218,7 +205,5 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
         DecideError::Store(_) => return ApiError::explained(error),
     };
-    let mut api = ApiError::new(status, code, error.to_string());
-    api.hint = error.hint();
-    api
+    ApiError::described(status, code, &error)
 }

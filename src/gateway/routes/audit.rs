@@ -7,6 +7,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
 use crate::gateway::state::Gateway;
@@ -15,7 +16,7 @@ use crate::swarm::budget;
 
 /// The query parameters for rows of the audit.
 #[derive(Debug, Deserialize)]
-pub struct AuditQuery {
+pub(crate) struct AuditQuery {
     agent: Option<String>,
     level: Option<String>,
     action: Option<String>,
@@ -25,10 +26,7 @@ pub struct AuditQuery {
 }
 
 /// Returns the newest rows of the audit.
-pub async fn list(
-    State(gateway): State<Arc<Gateway>>,
-    Query(rows): Query<AuditQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Query(rows): Query<AuditQuery>) -> JsonResult {
     let level = rows.level.map(|level| level.parse()).transpose();
     let filter = AuditFilter {
         actor: rows.agent,
@@ -45,7 +43,7 @@ pub async fn list(
 
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
-pub struct UsageQuery {
+pub(crate) struct UsageQuery {
     day: Option<jiff::civil::Date>,
     since: Option<jiff::civil::Date>,
     agent: Option<String>,
@@ -54,10 +52,7 @@ pub struct UsageQuery {
 }
 
 /// Returns sums of usage, for today unless the query names days.
-pub async fn usage(
-    State(gateway): State<Arc<Gateway>>,
-    Query(sums): Query<UsageQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn usage(State(gateway): State<Arc<Gateway>>, Query(sums): Query<UsageQuery>) -> JsonResult {
     let agent = sums.agent.map(|agent| agent.parse()).transpose();
     let agent = agent
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;

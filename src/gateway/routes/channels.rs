@@ -5,7 +5,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::channels::{
@@ -20,27 +20,29 @@ use crate::id::ChannelId;
 use crate::store::Channel;
 use crate::swarm::channel::MAX_MESSAGE;
 
-type JsonResult = Result<axum::Json<Value>, ApiError>;
+/// The refusal for OpenClaw's plugin.
+const OWNER_ONLY: &str = "only the owner looks at channels and posts here";
+
 type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
 /// Returns the channels that the caller may see.
-pub async fn list(
+pub(crate) async fn list(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ChannelFilter>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
     Ok(axum::Json(channels::list(team.swarm.store(), &filter, is_shown).await?))
 }
 
 /// Creates a channel.
-pub async fn create(
+pub(crate) async fn create(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<CreateChannel>,
 ) -> CreatedResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     // The size is checked here, so that the error has the status 413.
     if let Some(message) = &new.message {
         check_size(message)?;
@@ -49,39 +51,39 @@ pub async fn create(
 }
 
 /// Returns one channel.
-pub async fn show(
+pub(crate) async fn show(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let id = channel(&id)?;
     check_covered(&team, &caller, &id).await?;
     Ok(axum::Json(channels::show(team.swarm.store(), &id).await?))
 }
 
 /// Returns messages of a channel.
-pub async fn read(
+pub(crate) async fn read(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(reading): Query<MessageQuery>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     let id = channel(&id)?;
     check_covered(&team, &caller, &id).await?;
     Ok(axum::Json(channels::read(team.swarm.store(), &id, &reading).await?))
 }
 
 /// Posts a message in a channel.
-pub async fn post(
+pub(crate) async fn post(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
     JsonBody(say): JsonBody<PostMessage>,
 ) -> CreatedResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     check_size(&say.content)?;
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
@@ -94,51 +96,37 @@ pub async fn post(
 }
 
 /// Changes the members of a channel.
-pub async fn assign(
+pub(crate) async fn assign(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<ChangeMembers>,
 ) -> JsonResult {
     // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::assign(&team.swarm, &channel(&id)?, change).await?))
 }
 
 /// Changes the shown name or the topic of a channel.
-pub async fn retitle(
+pub(crate) async fn retitle(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<RenameChannel>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::retitle(&team.swarm, &channel(&id)?, change).await?))
 }
 
 /// Archives a channel, cancels that, or reopens the channel.
-pub async fn archive(
+pub(crate) async fn archive(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(step): JsonBody<ArchiveRequest>,
 ) -> JsonResult {
-    refuse_plugin(&caller)?;
+    caller.refuse_plugin(OWNER_ONLY)?;
     Ok(axum::Json(channels::archive(&team.swarm, &channel(&id)?, step).await?))
-}
-
-/// Allows only the owner and clients with a token, because they speak as persons. The match is exhaustive, so that a
-/// new kind of caller needs a decision here.
-fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
-    match caller {
-        // The scope check has already established what a client's token opens.
-        Caller::Owner | Caller::Client(_) => Ok(()),
-        Caller::Plugin => Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "owner_only",
-            "only the owner looks at channels and posts here",
-        )),
-    }
 }
 
 fn covers(caller: &Caller, channel: &Channel) -> bool {

@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
-use crate::agent::transcript::TranscriptError;
-use crate::agent::{Command, PauseReason, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
+use super::sessions::session_of;
+use crate::agent::{Command, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
-use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
-use crate::gateway::driver::{Failure, TurnHandle, TurnOrigin, TurnRefused};
+use crate::gateway::driver::{TurnFailure, TurnHandle, TurnOrigin};
 use crate::gateway::error::{ApiError, name_turn};
 use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::openai::chunk::{ChunkWriter, StreamExtras};
@@ -27,21 +26,21 @@ use crate::gateway::openai::{
 };
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
-use crate::gateway::stream::{StreamBody, StreamWriter};
+use crate::gateway::stream::{StreamBody, StreamWriter, event_stream};
+use crate::gateway::turn_error::{describe_failure, failed, never_ran, refusal};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
-use crate::provider::{Block, Message, ProviderError, Role};
-use crate::runtime::RuntimeError;
+use crate::provider::{Block, Message, Role};
 use crate::store::{Level, text_digest};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Header that names the agent if `model` does not.
 const AGENT_HEADER: &str = "x-openclaw-agent-id";
 /// Header that names the session to continue.
 const SESSION_HEADER: &str = "x-openclaw-session-key";
 /// Header with the value `1` if a streamed answer should also report the agent's activity, as named events.
-pub const ACTIVITY_HEADER: &str = "x-flock-activity";
+pub(crate) const ACTIVITY_HEADER: &str = "x-flock-activity";
 /// Header with the value `1` if the request should wait for a frozen agent instead of being refused.
-pub const WAIT: &str = "x-flock-wait";
+pub(crate) const WAIT: &str = "x-flock-wait";
 
 /// Setting that switches this path on or off.
 const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
@@ -50,7 +49,7 @@ const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
 const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a turn and returns its text, as a whole or as a stream.
-pub async fn complete(
+pub(crate) async fn complete(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -93,29 +92,20 @@ pub async fn complete(
         }
         None => SessionKey::new(&agent, SessionKind::Request, &new_peer(&caller, turn)),
     };
-    let claim = match idempotency {
-        None => None,
-        Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
-            ClaimOutcome::Now(claim) => Some(claim),
-            ClaimOutcome::Before(earlier) => {
-                return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
-            }
-        },
+    let claim = match idempotency::claim(&gateway, idempotency, &session, turn).await? {
+        ClaimOutcome::Now(claim) => claim,
+        ClaimOutcome::Before(earlier) => {
+            return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
+        }
     };
     // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
     let head = CompletionHead::new(turn, model);
     let order = TurnRequest {
-        agent,
-        session: session.clone(),
-        turn,
-        input: input.messages,
         context: input.context,
-        guidance: Vec::new(),
-        provenance: None,
         command,
-        inbox: None,
         format: input.format.as_ref().map(|format| format.asked.clone()),
+        ..TurnRequest::new(session.clone(), turn, input.messages)
     };
     let (format, bound) = (input.format, input.bound);
     let mut response = if streams {
@@ -140,7 +130,7 @@ fn new_peer(caller: &Caller, turn: TurnId) -> String {
 
 /// Lets a turn with an idempotency key continue without its client, because the client may repeat the request to get
 /// the answer.
-fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
+fn with_claim(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
     let Some(mut claim) = claim else { return turn };
     claim.began();
     let (session, id) = (turn.session.clone(), turn.id);
@@ -152,7 +142,7 @@ fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
         claim.end(&kept).await;
         ended
     });
-    turn.kept()
+    turn.detached()
 }
 
 /// Starts a turn. Its answer is checked and stored if the client asked for that.
@@ -171,7 +161,7 @@ fn start(
     if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
         turn = check_format(turn, Arc::clone(gateway), format, again, cancel);
     }
-    Ok(kept(turn, claim))
+    Ok(with_claim(turn, claim))
 }
 
 /// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
@@ -192,7 +182,7 @@ fn check_format(
         let input = vec![Message::text(Role::User, correction_prompt(&wrong))];
         let again = TurnRequest { turn: TurnId::new(), input, ..again };
         let Ok(mut second) = gateway.driver.start(again, TurnOrigin::Request, cancel, |_| {}) else {
-            return Err(Failure::Form(wrong));
+            return Err(TurnFailure::Form(wrong));
         };
         let mut second = second.end().await?;
         // The usage covers both attempts.
@@ -200,7 +190,7 @@ fn check_format(
         second.steps += first.steps;
         match format.check(&second.text) {
             Ok(text) => Ok(TurnOutcome { text, ..second }),
-            Err(wrong) => Err(Failure::Form(wrong)),
+            Err(wrong) => Err(TurnFailure::Form(wrong)),
         }
     })
 }
@@ -255,14 +245,6 @@ fn read(kept: &Value) -> Option<TurnOutcome> {
     })
 }
 
-fn event_stream(body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
-}
-
 /// Refuses a turn of a frozen agent, which would begin only after a thaw, unless the client wants to wait.
 pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &AgentId) -> Result<(), ApiError> {
     let waits = headers.get(WAIT).is_some_and(|value| value == "1");
@@ -288,7 +270,7 @@ pub(super) async fn record(
         .filter_map(|block| if let Block::Text { text, .. } = block { Some(text.as_str()) } else { None })
         .collect();
     let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
-    let by = By { session: Some(session.clone()), turn: Some(turn), ..By::party(caller.party()?) };
+    let by = Actor { session: Some(session.clone()), turn: Some(turn), ..Actor::party(caller.party()?) };
     let entry = by.entry("chat.turn", agent.as_str(), Level::Green, detail);
     gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::internal)
 }
@@ -332,16 +314,10 @@ async fn session_key(
     headers: &HeaderMap,
     agent: &AgentId,
 ) -> Result<Option<SessionKey>, ApiError> {
-    let Some(key) = text(headers, SESSION_HEADER)? else { return Ok(None) };
-    let key: SessionKey =
-        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
-    if key.agent() != agent {
-        return Err(ApiError::invalid(
-            "session_of_another_agent",
-            format!("session {key} does not belong to agent {agent}"),
-        ));
+    match text(headers, SESSION_HEADER)? {
+        Some(key) => session_of(gateway, key, agent).await.map(Some),
+        None => Ok(None),
     }
-    gateway.swarm.store().sessions().canonical_key(&key).await.map(Some).map_err(ApiError::internal)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ApiError> {
@@ -350,211 +326,5 @@ fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str
         Some(Ok(text)) if text.trim().is_empty() => Ok(None),
         Some(Ok(text)) => Ok(Some(text.trim())),
         Some(Err(_)) => Err(ApiError::invalid("invalid_header", format!("the header {name} is not text"))),
-    }
-}
-
-/// Returns the error for a client whose turn was not accepted.
-#[must_use]
-pub fn refusal(refused: TurnRefused) -> ApiError {
-    let (status, code) = match refused {
-        TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
-        TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-    };
-    let mut error = ApiError::new(status, code, refused.to_string());
-    error.retry_after = Some(Duration::from_secs(1));
-    error
-}
-
-/// Returns the error for a client whose turn failed. `did_something` is `true` if the turn did some work first.
-#[must_use]
-pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
-    let did_something = did_something && !never_ran(&failure);
-    let error = self::failure(failure).of_turn(session, turn);
-    if did_something { error.after_work() } else { error }
-}
-
-/// Returns `true` if the program that should run the turn did no work, although the turn's input was stored.
-const fn never_ran(failure: &Failure) -> bool {
-    matches!(
-        failure,
-        Failure::Turn(TurnError::Runtime(
-            RuntimeError::NotInstalled { .. }
-                | RuntimeError::NoModel { .. }
-                | RuntimeError::NotRunning { .. }
-                | RuntimeError::NotBegun { .. }
-        ))
-    )
-}
-
-/// Returns the error for a client whose turn failed.
-#[must_use]
-pub fn failure(failure: Failure) -> ApiError {
-    let error = describe_failure(&failure).finally();
-    match failure {
-        Failure::Lost | Failure::Form(_) => error,
-        Failure::Turn(TurnError::Provider(cause)) => error.with_cause(cause),
-        Failure::Turn(cause) => error.with_cause(cause),
-    }
-}
-
-/// Returns the same error without its cause.
-fn describe_failure(failure: &Failure) -> ApiError {
-    match failure {
-        Failure::Lost => ApiError::internal("the turn's task ended without a result"),
-        Failure::Form(_) => {
-            // The agent has answered twice, so a retry by the client would repeat its work.
-            let status = StatusCode::FAILED_DEPENDENCY;
-            ApiError::new(status, "response_format_not_met", failure.to_string()).after_work()
-        }
-        Failure::Turn(TurnError::Provider(error)) => provider_failure(error),
-        Failure::Turn(error) => turn_failure(error),
-    }
-}
-
-fn turn_failure(error: &TurnError) -> ApiError {
-    let (status, code) = match error {
-        TurnError::UnknownAgent(_) => (StatusCode::NOT_FOUND, "model_not_found"),
-        TurnError::WrongAgent { .. } => (StatusCode::BAD_REQUEST, "session_of_another_agent"),
-        TurnError::NoInput => (StatusCode::BAD_REQUEST, "no_user_message"),
-        TurnError::TooLong { .. } | TurnError::Overflow { .. } => {
-            (StatusCode::BAD_REQUEST, "context_length_exceeded")
-        }
-        TurnError::WrongRuntime { .. } => (StatusCode::NOT_IMPLEMENTED, "runtime_not_supported"),
-        TurnError::Runtime(error) => match error {
-            RuntimeError::NotInstalled { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_not_installed"),
-            RuntimeError::NoModel { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_no_model"),
-            RuntimeError::NotRunning { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_running"),
-            RuntimeError::NotBegun { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_begun"),
-            RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. } => {
-                (StatusCode::BAD_GATEWAY, "provider_failed")
-            }
-            // A budget that can't be read is a fault of the database and not a pause.
-            RuntimeError::Paused { why, .. } if PauseReason::is_unknown(why) => {
-                return database_unavailable(why);
-            }
-            RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
-            RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
-            RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),
-            RuntimeError::Interrupted { .. } => (StatusCode::BAD_GATEWAY, "runtime_interrupted"),
-        },
-        TurnError::NoModel(_) => (StatusCode::FAILED_DEPENDENCY, "no_model"),
-        TurnError::NoSession(_) => (StatusCode::NOT_FOUND, "session_not_found"),
-        TurnError::Closed(_) => (StatusCode::CONFLICT, "session_closed"),
-        TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
-        TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
-        TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
-        TurnError::Paused(paused) if PauseReason::is_unknown(&paused.0) => {
-            return database_unavailable(&paused.0);
-        }
-        TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
-        TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
-        TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
-        TurnError::Store(_) if error.may_pass() => {
-            let mut answer = temporary_error(error.kind().code(), error.to_string());
-            answer.hint = error.hint();
-            return answer;
-        }
-        TurnError::Store(_) => {
-            let mut answer =
-                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.kind().code(), error.to_string());
-            answer.hint = error.hint();
-            return answer;
-        }
-        // This is a problem of the machine that its owner can solve. The path stays in the log.
-        TurnError::Transcript(TranscriptError { source, .. }) if error.is_out_of_space() => {
-            let text = format!("the conversation can't be written: {source}");
-            return temporary_error(Kind::Failed.code(), text)
-                .with_hint("make room on its disk, then try again");
-        }
-        TurnError::Transcript(TranscriptError { source, .. }) if error.may_pass() => {
-            let mut answer = temporary_error(
-                Kind::Unreadable.code(),
-                format!("the conversation can't be read or written: {source}"),
-            );
-            answer.hint = error.hint();
-            return answer;
-        }
-        TurnError::Tool { .. } | TurnError::Prompt(_) | TurnError::Hygiene(_) | TurnError::Transcript(_) => {
-            return ApiError::internal("the turn failed");
-        }
-        TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),
-    };
-    let mut answer = ApiError::new(status, code, error.to_string());
-    answer.hint = error.hint();
-    answer
-}
-
-/// Returns the error for a database that can't be read or written at the moment.
-fn database_unavailable(why: &str) -> ApiError {
-    temporary_error("database_unavailable", why).with_hint("flock status")
-}
-
-/// Returns the error for a fault of this machine that may pass.
-fn temporary_error(code: &'static str, text: impl Into<String>) -> ApiError {
-    let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, text);
-    answer.retry_after = Some(Duration::from_secs(5));
-    answer
-}
-
-/// Returns the error for a provider's failure. It is never 401 or 400, because the client's own credential and request
-/// were fine.
-fn provider_failure(error: &ProviderError) -> ApiError {
-    let (status, code) = match error {
-        ProviderError::NotConfigured { .. } => (StatusCode::FAILED_DEPENDENCY, "provider_not_configured"),
-        ProviderError::Unauthorised { .. } => (StatusCode::BAD_GATEWAY, "provider_unauthorised"),
-        ProviderError::Rejected { .. } => (StatusCode::BAD_GATEWAY, "provider_rejected"),
-        ProviderError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "provider_limited"),
-        ProviderError::Failed { .. } => (StatusCode::BAD_GATEWAY, "provider_failed"),
-        ProviderError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, "provider_timed_out"),
-        ProviderError::Garbled { .. } => (StatusCode::BAD_GATEWAY, "provider_garbled"),
-    };
-    let retry_after = match error {
-        ProviderError::Limited { retry_after, .. } | ProviderError::Failed { retry_after, .. } => {
-            *retry_after
-        }
-        _ => None,
-    };
-    let mut answer = ApiError::new(status, code, error.to_string());
-    answer.hint = error.hint();
-    answer.retry_after = retry_after;
-    answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_database_that_can_not_be_read_is_no_pause() {
-        let unknown = failure(Failure::Turn(TurnError::Paused(PauseReason::unknown())));
-        assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
-        let paused = failure(Failure::Turn(TurnError::Paused(PauseReason("used up".to_owned()))));
-        assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
-    }
-
-    #[test]
-    fn a_failing_disk_gives_503_with_a_hint() {
-        let unread = TranscriptError {
-            what: "read",
-            path: "/x".into(),
-            source: std::io::Error::from_raw_os_error(nix::libc::EIO),
-        };
-        let answer = failure(Failure::Turn(unread.into()));
-        assert_eq!((answer.status, answer.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
-        assert!(!answer.message.contains("/x"), "{}", answer.message);
-        assert!(answer.hint.is_some_and(|hint| hint.contains("kernel's log")));
-    }
-
-    #[test]
-    fn a_full_disk_is_named_with_a_hint() {
-        let full = TranscriptError {
-            what: "append to",
-            path: "/x".into(),
-            source: std::io::Error::from(std::io::ErrorKind::StorageFull),
-        };
-        let answer = failure(Failure::Turn(full.into()));
-        assert_eq!(answer.code, Kind::Failed.code());
-        assert!(answer.message.contains("no storage space"), "{}", answer.message);
-        assert_eq!(answer.hint.as_deref(), Some("make room on its disk, then try again"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Response, header};
+use axum::http::{HeaderMap, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::watch;
@@ -14,13 +14,13 @@ use crate::gateway::auth::Caller;
 use crate::gateway::events::{EventRead, GatewayEvent};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
-use crate::gateway::stream::SILENCE;
+use crate::gateway::stream::{SILENCE, event_stream};
 
 /// Most events in one piece of the stream.
 const BATCH: usize = 256;
 
 /// Streams events until the reader disconnects, falls out of the ring, or the gateway stops.
-pub async fn watch(
+pub(crate) async fn watch(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -39,11 +39,7 @@ pub async fn watch(
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), reader))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    event_stream(Body::from_stream(body))
 }
 
 struct Reader {

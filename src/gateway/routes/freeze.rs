@@ -9,71 +9,60 @@ use futures_util::future;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::error::chain;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::find_agent;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
-pub struct FreezeQuery {
+pub(crate) struct FreezeQuery {
     /// Name of the person who asks.
     by: Option<String>,
 }
 
 /// Freezes one agent.
-pub async fn freeze(
+pub(crate) async fn freeze(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
     set_frozen(team, Some(agent), &who, true).await
 }
 
 /// Thaws one agent and its sandbox.
-pub async fn thaw(
+pub(crate) async fn thaw(
     State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
     set_frozen(team, Some(agent), &who, false).await
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
-pub async fn freeze_all(
-    State(team): State<TeamState>,
-    Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn freeze_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
     set_frozen(team, None, &who, true).await
 }
 
 /// Thaws all agents and their sandboxes.
-pub async fn thaw_all(
-    State(team): State<TeamState>,
-    Query(who): Query<FreezeQuery>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn thaw_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
     set_frozen(team, None, &who, false).await
 }
 
 /// Freezes or thaws one agent, or the whole home if `agent` is `None`.
-async fn set_frozen(
-    team: TeamState,
-    agent: Option<AgentId>,
-    who: &FreezeQuery,
-    frozen: bool,
-) -> Result<Json<Value>, ApiError> {
-    let by = By::human(who.by.as_deref().unwrap_or("owner"));
+async fn set_frozen(team: TeamState, agent: Option<AgentId>, who: &FreezeQuery, frozen: bool) -> JsonResult {
+    let by = Actor::human(who.by.as_deref().unwrap_or("owner"));
     // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {
         let changed = if frozen {
             // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
-            let changed = freeze_agents(&team, &by, agent).await?;
+            let changed = mark_frozen(&team.swarm, &by, agent, true).await?;
             let settled =
                 future::join_all(changed.iter().map(|(agent, _)| set_paused(&team, agent, true))).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
@@ -85,7 +74,7 @@ async fn set_frozen(
             };
             let resumed = future::join_all(agents.iter().map(|agent| set_paused(&team, agent, false))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
-            let thawed = thaw_agents(&team, &by, agent).await?.into_iter();
+            let thawed = mark_frozen(&team.swarm, &by, agent, false).await?.into_iter();
             // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
@@ -113,26 +102,18 @@ async fn set_paused(team: &TeamState, agent: &AgentId, paused: bool) -> Result<(
     }
 }
 
-async fn freeze_agents(
-    team: &TeamState,
-    by: &By,
+/// Marks one agent or the whole home as frozen or thawed. Returns for each agent `true` if that changed it.
+async fn mark_frozen(
+    swarm: &Swarm,
+    by: &Actor,
     agent: Option<AgentId>,
+    frozen: bool,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-    match agent {
-        None => team.swarm.freeze_home(by).await,
-        Some(agent) => team.swarm.freeze(by, &agent).await.map(|changed| vec![(agent, changed)]),
-    }
-}
-
-async fn thaw_agents(
-    team: &TeamState,
-    by: &By,
-    agent: Option<AgentId>,
-) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-    match agent {
-        None => team.swarm.thaw_home(by).await,
-        Some(agent) => team.swarm.thaw(by, &agent).await.map(|changed| vec![(agent, changed)]),
-    }
+    let Some(agent) = agent else {
+        return if frozen { swarm.freeze_home(by).await } else { swarm.thaw_home(by).await };
+    };
+    let changed = if frozen { swarm.freeze(by, &agent).await? } else { swarm.thaw(by, &agent).await? };
+    Ok(vec![(agent, changed)])
 }
 
 fn agent_result(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {

@@ -13,7 +13,10 @@ use crate::supervise::health::{CHALLENGE, Health, proof};
 
 /// Answers without a credential, so the response holds only what everybody on this machine may know. The status is 503
 /// if the gateway can't do its work.
-pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> (StatusCode, Json<Health>) {
+pub(crate) async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    headers: HeaderMap,
+) -> (StatusCode, Json<Health>) {
     let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
     let trouble = gateway.swarm.store().trouble();
     let (code, status) = match &trouble {

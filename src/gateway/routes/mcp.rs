@@ -21,7 +21,7 @@ use crate::runtime::cli::environment::CALL;
 use crate::tool::{policy, safe_text};
 
 /// Most bytes in a message.
-pub const MOST: usize = 2 << 20;
+pub(crate) const MAX_BODY: usize = 2 << 20;
 
 /// Supported versions of the protocol, oldest first. 2025-03-26 is missing because it requires batches, which no
 /// version before or after it does.
@@ -40,7 +40,7 @@ const METHOD_NOT_FOUND: i32 = -32_601;
 const INVALID_PARAMS: i32 = -32_602;
 
 /// Answers one message over HTTP.
-pub async fn post(
+pub(crate) async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
     headers: HeaderMap,
@@ -77,7 +77,7 @@ fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)>
 
 /// Answers one message, independent of its transport. Returns the status, and the response if there is one. Dropping
 /// the future cancels the call that it waits for.
-pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
+pub(crate) async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
     let Ok(message) = serde_json::from_slice::<Value>(body) else {
         return wrong(PARSE_ERROR, "the body is not JSON");
     };

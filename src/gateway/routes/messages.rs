@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::chat::{failed, failure, record, refusal, refuse_frozen};
+use super::JsonResult;
+use super::chat::{record, refuse_frozen};
 use super::sessions;
 use crate::agent::messages::ListedMessage;
 use crate::agent::{Command, TurnError, TurnRequest};
@@ -25,6 +26,7 @@ use crate::gateway::extract::Query;
 use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
+use crate::gateway::turn_error::{failed, failure, refusal};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::process::login;
 use crate::provider::{Message, Role as Speaker};
@@ -36,7 +38,7 @@ const MAX_LIMIT: usize = 500;
 /// The body of a request for a turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PromptRequest {
+pub(crate) struct PromptRequest {
     prompt: String,
     agent: Option<String>,
     session_key: Option<String>,
@@ -47,7 +49,7 @@ pub struct PromptRequest {
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionMessagesQuery {
+pub(crate) struct SessionMessagesQuery {
     agent: Option<String>,
     session_key: Option<String>,
     limit: Option<usize>,
@@ -56,7 +58,7 @@ pub struct SessionMessagesQuery {
 }
 
 /// Runs a turn and returns its answer. With `forceNew` the turn begins a new conversation.
-pub async fn say(
+pub(crate) async fn say(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
@@ -75,34 +77,21 @@ pub async fn say(
     let turn = TurnId::new();
     // The whole body is part of the digest, so a repeat with other options is a different request.
     let key = idempotency::key(&headers, caller.name(), &[b"message", session.as_str().as_bytes(), &body])?;
-    let claim = match key {
-        None => None,
-        Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
-            ClaimOutcome::Now(claim) => Some(claim),
-            ClaimOutcome::Before(earlier) => {
-                let mut response = Answer(earlier_answer(&gateway, &agent, &earlier).await?).into_response();
-                response.headers_mut().insert(REPLAYED_HEADER, HeaderValue::from_static("true"));
-                return Ok(response);
-            }
-        },
+    let claim = match idempotency::claim(&gateway, key, &session, turn).await? {
+        ClaimOutcome::Now(claim) => claim,
+        ClaimOutcome::Before(earlier) => {
+            let mut response = Answer(earlier_answer(&gateway, &agent, &earlier).await?).into_response();
+            response.headers_mut().insert(REPLAYED_HEADER, HeaderValue::from_static("true"));
+            return Ok(response);
+        }
     };
     let input = vec![Message::text(Speaker::User, &*prompt)];
     record(&gateway, &caller, &agent.id, &session, turn, &input).await?;
     if force_new {
         sessions::record(&gateway, &caller, &session, "session.reset").await?;
     }
-    let order = TurnRequest {
-        agent: agent.id.clone(),
-        session: session.clone(),
-        turn,
-        input,
-        context: Vec::new(),
-        guidance: Vec::new(),
-        provenance: None,
-        command: Command::parse(&prompt),
-        inbox: None,
-        format: None,
-    };
+    let command = Command::parse(&prompt);
+    let order = TurnRequest { command, ..TurnRequest::new(session.clone(), turn, input) };
     let said = answer(Arc::clone(&gateway), agent, order, force_new);
     let Some(mut claim) = claim else { return Ok(Answer(said.await?).into_response()) };
     claim.began();
@@ -126,13 +115,12 @@ async fn earlier_answer(
         return Ok(earlier.answer.clone());
     }
     let stored = stored(gateway, &earlier.session, earlier.turn).await?;
-    let mut answer = stored.map_or_else(
-        || {
-            json!({"id": earlier.turn, "role": "assistant", "content": earlier.answer["text"],
-                "cli": agent.runtime, "model": earlier.answer["model"], "created_at": earlier.created_at})
-        },
-        |stored| shown(&stored, false),
-    );
+    let kept = &earlier.answer;
+    let unstored = || {
+        json!({"id": earlier.turn, "role": "assistant", "content": kept["text"], "cli": agent.runtime,
+            "model": kept["model"], "created_at": earlier.created_at})
+    };
+    let mut answer = stored.map_or_else(unstored, |stored| shown(&stored, false));
     answer["sessionKey"] = json!(earlier.session);
     Ok(answer)
 }
@@ -159,24 +147,22 @@ async fn answer(
     let stored = stored(&gateway, &session, turn).await;
     // The turn has run already. The client must not repeat it only because its answer can't be read.
     let stored = stored.map_err(|error| error.of_turn(&session, turn).after_work())?;
-    let mut answer = stored.map_or_else(
-        // The text of a command is meant for people and is not a message of the conversation.
-        || {
-            json!({"id": turn, "role": "assistant", "content": outcome.text, "cli": agent.runtime,
-                "model": outcome.model, "created_at": unix_ms()})
-        },
-        |stored| shown(&stored, false),
-    );
+    // The text of a command is meant for people and is not a message of the conversation.
+    let unstored = || {
+        json!({"id": turn, "role": "assistant", "content": outcome.text, "cli": agent.runtime,
+            "model": outcome.model, "created_at": unix_ms()})
+    };
+    let mut answer = stored.map_or_else(unstored, |stored| shown(&stored, false));
     answer["sessionKey"] = json!(session);
     Ok(answer)
 }
 
 /// Returns the newest messages of a session, oldest first.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionMessagesQuery>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let with_trace = match &*filter.include_trace {
         "" | "0" | "false" => false,
         "1" | "true" => true,
@@ -242,16 +228,10 @@ async fn resolve_session(
     agent: &Agent,
     key: Option<&str>,
 ) -> Result<SessionKey, ApiError> {
-    let Some(key) = key else { return Ok(own_session(caller, &agent.id)) };
-    let key: SessionKey =
-        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
-    if key.agent() != &agent.id {
-        return Err(ApiError::invalid(
-            "session_of_another_agent",
-            format!("session {key} does not belong to agent {}", agent.id),
-        ));
+    match key {
+        Some(key) => sessions::session_of(gateway, key, &agent.id).await,
+        None => Ok(own_session(caller, &agent.id)),
     }
-    gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
 /// Returns the session of a client, or that of the user under the name that `flock chat` uses.

@@ -1,23 +1,23 @@
 //! The HTTP routes, with one file for each resource.
 
-pub mod a2a;
+pub(crate) mod a2a;
 pub mod agents;
-pub mod approvals;
-pub mod audit;
-pub mod channels;
-pub mod chat;
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod channels;
+pub(crate) mod chat;
 pub mod events;
-pub mod freeze;
+pub(crate) mod freeze;
 pub mod health;
-pub mod mcp;
-pub mod messages;
+pub(crate) mod mcp;
+pub(crate) mod messages;
 pub mod models;
 pub mod plugin;
 pub mod sessions;
-pub mod settings;
+pub(crate) mod settings;
 pub mod status;
-pub mod tasks;
-pub mod tokens;
+pub(crate) mod tasks;
+pub(crate) mod tokens;
 
 use std::sync::Arc;
 
@@ -25,14 +25,18 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get, post};
 
+use super::error::ApiError;
 use super::state::Gateway;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
 
+/// The JSON answer of a route, or its error.
+pub(crate) type JsonResult = Result<axum::Json<serde_json::Value>, ApiError>;
+
 /// The state of the routes that need no running gateway.
 #[derive(Clone)]
-pub struct TeamState {
+pub(crate) struct TeamState {
     pub swarm: Arc<Swarm>,
     /// The part that carries out requests, or `None` if this process carries out none.
     pub triage: Option<Arc<Triage>>,
@@ -52,7 +56,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
 
 /// Returns the routes that need only the team and its database. The command line calls them in its own process while
 /// no gateway runs.
-pub fn team<S: Clone + Send + Sync + 'static>() -> Router<S>
+pub(crate) fn team<S: Clone + Send + Sync + 'static>() -> Router<S>
 where
     TeamState: FromRef<S>,
 {

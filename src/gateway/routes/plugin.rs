@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::JsonResult;
 use crate::agent::TurnEvent;
 use crate::agent::delegated::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::gateway::body::JsonBody;
@@ -30,7 +30,7 @@ use crate::tool::{CallContext, safe_text};
 /// Longest time for a call. The plugin waits a little longer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(140);
 /// Most bytes in a body.
-pub const MOST: usize = 2 << 20;
+pub(crate) const MAX_BODY: usize = 2 << 20;
 /// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
@@ -40,7 +40,7 @@ const MAX_REPORTED_BYTES: usize = 20_000;
 /// A call of one of flock's tools.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Call {
+pub(crate) struct PluginCall {
     agent_id: String,
     session_key: String,
     tool_call_id: String,
@@ -51,28 +51,23 @@ pub struct Call {
 /// A report about something that happened in OpenClaw.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PluginReport {
-    event: Kind,
+pub(crate) struct PluginReport {
+    event: ReportKind,
     agent_id: String,
     session_key: String,
-    #[serde(default)]
     tool_call_id: Option<String>,
-    #[serde(default)]
     tool: Option<String>,
     #[serde(default)]
     params: Value,
-    #[serde(default)]
     result: Option<String>,
-    #[serde(default)]
     duration_ms: Option<f64>,
-    #[serde(default)]
     error: Option<String>,
 }
 
 /// The kind of a reported event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub(crate) enum ReportKind {
     /// A tool of OpenClaw is about to be called.
     BeforeToolCall,
     /// A call of such a tool has ended.
@@ -82,11 +77,11 @@ pub enum Kind {
 }
 
 /// Calls a tool. A failure that the model should read is a normal response, but an error in the request itself is not.
-pub async fn call(
+pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
-    JsonBody(call): JsonBody<Call>,
-) -> Result<Answer<Value>, ApiError> {
+    JsonBody(call): JsonBody<PluginCall>,
+) -> JsonResult {
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
         // OpenClaw runs the tools with other names itself, in its own sandbox.
@@ -128,10 +123,10 @@ pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
 }
 
 /// Records something that happened in OpenClaw.
-pub async fn report(
+pub(crate) async fn report(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(happened): JsonBody<PluginReport>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
     // Calls of flock's own tools are recorded where they run.
     if happened.tool.as_deref().is_some_and(policy::is_flocks_own) {
@@ -149,8 +144,7 @@ pub async fn report(
 fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, ApiError> {
     let agent = gateway.agent(agent)?;
     if agent.runtime != RUNTIME {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "not_an_agent_of_openclaw",
             format!("agent {} runs on {}, not on OpenClaw", agent.id, agent.runtime),
         ));
@@ -159,8 +153,7 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, Ap
     let is_plain = key.len() <= MAX_KEY && key.chars().all(|c| c.is_ascii_graphic());
     // The rest of the key is OpenClaw's, so only its prefix can be checked.
     if !is_plain || key.len() == prefix.len() || !key.starts_with(&prefix) {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
+        return Err(ApiError::forbidden(
             "session_of_another_agent",
             format!("this session does not belong to agent {}", agent.id),
         ));
@@ -169,14 +162,14 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, Ap
 }
 
 fn told(happened: PluginReport) -> Result<ProgramReport, ApiError> {
-    if happened.event == Kind::AgentEnd {
+    if happened.event == ReportKind::AgentEnd {
         return Ok(ProgramReport::Over);
     }
     let missing = || ApiError::invalid("invalid_body", "a tool call needs toolCallId and tool");
     let call = clean_name(&happened.tool_call_id.ok_or_else(missing)?)?;
     let tool = clean_name(&happened.tool.ok_or_else(missing)?)?;
     Ok(ProgramReport::Tool(match happened.event {
-        Kind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
+        ReportKind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
         _ => ToolEvent::Ended {
             call,
             tool,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::chat::{failure, refusal};
+use super::JsonResult;
 use crate::agent::session::ContextReport;
 use crate::agent::transcript::{Record, ReverseLines};
 use crate::agent::{Command, TurnError, TurnRequest};
@@ -19,31 +19,32 @@ use crate::gateway::driver::{TurnHandle, TurnOrigin};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
-use crate::id::{SessionKey, TurnId};
+use crate::gateway::turn_error::{failure, refusal};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct SessionListQuery {
+pub(crate) struct SessionListQuery {
     agent: Option<String>,
 }
 
 /// A transcript that is in its place already, and the session that it becomes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImportSession {
+pub(crate) struct ImportSession {
     key: SessionKey,
     file: String,
 }
 
 /// Returns the sessions, and the turns that run or wait.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionListQuery>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
     let sessions = match caller.client().and_then(|token| token.agents.as_ref()) {
@@ -74,11 +75,11 @@ pub async fn list(
 }
 
 /// Returns what a session's next request would hold.
-pub async fn show(
+pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key).await?;
     caller.check_agent(key.agent())?;
     let report = report(&gateway, key).await?;
@@ -86,11 +87,11 @@ pub async fn show(
 }
 
 /// Compacts a session, after the turns that wait for it.
-pub async fn compact(
+pub(crate) async fn compact(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key).await?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
@@ -100,11 +101,11 @@ pub async fn compact(
 }
 
 /// Starts a session anew, after the turns that wait for it.
-pub async fn reset(
+pub(crate) async fn reset(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let key = parse_key(&gateway, &key).await?;
     let known = gateway.engine.session(&key).await.map_err(ApiError::explained)?;
     if known.is_none() {
@@ -115,7 +116,7 @@ pub async fn reset(
 }
 
 /// Creates the session of a transcript that the command line has checked and put into its place.
-pub async fn adopt(
+pub(crate) async fn adopt(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     JsonBody(adopt): JsonBody<ImportSession>,
@@ -136,11 +137,7 @@ pub async fn adopt(
     let new = NewSession { key: key.clone(), file };
     // The row is created only if the key is free, so two imports can't share a session.
     if !engine.store().sessions().create(new, unix_ms()).await.map_err(ApiError::explained)? {
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "session_exists",
-            format!("session {key} exists already"),
-        ));
+        return Err(ApiError::conflict("session_exists", format!("session {key} exists already")));
     }
     record(&gateway, &caller, &key, "session.import").await?;
     Ok((StatusCode::CREATED, axum::Json(json!({"key": key}))))
@@ -162,9 +159,23 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
 }
 
 async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
-    let key: SessionKey =
-        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
+    let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
+    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
+}
+
+/// Parses a session key.
+fn session_key(key: &str) -> Result<SessionKey, ApiError> {
+    key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))
+}
+
+/// Parses the key of one of this agent's sessions and returns it in its stored spelling.
+pub(super) async fn session_of(gateway: &Gateway, key: &str, agent: &AgentId) -> Result<SessionKey, ApiError> {
+    let key = session_key(key)?;
+    if key.agent() != agent {
+        let message = format!("session {key} does not belong to agent {agent}");
+        return Err(ApiError::invalid("session_of_another_agent", message));
+    }
     gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
@@ -193,18 +204,8 @@ async fn command(
 
 /// Puts a command into the session's queue.
 pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<TurnHandle, ApiError> {
-    let order = TurnRequest {
-        agent: key.agent().clone(),
-        session: key.clone(),
-        turn: TurnId::new(),
-        input: vec![Message::text(Role::User, command.as_str())],
-        context: Vec::new(),
-        guidance: Vec::new(),
-        provenance: None,
-        command: Some(command),
-        inbox: None,
-        format: None,
-    };
+    let input = vec![Message::text(Role::User, command.as_str())];
+    let order = TurnRequest { command: Some(command), ..TurnRequest::new(key.clone(), TurnId::new(), input) };
     gateway.driver.start(order, TurnOrigin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
 }
 
@@ -214,7 +215,7 @@ pub(super) async fn record(
     key: &SessionKey,
     action: &'static str,
 ) -> Result<(), ApiError> {
-    let by = By { session: Some(key.clone()), ..By::party(caller.party()?) };
+    let by = Actor { session: Some(key.clone()), ..Actor::party(caller.party()?) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)
 }

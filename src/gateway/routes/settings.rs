@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use super::messages::chosen;
 use crate::clock::unix_ms;
 use crate::config::setting::{self, Setting};
@@ -25,12 +26,12 @@ use crate::runtime::cli::model_access::{self, ModelAccessError};
 use crate::runtime::cli::version_check::{self, InstalledProgram};
 use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// The requested change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SettingsRequest {
+pub(crate) struct SettingsRequest {
     agent: Option<String>,
     cli: String,
     model: Option<ModelRef>,
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for EffortChange {
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
-) -> Result<Answer<Value>, ApiError> {
+) -> JsonResult {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check_runtime(&gateway, &agent, &wanted)?;
     if let Some(program) = cli::named(&wanted) {
@@ -97,7 +98,7 @@ pub async fn change(
     let changed = gateway.agent(agent.id.as_str())?;
     let shown = json!({"agent": changed.id, "cli": changed.runtime, "model": changed.model,
         "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
-    let by = By::human("owner");
+    let by = Actor::human("owner");
     let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
     gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
     Ok(Answer(shown))

@@ -11,7 +11,7 @@ use crate::process::ProcessId;
 use crate::store::{ChannelState, StoreError};
 
 /// Returns the state of the gateway.
-pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     let config = gateway.config();
     let turns = gateway.driver.list();
     let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();

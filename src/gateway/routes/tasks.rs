@@ -7,6 +7,7 @@ use axum::extract::{Extension, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::JsonResult;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
@@ -18,7 +19,7 @@ use crate::swarm::SwarmError;
 
 /// The query parameters of the list.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub(crate) struct TaskQuery {
     agent: Option<String>,
     state: Option<String>,
     before: Option<String>,
@@ -26,11 +27,11 @@ pub struct Asked {
 }
 
 /// Returns tasks, newest first.
-pub async fn list(
+pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
-) -> Result<Json<Value>, ApiError> {
+    Query(asked): Query<TaskQuery>,
+) -> JsonResult {
     let invalid = |reason: String| ApiError::invalid("invalid_filter", reason);
     let party = asked.agent.map(|id| id.parse::<AgentId>()).transpose();
     let state = asked.state.map(|word| {
@@ -70,11 +71,11 @@ async fn covered(
 }
 
 /// Returns one task with its texts.
-pub async fn show(
+pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> JsonResult {
     let task = find(&gateway, &id).await.map_err(ApiError::explained)?;
     // A task that the caller may not see looks like a missing one.
     let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
@@ -91,17 +92,12 @@ pub async fn show(
 }
 
 /// Stops a task and the turn that works on it. The response comes when the turn has ended.
-pub async fn cancel(
-    State(gateway): State<Arc<Gateway>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn cancel(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
     // A missing task is 404, and one that has ended is 409.
     find(&gateway, &id).await.map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {
         Ok(task) => Ok(Json(describe(&task))),
-        Err(SwarmError::Refused(reason)) => {
-            Err(ApiError::new(axum::http::StatusCode::CONFLICT, "task_ended", reason))
-        }
+        Err(SwarmError::Refused(reason)) => Err(ApiError::conflict("task_ended", reason)),
         Err(error) => Err(ApiError::explained(error)),
     }
 }
@@ -120,7 +116,7 @@ fn unknown() -> ApiError {
 
 /// Returns a task in the JSON form of the API, without its texts.
 #[must_use]
-pub fn describe(task: &Task) -> Value {
+pub(crate) fn describe(task: &Task) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context,

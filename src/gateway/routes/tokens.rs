@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::TeamState;
+use super::{JsonResult, TeamState};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
@@ -17,45 +17,42 @@ use crate::swarm::token;
 /// A request for a new token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Wanted {
+pub(crate) struct CreateToken {
     pub name: String,
     /// The agents that the token is for. `None` stands for all of them.
-    #[serde(default)]
     pub agents: Option<Vec<AgentId>>,
     pub rights: Vec<Right>,
     /// Unix milliseconds at which the token expires. `None` stands for never.
-    #[serde(default)]
     pub expires_at: Option<i64>,
     /// Name of the person, for the audit.
-    #[serde(default)]
     pub by: Option<String>,
 }
 
-impl Wanted {
+impl CreateToken {
     /// Converts the request into the token that the store creates.
     #[must_use]
-    pub fn token(self) -> NewToken {
+    pub(crate) fn token(self) -> NewToken {
         NewToken { name: self.name, agents: self.agents, rights: self.rights, expires_at: self.expires_at }
     }
 }
 
 /// The query parameters of a revocation.
 #[derive(Debug, Deserialize)]
-pub struct RevokeTokenQuery {
+pub(crate) struct RevokeTokenQuery {
     by: Option<String>,
 }
 
 /// Returns what is known of all tokens, but not the tokens themselves.
-pub async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
+pub(crate) async fn list(State(team): State<TeamState>) -> JsonResult {
     let tokens = team.swarm.store().tokens().list().await.map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
 
 /// Creates a token and returns it. It is never shown again.
-pub async fn add(
+pub(crate) async fn add(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
-    JsonBody(wanted): JsonBody<Wanted>,
+    JsonBody(wanted): JsonBody<CreateToken>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let by = caller.speaks(wanted.by.as_deref())?;
     let config = team.swarm.config();
@@ -67,12 +64,12 @@ pub async fn add(
 }
 
 /// Revokes a client's token.
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Query(who): Query<RevokeTokenQuery>,
-) -> Result<axum::Json<Value>, ApiError> {
+) -> JsonResult {
     let by = caller.speaks(who.by.as_deref())?;
     token::revoke(team.swarm.store(), &by, &name).await?;
     Ok(axum::Json(json!({"name": name, "revoked": true})))

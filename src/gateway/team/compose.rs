@@ -5,29 +5,14 @@ use crate::swarm::notice;
 
 /// Returns the notification about a channel's messages. `budget` is its limit in bytes.
 #[must_use]
-pub fn batch(batch: &Batch, budget: usize) -> String {
-    let messages: Vec<notice::NoticeMessage<'_>> = batch
-        .messages
-        .iter()
-        .map(|given| notice::NoticeMessage {
-            seq: given.seq,
-            author: &given.author,
-            size: given.size,
-            text: given.content.as_deref(),
-        })
-        .collect();
-    notice::render(&notice::Notice {
-        channel: batch.channel.id.as_str(),
-        topic: &batch.channel.topic,
-        lines: &messages,
-        more: batch.more,
-        budget,
-    })
+pub(crate) fn batch(batch: &Batch, budget: usize) -> String {
+    let Batch { channel, messages, more, .. } = batch;
+    notice::render(channel.id.as_str(), &channel.topic, messages, *more, budget)
 }
 
 /// Returns the input text for an item that waited for a session, and the guidance that goes with it, if any.
 #[must_use]
-pub fn item(item: &InboxItem) -> (String, Option<String>) {
+pub(crate) fn item(item: &InboxItem) -> (String, Option<String>) {
     let task = item.task.as_deref().unwrap_or("none");
     match item.kind {
         InboxItemKind::Session => (

@@ -12,12 +12,12 @@ use crate::provider::BoxFuture;
 use crate::store::{Batch, BatchLimits, Given, Store};
 
 /// Largest number of messages in one delivery.
-pub const MESSAGES: u32 = 50;
+pub(crate) const MESSAGES: u32 = 50;
 /// Most bytes of text in one delivery. A longer message is only named by its number.
-pub const BYTES: usize = 32 << 10;
+pub(crate) const BYTES: usize = 32 << 10;
 
 /// The inbox of a channel for one turn.
-pub struct ChannelInbox {
+pub(crate) struct ChannelInbox {
     store: Arc<Store>,
     agent: AgentId,
     channel: ChannelId,
@@ -29,7 +29,7 @@ pub struct ChannelInbox {
 
 impl ChannelInbox {
     /// Creates the inbox of a turn that has not been given anything yet.
-    pub fn new(store: Arc<Store>, agent: AgentId, channel: ChannelId, turn: TurnId) -> Self {
+    pub(crate) fn new(store: Arc<Store>, agent: AgentId, channel: ChannelId, turn: TurnId) -> Self {
         Self {
             store,
             agent,
@@ -42,30 +42,30 @@ impl ChannelInbox {
     }
 
     /// Notes that something may have come, so the inbox looks before the next step.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         self.may_have_more.store(true, Ordering::Release);
     }
 
     /// Returns the sequence number up to which the transcript holds the channel, or `None` if the turn was given
     /// nothing of it.
-    pub fn delivered(&self) -> Option<u64> {
+    pub(crate) fn delivered(&self) -> Option<u64> {
         Some(self.delivered.load(Ordering::Acquire)).filter(|seq| *seq > 0)
     }
 
     /// Returns `true` if a person, or somebody who mentioned this agent, waits for its answer.
-    pub fn wants_answer(&self) -> bool {
+    pub(crate) fn wants_answer(&self) -> bool {
         self.wants_answer.load(Ordering::Acquire)
     }
 
     /// Notes that somebody waits for an answer.
-    pub fn expect_answer(&self) {
+    pub(crate) fn expect_answer(&self) {
         self.wants_answer.store(true, Ordering::Release);
     }
 
     /// Takes what is new now, with at most `bytes` bytes of text.
     ///
     /// A person's command comes in a batch of its own. If `commands` is `false`, it is not taken and keeps waiting.
-    pub async fn batch(
+    pub(crate) async fn batch(
         &self,
         bytes: usize,
         commands: bool,
@@ -88,14 +88,14 @@ impl ChannelInbox {
 
 /// Returns the command that a person sends to the agents that the message mentions, if it is one. A post of an agent is
 /// never a command.
-pub fn command_of(given: &Given) -> Option<Command> {
+pub(crate) fn command_of(given: &Given) -> Option<Command> {
     let calls = given.mentions.all || !given.mentions.agents.is_empty();
     let text = given.content.as_deref().filter(|_| calls && given.author.is_human())?;
     Command::parse_post(text)
 }
 
 /// Returns the range of messages that a batch consists of.
-pub fn provenance(batch: &Batch) -> Provenance {
+pub(crate) fn provenance(batch: &Batch) -> Provenance {
     let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
     let from = batch.messages.first().map_or(batch.up_to, |post| post.seq);
     Provenance::Channel { channel: batch.channel.id.clone(), from: number(from), to: number(batch.up_to) }

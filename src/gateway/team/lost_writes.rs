@@ -8,7 +8,7 @@ use super::watchdog::SettleError;
 use crate::agent::LostWrites;
 use crate::clock::unix_ms;
 use crate::store::{AuditFilter, Level};
-use crate::swarm::By;
+use crate::swarm::Actor;
 
 /// Action name of the audit row about lost writes.
 const ACTION: &str = "disk.lost";
@@ -41,7 +41,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let filter = AuditFilter { action: Some(ACTION.to_owned()), ..AuditFilter::default() };
     // Each start finds the same loss until such a session has its next turn, so an identical row is not written again.
     if store.audit().rows(&filter, 1).await?.first().is_none_or(|row| row.detail != found) {
-        store.audit().append(By::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
+        store.audit().append(Actor::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
     }
     Ok(())
 }

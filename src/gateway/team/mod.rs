@@ -11,7 +11,7 @@ mod turn;
 mod watchdog;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -27,10 +27,11 @@ use crate::id::{SessionKey, TurnId};
 use crate::store::WakeUrgency;
 use crate::swarm::Swarm;
 use crate::swarm::channel;
-use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings, Urgency};
+use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
+use crate::sync::lock;
 
 /// The team of a running gateway.
-pub struct Team {
+pub(crate) struct Team {
     swarm: Arc<Swarm>,
     engine: Arc<Engine>,
     /// Runs the turns. When it stops, running turns are left as they are, and the next start takes them up.
@@ -59,14 +60,14 @@ struct TurnGuard {
 
 impl Drop for TurnGuard {
     fn drop(&mut self) {
-        self.team.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.turn);
+        lock(&self.team.held).remove(&self.turn);
     }
 }
 
 impl Team {
     /// Creates the team of this gateway. Nothing runs yet.
     #[must_use]
-    pub fn new(gateway: Arc<Gateway>) -> Arc<Self> {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Arc<Self> {
         Arc::new(Self {
             swarm: gateway.swarm.clone(),
             engine: gateway.engine.clone(),
@@ -80,16 +81,16 @@ impl Team {
 
     /// Records that something works on this turn, until the returned guard is dropped.
     fn hold(self: &Arc<Self>, turn: TurnId) -> TurnGuard {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(turn);
+        lock(&self.held).insert(turn);
         TurnGuard { team: Arc::clone(self), turn }
     }
 
     fn held(&self) -> HashSet<TurnId> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.held).clone()
     }
 
     /// Takes up what an earlier run left unfinished, then works until the gateway stops.
-    pub async fn run(
+    pub(crate) async fn run(
         self: Arc<Self>,
         mut events: mpsc::UnboundedReceiver<SchedulerEvent>,
         settings: Settings,
@@ -230,8 +231,7 @@ impl Team {
             Ok((newest, unseen)) => {
                 *mark = Some(newest);
                 for unseen in unseen {
-                    let event = unseen_event(&unseen);
-                    effects.extend(scheduler.on(event, now));
+                    effects.extend(scheduler.on(unseen_event(&unseen), now));
                 }
             }
             Err(error) => tracing::error!(error = chain(&error), "failed to look for new messages"),
@@ -239,12 +239,7 @@ impl Team {
         match self.swarm.store().inbox().sessions().await {
             Ok(sessions) => {
                 for session in sessions {
-                    let event = SchedulerEvent::Unseen {
-                        session,
-                        priority: Priority::Mention,
-                        urgency: Urgency::Now,
-                    };
-                    effects.extend(scheduler.on(event, now));
+                    effects.extend(scheduler.on(SchedulerEvent::messages(session, false, true), now));
                 }
             }
             Err(error) => tracing::error!(error = chain(&error), "failed to look for waiting input"),
@@ -265,7 +260,7 @@ impl Team {
                 Effect::Steer { session } => {
                     // The turn may have ended meanwhile. What is left is then found when the scheduler hears of its
                     // end.
-                    let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+                    let inboxes = lock(&self.inboxes);
                     if let Some(inbox) = inboxes.get(&session) {
                         inbox.look();
                     }
@@ -289,11 +284,7 @@ impl Team {
         let store = self.swarm.store();
         let found = async {
             if store.inbox().has_items(session).await? {
-                return Ok(Some(SchedulerEvent::Unseen {
-                    session: session.clone(),
-                    priority: Priority::Mention,
-                    urgency: Urgency::Now,
-                }));
+                return Ok(Some(SchedulerEvent::messages(session.clone(), false, true)));
             }
             let Some(channel) = session.channel() else { return Ok(None) };
             let unseen = store.deliveries().unseen(session.agent(), &channel).await?;
@@ -304,11 +295,7 @@ impl Team {
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to look for new messages");
                 // The next turn of the session looks again.
-                SchedulerEvent::Unseen {
-                    session: session.clone(),
-                    priority: Priority::Message,
-                    urgency: Urgency::Tick,
-                }
+                SchedulerEvent::messages(session.clone(), false, false)
             }
         }
     }

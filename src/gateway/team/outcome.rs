@@ -6,21 +6,20 @@ use crate::agent::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, chain};
-use crate::id::{Party, SessionKey};
+use crate::id::SessionKey;
 use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
 use crate::store::{Page, StoreError};
 use crate::swarm::scheduler::TurnEnd;
-use crate::swarm::{By, SwarmError, TaskEnd};
+use crate::swarm::{Actor, SwarmError, TaskEnd, write_retry};
 
+/// The log's message about a turn that could not be concluded.
+const NOT_ENDED: &str = "failed to end a turn's deliveries";
 /// The reason given to a turn that continues after its model's provider failed.
 const NO_ANSWER_REASON: &str = "the model's provider did not answer";
 
 /// Number of times that a turn which broke off is taken up again.
 pub(super) const MAX_RESUMES: u32 = 1;
-
-/// Number of attempts to write the end of a turn before that is left to the watchdog.
-const MAX_TRIES: u32 = 5;
 
 impl Team {
     /// Concludes a turn that ended well.
@@ -62,11 +61,7 @@ impl Team {
         {
             return Ok(());
         }
-        let by = By {
-            party: Party::Agent(work.session.agent().clone()),
-            session: Some(work.session.clone()),
-            turn: Some(work.turn),
-        };
+        let by = Actor::agent(&work.session, Some(work.turn));
         match self.swarm.post_final(&by, &channel, text.to_owned()).await {
             Ok(_) => {}
             Err(SwarmError::Store(error)) if error.is_fault() => return Err(error),
@@ -78,25 +73,12 @@ impl Team {
         Ok(())
     }
 
-    /// Runs `work`, and runs it again after a storage fault once the storage can be used. `work` must have no further
-    /// effect if it runs twice.
+    /// Makes a write of a turn's outcome, as [`write_retry::insist`] does.
     async fn insist<'w>(
         &self,
         work: impl Fn() -> BoxFuture<'w, Result<(), StoreError>> + Send + Sync,
     ) -> Result<(), StoreError> {
-        for _ in 1..MAX_TRIES {
-            match work().await {
-                Err(error) if error.is_fault() => {
-                    let usable = self.swarm.store().until_usable();
-                    if self.gateway.stop.run_until_cancelled(usable).await.is_none() {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
-        // After the last attempt the watchdog ends what is still open.
-        work().await
+        write_retry::insist(self.swarm.store(), &self.gateway.stop, work).await
     }
 
     /// Concludes a turn that ended with an error. `began` is `true` if the turn had written its input to the
@@ -115,37 +97,38 @@ impl Team {
                 _ => TurnEnd::Failed,
             };
         }
-        let (how, concluded) = match error {
+        let (how, reason, attempts) = match error {
             TurnError::Provider(problem) if problem.is_passing() => {
-                (TurnEnd::Unavailable, self.later(work, NO_ANSWER_REASON, 0).await)
+                (TurnEnd::Unavailable, NO_ANSWER_REASON, 0)
             }
             TurnError::Runtime(RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. }) => {
-                (TurnEnd::Unavailable, self.later(work, NO_ANSWER_REASON, 0).await)
+                (TurnEnd::Unavailable, NO_ANSWER_REASON, 0)
             }
             // This is a problem of the machine and not of the provider.
             TurnError::Runtime(RuntimeError::NotBegun { .. }) => {
-                (TurnEnd::Failed, self.later(work, "the program that runs the turn could not begin", 0).await)
+                (TurnEnd::Failed, "the program that runs the turn could not begin", 0)
             }
-            TurnError::Runtime(problem) if problem.is_passing() => (
-                TurnEnd::Unavailable,
-                self.later(work, "the program that runs the turn did not answer", 0).await,
-            ),
+            TurnError::Runtime(problem) if problem.is_passing() => {
+                (TurnEnd::Unavailable, "the program that runs the turn did not answer", 0)
+            }
             // This is like a kill of flock itself: nobody knows what the program had done until then, so it is resumed
             // only once.
-            TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < MAX_RESUMES => (
-                TurnEnd::Failed,
-                self.later(work, "the program that ran the turn broke off", work.attempts() + 1).await,
-            ),
-            TurnError::Paused(paused) => (TurnEnd::Done, self.later(work, &paused.0, 0).await),
-            TurnError::Cancelled => (TurnEnd::Cancelled, self.end(work, TaskEnd::Cancelled).await),
+            TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < MAX_RESUMES => {
+                (TurnEnd::Failed, "the program that ran the turn broke off", work.attempts() + 1)
+            }
+            TurnError::Paused(paused) => (TurnEnd::Done, paused.0.as_str(), 0),
+            TurnError::Cancelled => {
+                log_failure(self.end(work, TaskEnd::Cancelled).await, work, NOT_ENDED);
+                return TurnEnd::Cancelled;
+            }
             error => {
                 self.complain(work, error).await;
-                let reason = error.to_string();
                 // The input is in the transcript, and the same input would fail in the same way again.
-                (TurnEnd::Done, self.end(work, TaskEnd::Failed(reason)).await)
+                log_failure(self.end(work, TaskEnd::Failed(error.to_string())).await, work, NOT_ENDED);
+                return TurnEnd::Done;
             }
         };
-        log_failure(concluded, work, "failed to end a turn's deliveries");
+        log_failure(self.later(work, reason, attempts).await, work, NOT_ENDED);
         how
     }
 
@@ -161,7 +144,7 @@ impl Team {
         } else {
             self.later(work, "it broke off because of a defect", attempts + 1).await
         };
-        log_failure(ended, work, "failed to end a turn's deliveries");
+        log_failure(ended, work, NOT_ENDED);
         TurnEnd::Failed
     }
 

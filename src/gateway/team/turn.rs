@@ -1,7 +1,7 @@
 //! Runs one turn of the team: collects what is new, runs the turn, and hands its outcome back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
@@ -10,11 +10,12 @@ use super::{Team, compose, watchdog};
 use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
-use crate::gateway::driver::{Failure, TurnOrigin};
+use crate::gateway::driver::{TurnFailure, TurnOrigin};
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Batch, InboxItem, InboxItemKind, StoreError};
 use crate::swarm::scheduler::{SchedulerEvent, TurnEnd};
+use crate::sync::lock;
 
 /// A turn that is to be run.
 pub(super) struct TeamTurn {
@@ -76,7 +77,7 @@ impl Team {
         };
         // The turn counts as worked on until here, or the watchdog could take it up before it is concluded.
         drop(held);
-        self.swarm.bell().tell(SchedulerEvent::Ended { session, how });
+        self.swarm.notifier().tell(SchedulerEvent::Ended { session, how });
     }
 
     /// Takes what is new for the session. Returns `None` if nothing is.
@@ -140,17 +141,13 @@ impl Team {
             (None, Some(item)) => Some(item_provenance(item)),
             (None, None) => None,
         };
+        let input = vec![Message::text(Role::User, parts.join("\n\n"))];
         let order = TurnRequest {
-            agent,
-            session: session.clone(),
-            turn,
-            input: vec![Message::text(Role::User, parts.join("\n\n"))],
-            context: Vec::new(),
             guidance,
             provenance,
             command,
             inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
-            format: None,
+            ..TurnRequest::new(session.clone(), turn, input)
         };
         Ok(Some((TeamTurn { session: session.clone(), turn, item, inbox }, order)))
     }
@@ -186,7 +183,7 @@ impl Team {
         let commanded = order.command.and(order.provenance.clone());
         let began = Arc::new(AtomicBool::new(false));
         let has_begun = Arc::clone(&began);
-        let (bell, session) = (self.swarm.bell().clone(), work.session.clone());
+        let (notifier, session) = (self.swarm.notifier().clone(), work.session.clone());
         let on_event = move |event: TurnEvent| match event {
             TurnEvent::Began => {
                 has_begun.store(true, Ordering::Release);
@@ -197,7 +194,7 @@ impl Team {
                 if !has_answered =>
             {
                 has_answered = true;
-                bell.tell(SchedulerEvent::Answered(session.clone()));
+                notifier.tell(SchedulerEvent::Answered(session.clone()));
             }
             _ => {}
         };
@@ -215,7 +212,7 @@ impl Team {
         };
         // The inbox is registered only now, when there is a turn that reads it.
         if let Some(inbox) = &work.inbox {
-            self.inboxes().insert(work.session.clone(), Arc::clone(inbox));
+            lock(&self.inboxes).insert(work.session.clone(), Arc::clone(inbox));
             // A message may have come between the batch and this line.
             inbox.look();
         }
@@ -227,7 +224,7 @@ impl Team {
         }
         let result = turn.end().await;
         checkpoint::reach(Checkpoint::Answered);
-        self.inboxes().remove(&work.session);
+        lock(&self.inboxes).remove(&work.session);
         let began = began.load(Ordering::Acquire);
         if self.gateway.stop.is_cancelled() && result.is_err() {
             // The turn is left in the state of a crash, and the next start continues it.
@@ -241,13 +238,9 @@ impl Team {
                 }
                 self.done(work, &outcome.text).await
             }
-            Err(Failure::Turn(error)) => self.failed(work, &error, began).await,
-            Err(Failure::Lost | Failure::Form(_)) => self.broke_off(work, began).await,
+            Err(TurnFailure::Turn(error)) => self.failed(work, &error, began).await,
+            Err(TurnFailure::Lost | TurnFailure::Form(_)) => self.broke_off(work, began).await,
         }
-    }
-
-    fn inboxes(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<SessionKey, Arc<ChannelInbox>>> {
-        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

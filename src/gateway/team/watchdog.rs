@@ -14,7 +14,7 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::TurnId;
 use crate::store::{Level, Store, StoreError};
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{Actor, SwarmError};
 
 /// Interval between two looks while nothing fails.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -143,7 +143,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     parts.into_iter().collect::<Result<(), SettleError>>()?;
     store
         .audit()
-        .append(By::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms())
+        .append(Actor::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms())
         .await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! same command, a gateway at its start and every minute, or `flock doctor --fix`.
 
 mod removal;
-pub mod rename;
+pub(crate) mod rename;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,7 @@ use crate::store::StoreError;
 use crate::swarm::{Swarm, SwarmError};
 
 /// The parts of an operation outside of the home: the sandbox, the packages, and OpenClaw.
-pub trait ExternalServices: Send + Sync {
+pub(crate) trait ExternalServices: Send + Sync {
     /// Ends the agent's turns and removes its sandbox. Returns the reason if that fails.
     fn release<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
@@ -105,14 +105,14 @@ impl Explain for OperationError {
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
-pub async fn finish(
+pub(crate) async fn finish(
     swarm: &Swarm,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
     pending: PendingOperation,
 ) -> Result<Vec<String>, OperationError> {
     let warnings = match &pending.operation {
         AgentOperation::Remove { purge, workspace } => {
-            let removal = removal::Removal { swarm, hands, pending: &pending, workspace, purge: *purge };
+            let removal = removal::Removal { swarm, services, pending: &pending, workspace, purge: *purge };
             removal.run().await?
         }
         AgentOperation::Rename { to, .. } => {
@@ -120,7 +120,7 @@ pub async fn finish(
             if !pending.configured {
                 rename::rename_in_home(swarm.home(), swarm.store(), &pending).await?;
             }
-            rename::elsewhere(swarm.home(), hands, &pending.agent, to).await?
+            rename::elsewhere(swarm.home(), services, &pending.agent, to).await?
         }
     };
     // The record is removed last. After a crash before this line, all steps run again.
@@ -134,9 +134,9 @@ pub async fn finish(
 /// # Errors
 ///
 /// Returns [`HomeError`] if the list of operations can't be read or the lock can't be taken.
-pub async fn finish_all(
+pub(crate) async fn finish_all(
     swarm: &Swarm,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
 ) -> Result<Vec<(PendingOperation, Result<Vec<String>, OperationError>)>, HomeError> {
     let home = swarm.home();
     // The common case takes no lock.
@@ -151,7 +151,7 @@ pub async fn finish_all(
     // Read again: another process may have finished some before the lock was taken.
     let all = pending::all(home)?.into_iter();
     for pending in all.filter(|pending| may_finish(home, pending)) {
-        let how = finish(swarm, hands, pending.clone()).await;
+        let how = finish(swarm, services, pending.clone()).await;
         ended.push((pending, how));
     }
     Ok(ended)
@@ -170,13 +170,12 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
-    match packages.rename_profile(old, new).await {
-        Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
-            Ok(())
-        }
-        Err(error) => Err(chain(&error)),
-    }
+pub(crate) async fn rename_packages(
+    packages: &nix::Store,
+    old: &AgentId,
+    new: &AgentId,
+) -> Result<(), String> {
+    unless_unavailable(packages.rename_profile(old, new).await)
 }
 
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
@@ -184,8 +183,13 @@ pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
-    match packages.clean_up_profile(agent).await {
+pub(crate) async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
+    unless_unavailable(packages.clean_up_profile(agent).await)
+}
+
+/// Returns the error of a change in the package store as text. Without an engine there is nothing to change.
+fn unless_unavailable(changed: Result<(), NixError>) -> Result<(), String> {
+    match changed {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
         }

@@ -12,9 +12,9 @@ use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
 /// A removal that runs for the first time or is repeated.
-pub struct Removal<'a> {
+pub(crate) struct Removal<'a> {
     pub swarm: &'a Swarm,
-    pub hands: &'a dyn ExternalServices,
+    pub services: &'a dyn ExternalServices,
     pub pending: &'a PendingOperation,
     pub workspace: &'a Path,
     pub purge: bool,
@@ -23,10 +23,10 @@ pub struct Removal<'a> {
 impl Removal<'_> {
     /// Does every step. The order makes sure that nothing is written again after it was deleted: first no new turn of
     /// the agent can start, then its turns end, and then their data is deleted.
-    pub async fn run(&self) -> Result<Vec<String>, OperationError> {
+    pub(crate) async fn run(&self) -> Result<Vec<String>, OperationError> {
         let mut warnings = Vec::new();
         self.remove_from_config()?;
-        if let Err(reason) = self.hands.release(&self.pending.agent).await {
+        if let Err(reason) = self.services.release(&self.pending.agent).await {
             warnings.push(reason);
         }
         self.revoke().await?;
@@ -66,15 +66,8 @@ impl Removal<'_> {
     }
 
     fn entry(&self, action: &'static str) -> AuditEntry {
-        AuditEntry {
-            actor: self.pending.by.clone(),
-            action,
-            subject: self.pending.agent.to_string(),
-            level: Level::Yellow,
-            detail: "the agent was removed".to_owned(),
-            session: None,
-            turn: None,
-        }
+        let (by, agent) = (&self.pending.by, self.pending.agent.as_str());
+        AuditEntry::new(by, action, agent, Level::Yellow, "the agent was removed".to_owned())
     }
 
     /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next
@@ -85,14 +78,14 @@ impl Removal<'_> {
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
         }
-        let forgotten = self.hands.forget_packages(agent).await;
+        let forgotten = self.services.forget_packages(agent).await;
         forgotten.map_err(|reason| OperationError::Packages { agent: agent.clone(), reason })?;
         let conversations = state::of_agent(self.home(), agent);
         if conversations.is_empty() {
             return Ok(());
         }
         // A running OpenClaw that still has the agent would write them again.
-        if !self.hands.openclaw_drops(agent).await {
+        if !self.services.openclaw_drops(agent).await {
             return Err(OperationError::OpenClaw(agent.clone()));
         }
         conversations.iter().try_for_each(|folder| delete(folder))

@@ -19,7 +19,7 @@ use crate::store::{AuditEntry, Level, Store};
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record of the operation stays.
-pub async fn rename_in_home(
+pub(crate) async fn rename_in_home(
     home: &Home,
     store: &Store,
     pending: &PendingOperation,
@@ -30,15 +30,8 @@ pub async fn rename_in_home(
         return Ok(done);
     }
     let old = &pending.agent;
-    let entry = AuditEntry {
-        actor: pending.by.clone(),
-        action: "agent.rename",
-        subject: old.to_string(),
-        level: Level::Yellow,
-        detail: format!("from now on {to}; begun at {}", pending.begun_at),
-        session: None,
-        turn: None,
-    };
+    let detail = format!("from now on {to}; begun at {}", pending.begun_at);
+    let entry = AuditEntry::new(&pending.by, "agent.rename", old.as_str(), Level::Yellow, detail);
     store.agents().rename(old.clone(), to.clone(), entry, unix_ms()).await?;
     // The rows must be on disk before the folders move: otherwise a power failure could leave the rows with the old id.
     store.sync().await?;
@@ -64,22 +57,22 @@ pub async fn rename_in_home(
 /// Does the rest of a rename, which concerns the engine and OpenClaw. Returns warnings about failed steps.
 pub(super) async fn elsewhere(
     home: &Home,
-    hands: &dyn ExternalServices,
+    services: &dyn ExternalServices,
     old: &AgentId,
     to: &AgentId,
 ) -> Result<Vec<String>, OperationError> {
     let mut warnings = Vec::new();
-    if let Err(reason) = hands.release(old).await {
+    if let Err(reason) = services.release(old).await {
         warnings.push(reason);
     }
-    let moved = hands.rename_packages(old, to).await;
+    let moved = services.rename_packages(old, to).await;
     moved.map_err(|reason| OperationError::Packages { agent: old.clone(), reason })?;
     identity::remove_role(home, old)?;
     let conversations = state::of_agent(home, old);
     if conversations.is_empty() {
         return Ok(warnings);
     }
-    if !hands.openclaw_drops(old).await {
+    if !services.openclaw_drops(old).await {
         return Err(OperationError::OpenClaw(old.clone()));
     }
     for folder in conversations {

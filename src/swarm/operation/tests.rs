@@ -4,8 +4,8 @@ use super::*;
 use crate::config;
 use crate::id::{ChannelId, Party, SessionKey};
 use crate::store::{AuditFilter, InboxItemKind, NewInboxItem, NewSession};
-use crate::swarm::By;
-use crate::swarm::channel::Wanted;
+use crate::swarm::Actor;
+use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 
 /// The step at which an operation is interrupted.
@@ -76,8 +76,8 @@ async fn team() -> Team {
     let home = team.swarm.home();
     let dev: ChannelId = "dev".parse().unwrap();
     let members = vec!["coder".parse().unwrap(), "tester".parse().unwrap()];
-    let wanted = Wanted { id: dev, topic: "work".into(), members, message: None };
-    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let wanted = ChannelSpec { id: dev, topic: "work".into(), members, message: None };
+    team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
     let key: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
     team.store.sessions().create(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
     let item = NewInboxItem {
@@ -89,7 +89,7 @@ async fn team() -> Team {
         now: 1,
     };
     team.store.inbox().add(item).await.unwrap();
-    let asleep = By::system().entry("agent.sleep", "coder", crate::store::Level::Green, String::new());
+    let asleep = Actor::system().entry("agent.sleep", "coder", crate::store::Level::Green, String::new());
     team.store.agents().set_asleep(coder(), Some("tired".into()), asleep, 1).await.unwrap();
     for folder in
         [home.sessions(&coder()), home.workspace(&coder()), home.openclaw_state().join("agents/coder")]

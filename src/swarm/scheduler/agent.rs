@@ -173,11 +173,6 @@ impl Agent {
         self.retry_at = i64::MIN;
     }
 
-    /// Returns the number of sessions that wait for any reason.
-    pub(super) fn waiting(&self) -> usize {
-        self.retrying.len() + self.plain.len() + self.queue.iter().map(BTreeSet::len).sum::<usize>()
-    }
-
     /// Returns the oldest session that waits with a priority.
     pub(super) fn oldest(&self, priority: Priority) -> Option<&SessionKey> {
         self.queue[priority as usize].first().map(|(_, session)| session)

@@ -82,7 +82,7 @@ impl SchedulerEvent {
     /// Returns the event for messages of a channel. `human` tells if a person wrote one of them, `at_once` if one
     /// mentions the agent or wakes everybody.
     #[must_use]
-    pub const fn messages(session: SessionKey, human: bool, at_once: bool) -> Self {
+    pub(crate) const fn messages(session: SessionKey, human: bool, at_once: bool) -> Self {
         let priority = match (human, at_once) {
             (true, _) => Priority::Human,
             (false, true) => Priority::Mention,

@@ -150,7 +150,7 @@ impl InvariantChecker {
                 }
             }
         }
-        assert_eq!(self.scheduler.snapshot().running, self.running.len());
+        assert_eq!(self.scheduler.running, self.running.len());
     }
 
     fn take(&mut self, step: Step) {
@@ -250,7 +250,7 @@ impl InvariantChecker {
         }
         assert!(self.unseen.is_empty(), "never delivered: {:?}", self.unseen);
         assert_eq!(self.scheduler.next_deadline(), None, "an idle team wants nothing");
-        assert_eq!(self.scheduler.snapshot().waiting, 0);
+        assert_eq!(self.scheduler.waiting(), 0);
         assert!(self.scheduler.sessions.is_empty());
     }
 }

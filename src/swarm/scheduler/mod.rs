@@ -21,7 +21,6 @@ mod provider;
 mod ready_queue;
 mod session;
 mod settings;
-mod snapshot;
 mod state;
 mod timers;
 
@@ -35,6 +34,7 @@ mod simulation_tests;
 mod testing;
 
 pub use event::{Effect, Mode, Priority, SchedulerEvent, TurnEnd, Urgency};
-pub use settings::{Backoff, Settings};
-pub use snapshot::{AgentSnapshot, ProviderOutage, Snapshot};
+pub(crate) use provider::ProviderOutage;
+pub(crate) use settings::Backoff;
+pub use settings::Settings;
 pub use state::Scheduler;

@@ -1,10 +1,38 @@
-//! The part of the scheduler that tracks which providers are down.
+//! The part of the scheduler that tracks which providers are down. Times of a [`ProviderOutage`] are of the machine's
+//! clock.
 
 use super::breaker::Breaker;
 use super::{Effect, Scheduler, TurnEnd};
 use crate::id::{AgentId, SessionKey};
 
+/// A provider that is down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProviderOutage {
+    pub provider: String,
+    /// Unix milliseconds.
+    pub since: i64,
+    /// Time of the next probe, if an agent of the provider has something to run then.
+    pub probe_at: i64,
+    /// Number of failed probes.
+    pub failures: u32,
+    /// `true` while a probe runs.
+    pub is_probing: bool,
+}
+
 impl Scheduler {
+    /// Returns the providers that are down.
+    #[must_use]
+    pub(crate) fn breakers(&self) -> Vec<ProviderOutage> {
+        let down = self.breakers.iter().map(|(provider, breaker)| ProviderOutage {
+            provider: provider.clone(),
+            since: self.clock.shown(breaker.opened_at),
+            probe_at: self.clock.shown(breaker.probe_at),
+            failures: breaker.failures,
+            is_probing: breaker.probe.is_some(),
+        });
+        down.collect()
+    }
+
     /// Records which provider an agent uses from now on.
     pub(super) fn set_agent_provider(&mut self, id: &AgentId, provider: Option<&str>) {
         let before = self.agents.get(id).and_then(|agent| agent.profile.provider.clone());

@@ -72,7 +72,7 @@ fn urgent_turns_also_deliver_the_sessions_plain_messages() {
     assert_eq!(team.on(mention("a/x")), ["a/x"]);
     assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(DAY), NEVER, "nothing of x is left, and y never was urgent");
-    assert_eq!(team.scheduler.snapshot().waiting, 1);
+    assert_eq!(team.scheduler.waiting(), 1);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn failures_count_turns_and_not_messages() {
         team.on(plain("a/y"));
     }
     team.on(ended("a/x", TurnEnd::Failed));
-    assert_eq!(team.scheduler.snapshot().agents[0].failures, 1);
+    assert_eq!(team.scheduler.failures()[0], 1);
     assert_eq!(team.pass(MINUTE), [at(MINUTE, "a/x"), at(MINUTE, "a/y")], "at its pace, not asleep");
 }
 
@@ -298,7 +298,7 @@ fn a_turn_without_capacity_is_no_failure_of_the_agent() {
         waits.extend(team.pass(HOUR).into_iter().map(|(wait, _)| wait / SECOND));
     }
     assert_eq!(waits, [5, 10, 20, 40]);
-    assert_eq!(team.scheduler.snapshot().agents[0].failures, 0);
+    assert_eq!(team.scheduler.failures()[0], 0);
     assert_eq!(team.on(mention("a/y")), ["a/y"]);
 }
 
@@ -331,7 +331,7 @@ fn frozen_and_paused_agents_start_nothing_and_lose_nothing() {
             assert_eq!(team.on(event), NOTHING);
         }
         assert_eq!(team.pass(HOUR), NEVER);
-        assert_eq!(team.scheduler.snapshot().waiting, 4);
+        assert_eq!(team.scheduler.waiting(), 4);
         assert_eq!(team.on(release), ["a/z", "a/run", "a/y", "a/x"]);
     }
 }
@@ -381,7 +381,7 @@ fn a_provider_that_is_down_gets_only_probes() {
     rest.retain(|session| *session != probe);
     assert_eq!(then, rest, "all that waited");
     assert_eq!(team.scheduler.breakers(), []);
-    assert!(team.scheduler.snapshot().agents.iter().all(|agent| agent.failures == 0));
+    assert!(team.scheduler.failures().iter().all(|failures| *failures == 0));
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn an_empty_turn_proves_nothing_about_its_provider() {
     team.on(ended("a/x", TurnEnd::Failed));
     team.pass(HOUR);
     team.on(ended("a/x", TurnEnd::Empty));
-    assert_eq!(team.scheduler.snapshot().agents[0].failures, 1, "nor that the agent is well again");
+    assert_eq!(team.scheduler.failures()[0], 1, "nor that the agent is well again");
     assert_eq!(team.pass(DAY), NEVER);
 
     team.on(mention("a/y"));
@@ -491,7 +491,7 @@ fn an_agent_added_again_during_its_turn_runs_it_once() {
     assert_eq!(team.on(mention("a/x")), ["+a/x"]);
     assert_eq!(team.on(ended("a/x", TurnEnd::Done)), ["a/x"]);
     team.on(ended("a/x", TurnEnd::Done));
-    assert_eq!(team.scheduler.snapshot().running, 0);
+    assert_eq!(team.scheduler.running, 0);
 }
 
 #[test]

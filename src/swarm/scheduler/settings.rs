@@ -12,7 +12,7 @@ pub struct Backoff {
 impl Backoff {
     /// Returns the wait after this number of consecutive failures.
     #[must_use]
-    pub fn after(self, failures: u32) -> i64 {
+    pub(crate) fn after(self, failures: u32) -> i64 {
         let doublings = failures.saturating_sub(1).min(30);
         self.first.saturating_mul(1 << doublings).min(self.most)
     }

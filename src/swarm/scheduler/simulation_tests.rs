@@ -309,7 +309,7 @@ fn a_provider_outage_causes_only_probes() {
     assert_eq!(world.scheduler.breakers(), []);
     world.run(12 * HOUR);
     assert_eq!(world.forgotten(), NONE);
-    let failing = world.scheduler.snapshot().agents.into_iter().filter(|agent| agent.failures > 2).count();
+    let failing = world.scheduler.failures().into_iter().filter(|failures| *failures > 2).count();
     assert_eq!(failing, 0, "the outage was held against somebody");
 }
 

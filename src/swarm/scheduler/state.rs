@@ -12,7 +12,7 @@ use super::{Effect, Priority, SchedulerEvent, Settings, TurnEnd};
 use crate::id::{AgentId, SessionKey};
 
 /// Decides which session runs next. The same events at the same times always give the same effects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     pub(super) settings: Settings,
     pub(super) clock: MonotonicClock,
@@ -38,20 +38,7 @@ impl Scheduler {
     /// Creates a scheduler without agents.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            clock: MonotonicClock::default(),
-            started_at: None,
-            agents: HashMap::new(),
-            sessions: HashMap::new(),
-            providers: BTreeMap::new(),
-            breakers: BTreeMap::new(),
-            lanes: ReadyQueue::default(),
-            agent_timers: Timers::default(),
-            session_timers: Timers::default(),
-            running: 0,
-            numbers: 0,
-        }
+        Self { settings, ..Self::default() }
     }
 
     /// Processes an event and returns the effects. `now` is Unix time in milliseconds. A clock that is set back does no

@@ -1,5 +1,7 @@
 //! Helpers for the scheduler's tests.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 use crate::id::{AgentId, SessionKey, SessionKind};
 
@@ -84,6 +86,24 @@ pub(super) fn seen(session: &str) -> SchedulerEvent {
 
 pub(super) fn ended(session: &str, how: TurnEnd) -> SchedulerEvent {
     SchedulerEvent::Ended { session: key(session), how }
+}
+
+impl Scheduler {
+    /// Returns the number of sessions that have undelivered messages and do not run.
+    pub(super) fn waiting(&self) -> usize {
+        let present = self.agents.values().filter(|agent| !agent.is_gone);
+        let waiting = |agent: &super::agent::Agent| {
+            agent.retrying.len() + agent.plain.len() + agent.queue.iter().map(BTreeSet::len).sum::<usize>()
+        };
+        present.map(waiting).sum()
+    }
+
+    /// Returns the number of consecutive failed turns of each agent, in the order of their ids.
+    pub(super) fn failures(&self) -> Vec<u32> {
+        let present = self.agents.iter().filter(|(_, agent)| !agent.is_gone);
+        let sorted: BTreeMap<_, u32> = present.map(|(id, agent)| (id, agent.failures)).collect();
+        sorted.into_values().collect()
+    }
 }
 
 /// A scheduler that is called at each of its deadlines, with a record of what it started.

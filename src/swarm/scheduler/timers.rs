@@ -42,11 +42,6 @@ impl<K: Clone + Ord + Hash> Timers<K> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Returns the deadline of a key.
-    pub(super) fn at(&self, key: &K) -> Option<i64> {
-        self.times.get(key).copied()
-    }
-
     /// Removes and returns a key whose deadline has passed.
     pub(super) fn pop(&mut self, now: i64) -> Option<K> {
         if self.first()? > now {

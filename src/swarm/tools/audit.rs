@@ -10,7 +10,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![FunctionTool::shared(&team::AUDIT, swarm, |s, c, a| Box::pin(async move { read(s, c, &a).await }))]
 }
 

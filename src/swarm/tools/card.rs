@@ -6,14 +6,14 @@ use crate::clean::summary;
 use crate::config::Role;
 use crate::store::TaskCounts;
 use crate::swarm::card::{Card, CardEdit, CardQuery};
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools in the order in which they are offered.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::DISCOVER, swarm, |s, c, a| {
             Box::pin(async move { discover(s, c, &a).await })
@@ -50,7 +50,7 @@ async fn update(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments)
         skills: arguments.optional("skills")?,
     };
     // The agent is that of the call. An `agentId` that a model adds has no effect.
-    let card = swarm.update_card(&By::call(context), new).await?;
+    let card = swarm.update_card(&Actor::call(context), new).await?;
     Ok(format!(
         "your card says {}: {} ({} skills)",
         card.name,

@@ -6,8 +6,8 @@ use crate::agent::prompt::without_marks;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{Channel, ChannelState, Page, Post};
 use crate::swarm::archive::{ArchiveAction, ArchiveProgress};
-use crate::swarm::channel::{PostReceipt, Wanted};
-use crate::swarm::{By, Swarm, notice};
+use crate::swarm::channel::{ChannelSpec, PostReceipt};
+use crate::swarm::{Actor, Swarm, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolError, ToolResult, safe_text, team};
@@ -20,7 +20,7 @@ const MAX_READ: usize = 48 << 10;
 
 /// Returns the tools of this module.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::CHANNEL_POST, swarm, |s, c, a| Box::pin(post(s, c, a))),
         FunctionTool::shared(&team::CHANNEL_READ, swarm, |s, c, a| {
@@ -56,7 +56,7 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
     let id = id(&arguments)?;
     let message: String = arguments.required("message")?;
     let notify = arguments.optional("notify")?.unwrap_or(true);
-    let by = By::call(context);
+    let by = Actor::call(context);
     let text = message.clone();
     Ok(match swarm.post(&by, &id, message, notify).await? {
         PostReceipt::New(seq) => {
@@ -74,7 +74,7 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
 
 async fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let id = id(arguments)?;
-    let reader = By::call(context).party;
+    let reader = Actor::call(context).party;
     let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?;
     if let Some(query) = arguments.optional::<String>("query")? {
         let (channel, found) = swarm.search(&reader, &id, &query, limit).await?;
@@ -161,7 +161,7 @@ async fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) 
     let member: Option<String> = arguments.optional("member")?;
     let member = member.map(|name| name.trim().parse::<Party>()).transpose()?;
     let archived: Option<bool> = arguments.optional("archived")?;
-    let found = swarm.readable_channels(&By::call(context).party, member.as_ref()).await?;
+    let found = swarm.readable_channels(&Actor::call(context).party, member.as_ref()).await?;
     let is_wanted = |channel: &&Channel| {
         archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
     };
@@ -183,13 +183,13 @@ async fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) 
 }
 
 async fn create(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
-    let wanted = Wanted {
+    let wanted = ChannelSpec {
         id: id(&arguments)?,
         topic: arguments.required("topic")?,
         members: parties(&arguments, "members")?,
         message: arguments.optional("message")?,
     };
-    let channel = swarm.create_channel(&By::call(context), wanted).await?;
+    let channel = swarm.create_channel(&Actor::call(context), wanted).await?;
     let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
     Ok(format!("created #{}; members: {}", channel.id, members.join(", ")))
 }
@@ -197,7 +197,7 @@ async fn create(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments)
 async fn assign(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
     let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
-    let (joined, left) = swarm.assign_members(&By::call(context), &id, &add, &remove).await?;
+    let (joined, left) = swarm.assign_members(&Actor::call(context), &id, &add, &remove).await?;
     let names = |parties: &[Party]| match parties {
         [] => "nobody".to_owned(),
         some => some.iter().map(Party::to_string).collect::<Vec<_>>().join(", "),
@@ -218,12 +218,12 @@ async fn archive(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments
             return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
         }
     };
-    Ok(describe_progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
+    Ok(describe_progress(&id, &swarm.archive(&Actor::call(context), &id, what).await?))
 }
 
 async fn ready(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
-    let stand = swarm.mark_archive_ready(&By::call(context), &context.agent, &id).await?;
+    let stand = swarm.mark_archive_ready(&Actor::call(context), &context.agent, &id).await?;
     Ok(describe_progress(&id, &stand))
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
@@ -11,7 +11,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools.
 #[must_use]
-pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::CREATE_AGENT, triage, |t, c, a| {
             Box::pin(submit_request(t, c, a, create))
@@ -30,7 +30,7 @@ async fn submit_request(
 ) -> ToolResult {
     let reason: String = arguments.required("reason")?;
     let request = read(&arguments)?;
-    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+    Ok(triage.request(&Actor::call(context), request, &reason, &context.cancel).await?)
 }
 
 fn create(arguments: &Arguments) -> Result<Request, ToolError> {

@@ -8,7 +8,7 @@ mod card;
 mod channel;
 pub mod lifecycle;
 mod status;
-pub mod sysadmin;
+pub(crate) mod sysadmin;
 mod task;
 pub mod vault;
 
@@ -27,6 +27,6 @@ pub fn assembled(swarm: &Arc<Swarm>, triage: &Arc<Triage>, home: &Home) -> Vec<A
 
 /// Returns all tools of a team, in the order in which they are offered. The policy decides which agent gets which tool.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     [channel::all(swarm), status::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)].concat()
 }

@@ -7,14 +7,14 @@ use crate::id::AgentId;
 use crate::store::ChannelState;
 use crate::swarm::agent_state::mode;
 use crate::swarm::scheduler::Mode;
-use crate::swarm::{By, Swarm, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolResult, team};
 
 /// Returns the tools of this module.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::STATUS, swarm, |s, c, a| Box::pin(async move { status(s, c, &a).await })),
         FunctionTool::shared(&team::SLEEP, swarm, |s, c, a| Box::pin(sleep(s, c, a))),
@@ -25,7 +25,7 @@ async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) 
     let reason: Option<String> = arguments.optional("reason")?;
     let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
     // An agent can only put itself to sleep, whatever it names.
-    Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
+    Ok(if swarm.sleep(&Actor::call(context), &context.agent, &reason).await? {
         "you sleep after this turn; a mention or a direct message wakes you".to_owned()
     } else {
         "you sleep already".to_owned()

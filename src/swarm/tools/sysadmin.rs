@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::clean::summary;
 use crate::store::Level;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::task::MAX_SUMMARY;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
-pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::SYSADMIN_REQUEST, triage, |s, c, a| Box::pin(ask(s, c, a))),
         FunctionTool::shared(&team::TRIAGE_DECISION, triage, |s, c, a| Box::pin(decide(s, c, a))),
@@ -70,7 +70,7 @@ async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) 
         (Some(reason), _) => reason,
         (None, _) => arguments.required("reason")?,
     };
-    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+    Ok(triage.request(&Actor::call(context), request, &reason, &context.cancel).await?)
 }
 
 async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> ToolResult {
@@ -79,14 +79,14 @@ async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: Argument
         .map_err(|_| ToolError::model("`level` must be GREEN, YELLOW or RED"))?;
     let reasoning: String = arguments.required("reasoning")?;
     if arguments.optional::<bool>("revoke")? == Some(true) {
-        return Ok(triage.take_back(&By::call(context), &id, &reasoning).await?);
+        return Ok(triage.take_back(&Actor::call(context), &id, &reasoning).await?);
     }
-    Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
+    Ok(triage.raise(&Actor::call(context), &id, level, &reasoning).await?)
 }
 
 async fn restart(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let reason: String = arguments.required("reason")?;
-    Ok(triage.restart_gateway(&By::call(context), &reason).await?)
+    Ok(triage.restart_gateway(&Actor::call(context), &reason).await?)
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::clean::summary;
 use crate::id::AgentId;
 use crate::store::{Task, TaskFilter, TaskState};
-use crate::swarm::{By, Swarm, SwarmError};
+use crate::swarm::{Actor, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
-pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::MESSAGE, swarm, |s, c, a| Box::pin(message(s, c, a))),
         FunctionTool::shared(&team::TASKS, swarm, |s, c, a| Box::pin(async move { tasks(s, c, &a).await })),
@@ -38,7 +38,7 @@ async fn message(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments
     let text: String = arguments.required("message")?;
     // An object and nothing else, as the schema says. The recipient gets it as JSON text.
     let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
-    let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
+    let task = swarm.send_message(&Actor::call(context), &to, text.trim(), data.as_ref()).await?;
     Ok(format!(
         "task {} was sent to {to}. The answer will come to this session by itself: don't wait, don't ask again",
         task.id
@@ -50,7 +50,7 @@ async fn respond(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments
     let text: String = arguments.required("response")?;
     // Models sometimes copy the rest of a list's line together with the id.
     let id = id.split_whitespace().next().unwrap_or_default();
-    let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
+    let task = swarm.respond_task(&Actor::call(context), id, text.trim()).await?;
     Ok(if task.state == TaskState::InputRequired {
         format!(
             "{} was asked. End this turn: task {} continues in a new one when the reply comes",

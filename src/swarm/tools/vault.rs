@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::home::beneath::Kind;
 use crate::id::FolderName;
 use crate::store::{Level, Store, text_digest};
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::skill::Skills;
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
@@ -111,7 +111,7 @@ fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -
     tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
     // The audit gets the digest and not the text: a vault may hold private notes.
     let how_much = format!("{} bytes, sha256 {}", content.len(), text_digest(&content));
-    let entry = By::call(context).entry("vault.write", &place.to_string(), Level::Green, how_much);
+    let entry = Actor::call(context).entry("vault.write", &place.to_string(), Level::Green, how_much);
     // This runs on a blocking thread, so waiting here does not stall the runtime.
     let written = tokio::runtime::Handle::current().block_on(shared.store.audit().append(entry, unix_ms()));
     written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Request, Triage};
 use crate::provider::BoxFuture;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::swarm::oversight::AskPerson;
 use crate::tool::CallContext;
 use crate::tool::arguments::Arguments;
@@ -31,7 +31,7 @@ impl AskPerson for TriageApproval {
             let request = command(arguments)?;
             // An approved command is carried out later, even if this turn ends before.
             let never = CancellationToken::new();
-            let by = By::call(context);
+            let by = Actor::call(context);
             self.0.request(&by, request, reason, &never).await.map_err(|error| error.to_string())
         })
     }

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The paths in the text of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandPaths {
+pub(crate) struct CommandPaths {
     /// Absolute paths. For a path with a wildcard or a variable, the folder before it.
     pub absolute: BTreeSet<PathBuf>,
     /// Words that may be paths relative to a folder that the command enters.
@@ -22,12 +22,12 @@ const EXPANSION_CHARS: [char; 6] = ['*', '?', '[', '{', '$', '`'];
 /// Maximum length of a path in the kernel.
 const MAX_PATH: usize = 4096;
 /// Maximum number of absolute paths in one command.
-pub const MAX_PATHS: usize = 256;
+pub(crate) const MAX_PATHS: usize = 256;
 
 /// Parses a command that runs in the folder `cwd` with this environment. Returns `None` if it names more than
 /// [`MAX_PATHS`] paths.
 #[must_use]
-pub fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<CommandPaths> {
+pub(crate) fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<CommandPaths> {
     let mut named = CommandPaths { is_dynamic: command.contains('`'), ..CommandPaths::default() };
     let mut words = split_words(command);
     // A quoted text may itself be a command or a program with paths in it.
@@ -78,40 +78,21 @@ impl CommandPaths {
 
 /// Returns the words of a command without their quotes.
 fn split_words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+    let mut words = Vec::new();
+    let mut word = String::new();
     let mut quote = None;
     let mut letters = command.chars();
     while let Some(c) = letters.next() {
-        let end = match (quote, c) {
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                false
-            }
-            (Some(open), c) if c == open => {
-                quote = None;
-                false
-            }
-            (None | Some('"'), '\\') => {
-                // A backslash at the end of a line continues the word.
-                if let Some(next) = letters.next().filter(|next| *next != '\n')
-                    && let Some(word) = words.last_mut()
-                {
-                    word.push(next);
-                }
-                false
-            }
-            (None, c) if c.is_whitespace() || ";&|<>()`".contains(c) => true,
-            (_, c) => {
-                if let Some(word) = words.last_mut() {
-                    word.push(c);
-                }
-                false
-            }
-        };
-        if end {
-            words.push(String::new());
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            // A backslash at the end of a line continues the word.
+            (None | Some('"'), '\\') => word.extend(letters.next().filter(|next| *next != '\n')),
+            (None, c) if c.is_whitespace() || ";&|<>()`".contains(c) => words.push(std::mem::take(&mut word)),
+            (_, c) => word.push(c),
         }
     }
+    words.push(word);
     words
 }
 
@@ -157,7 +138,7 @@ fn path_starts(word: &str) -> Vec<usize> {
 
 /// Removes `.` and `..` from a path by its text alone.
 #[must_use]
-pub fn normalize(path: &Path) -> PathBuf {
+pub(crate) fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {

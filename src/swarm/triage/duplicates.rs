@@ -1,7 +1,7 @@
 //! Checks a request against earlier ones of the same agent. An open request is not recorded twice, and asking again
 //! does not get around a denial or a revocation.
 
-use super::request::Asked;
+use super::request::FiledRequest;
 use super::{DAY_MS, MAX_HOSTS, MAX_OPEN, MAX_ROWS, Request, Triage, view};
 use crate::id::AgentId;
 use crate::store::RequestRow;
@@ -17,7 +17,7 @@ impl Triage {
     pub(super) async fn known(
         &self,
         agent: &AgentId,
-        asked: &Asked,
+        asked: &FiledRequest,
         now: i64,
     ) -> Result<Option<String>, SwarmError> {
         let store = self.swarm.store();
@@ -48,7 +48,7 @@ impl Triage {
         Ok(None)
     }
 
-    async fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
+    async fn refuse_denied(&self, agent: &AgentId, asked: &FiledRequest, now: i64) -> Result<(), SwarmError> {
         let denied = self.swarm.store().requests().denied(agent, asked.request.kind(), now - DAY_MS).await?;
         // A wider request is refused too: otherwise it would get around the denial of a part.
         let Some(row) = denied.iter().find(|row| row_matches(row, |other| asked.request.includes(other)))
@@ -69,7 +69,7 @@ impl Triage {
     }
 
     /// Refuses a request that overlaps with a revoked one, until a person grants that one again.
-    async fn refuse_revoked(&self, agent: &AgentId, asked: &Asked) -> Result<(), SwarmError> {
+    async fn refuse_revoked(&self, agent: &AgentId, asked: &FiledRequest) -> Result<(), SwarmError> {
         let revoked = self.swarm.store().grants().revoked(agent, asked.request.kind()).await?;
         let meets = |other: &Request| asked.request.includes(other) || other.includes(&asked.request);
         let Some(row) = revoked.iter().find(|row| row_matches(row, meets)) else { return Ok(()) };
@@ -84,5 +84,5 @@ impl Triage {
 }
 
 fn row_matches(row: &RequestRow, holds: impl Fn(&Request) -> bool) -> bool {
-    Asked::read(&row.body).is_some_and(|asked| holds(&asked.request))
+    FiledRequest::read(&row.body).is_some_and(|asked| holds(&asked.request))
 }

@@ -23,7 +23,7 @@ const MAX_FILES: usize = 32;
 /// Maximum number of folders in which relative words of a command are looked up.
 const MAX_BASES: usize = 16;
 /// The reason for refusing a request of an older version of flock.
-pub const OUTDATED_REASON: &str = "not run: it was asked for under an older flock, which did not record its folder and \
+pub(crate) const OUTDATED_REASON: &str = "not run: it was asked for under an older flock, which did not record its folder and \
                             environment; ask again";
 
 /// The folder, the environment and the bound files of a command on the host.
@@ -36,28 +36,28 @@ pub struct Execution {
     pub env: BTreeMap<String, String>,
     /// The paths that the command names and agents can write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<BoundFile>,
+    pub(crate) files: Vec<BoundFile>,
 }
 
 /// A path that agents can write, in its state at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BoundFile {
+pub(crate) struct BoundFile {
     /// An absolute path. Symbolic links are resolved up to the folder that agents write.
     pub path: String,
     pub kind: BoundFileKind,
     /// Digest of the content. For a folder, of everything in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The file's inode, change time and mode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<String>,
 }
 
 /// The type of a bound path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BoundFileKind {
+pub(crate) enum BoundFileKind {
     /// Nothing exists at the path.
     Absent,
     File,
@@ -76,7 +76,7 @@ impl BoundFile {
 
     /// Describes the path on one line for a person.
     #[must_use]
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let path = spelled(&self.path);
         match (self.kind, &self.sha256) {
             (BoundFileKind::Absent, _) => format!("{path} (not there; an agent can make it)"),
@@ -100,7 +100,12 @@ impl Execution {
     ///
     /// Returns a text for the model if a path in the command can't be bound to its current state, or if there are too
     /// many paths.
-    pub fn of(home: &Home, config: &Config, id: &str, command: &str) -> Result<(Self, Vec<String>), String> {
+    pub(crate) fn of(
+        home: &Home,
+        config: &Config,
+        id: &str,
+        command: &str,
+    ) -> Result<(Self, Vec<String>), String> {
         let roots = writable_folders(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
         // Read with the environment in which the command will run, so that `~` and `$HOME` mean the same.
@@ -128,7 +133,7 @@ impl Execution {
     }
 
     /// Changes the folder to that of another request.
-    pub fn rename(&mut self, home: &Home, id: &str) {
+    pub(crate) fn rename(&mut self, home: &Home, id: &str) {
         self.cwd = folder(home, id);
     }
 
@@ -137,7 +142,7 @@ impl Execution {
     /// # Errors
     ///
     /// Returns a text for the model if the folder belongs to another home.
-    pub fn name(&self, home: &Home) -> Result<&str, String> {
+    pub(crate) fn name(&self, home: &Home) -> Result<&str, String> {
         let name = Path::new(&self.cwd).file_name().and_then(|name| name.to_str());
         name.filter(|name| folder(home, name) == self.cwd)
             .ok_or_else(|| "not run: it was asked for in another home; ask again".to_owned())
@@ -145,7 +150,7 @@ impl Execution {
 
     /// Returns the bound paths whose state differs from that at the time of the request.
     #[must_use]
-    pub fn changed(&self, home: &Home, config: &Config) -> Vec<String> {
+    pub(crate) fn changed(&self, home: &Home, config: &Config) -> Vec<String> {
         let roots = writable_folders(home, config);
         let is_same = |bound: &BoundFile| {
             let path = Path::new(&bound.path);

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::execution::{self, Execution};
 use super::host_command;
-use super::request::{Asked, PackageAction, Request, mounted_at};
+use super::request::{FiledRequest, PackageAction, Request, mounted_at};
 use crate::agent::identity;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Live, Role};
@@ -24,23 +24,23 @@ pub trait Executor: Send + Sync + 'static {
     /// the text for the agent, or the reason of the failure.
     fn carry_out<'a>(
         &'a self,
-        asked: &'a Asked,
+        asked: &'a FiledRequest,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// Carries out requests on this machine.
-pub struct Machine {
+pub(crate) struct HostExecutor {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
     pub packages: Arc<nix::Store>,
     pub sandbox: Arc<dyn Sandbox>,
 }
 
-impl Executor for Machine {
+impl Executor for HostExecutor {
     fn carry_out<'a>(
         &'a self,
-        asked: &'a Asked,
+        asked: &'a FiledRequest,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
@@ -76,7 +76,7 @@ impl Executor for Machine {
     }
 }
 
-impl Machine {
+impl HostExecutor {
     async fn package(
         &self,
         agent: &AgentId,
@@ -249,14 +249,15 @@ mod tests {
         let newest = live.clone();
         let packages =
             nix::Store::new(home.clone(), Arc::new(move || newest.current()), Arc::new(Engine::from_env()));
-        let hands = Machine { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
+        let executor =
+            HostExecutor { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
         let make = async |id: &str| {
             let request = json!({"kind": "agent-create", "id": id});
-            let asked = Asked {
+            let asked = FiledRequest {
                 agent: "orchestrator".parse().unwrap(),
                 request: serde_json::from_value(request).unwrap(),
             };
-            hands.carry_out(&asked, &CancellationToken::new()).await
+            executor.carry_out(&asked, &CancellationToken::new()).await
         };
         assert_eq!(make("coder").await.unwrap(), "coder is created and ready");
         let before = fs_err::read(home.config()).unwrap();
@@ -278,7 +279,7 @@ mod tests {
             Arc::new(move || live.current())
         };
         let engine = Arc::new(Engine::from_env());
-        let hands = Machine {
+        let executor = HostExecutor {
             live: live.clone(),
             packages: Arc::new(nix::Store::new(home, config(), engine)),
             sandbox: Arc::new(FakeSandbox::default()),
@@ -288,8 +289,8 @@ mod tests {
         for package in ["hello", "github:a/b#c"] {
             let request =
                 Request::Package { action: PackageAction::Install, package: package.to_owned(), runs: None };
-            let asked = Asked { agent: "coder".parse().unwrap(), request };
-            let told = hands.carry_out(&asked, &cancel).await.unwrap_err();
+            let asked = FiledRequest { agent: "coder".parse().unwrap(), request };
+            let told = executor.carry_out(&asked, &cancel).await.unwrap_err();
             assert!(told.starts_with("stopped: you were frozen, or the gateway stopped"), "{told}");
         }
     }

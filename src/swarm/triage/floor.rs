@@ -11,7 +11,7 @@ use crate::store::Level;
 
 /// The state on which the level depends.
 #[derive(Clone, Debug)]
-pub struct LevelContext<'a> {
+pub(crate) struct LevelContext<'a> {
     pub config: &'a Config,
     /// The agent that makes the request.
     pub agent: &'a Agent,
@@ -29,7 +29,7 @@ pub struct LevelContext<'a> {
 
 /// The place to which a host path leads after resolving symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PathClass {
+pub(crate) enum PathClass {
     /// Below a folder whose contents may be granted.
     Below,
     /// Not below such a folder, or it does not exist.
@@ -41,7 +41,7 @@ pub enum PathClass {
 
 /// Returns the reason why nobody can grant a request, as text for the model.
 #[must_use]
-pub fn refusal(request: &Request, context: &LevelContext<'_>) -> Option<String> {
+pub(crate) fn refusal(request: &Request, context: &LevelContext<'_>) -> Option<String> {
     match request {
         Request::Mount { path, .. } => match context.place {
             PathClass::Below => None,
@@ -86,7 +86,7 @@ pub fn refusal(request: &Request, context: &LevelContext<'_>) -> Option<String> 
 
 /// Returns the minimum level of a request, and the reasons for it.
 #[must_use]
-pub fn floor(request: &Request, context: &LevelContext<'_>) -> (Level, Vec<&'static str>) {
+pub(crate) fn floor(request: &Request, context: &LevelContext<'_>) -> (Level, Vec<&'static str>) {
     let mut level = Level::Green;
     let mut why = Vec::new();
     let mut at_least = |new: Level, reason| {
@@ -172,7 +172,7 @@ fn has_other_sysadmin(context: &LevelContext<'_>) -> bool {
 
 /// Returns `true` if a request of this level is done only after the sysadmin agreed.
 #[must_use]
-pub fn asks_sysadmin(request: &Request, context: &LevelContext<'_>, level: Level) -> bool {
+pub(crate) fn asks_sysadmin(request: &Request, context: &LevelContext<'_>, level: Level) -> bool {
     matches!(request, Request::Egress { .. })
         && level == Level::Yellow
         && !context.granted

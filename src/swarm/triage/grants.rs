@@ -1,19 +1,19 @@
 //! What the agents were granted.
 
-use super::request::{self, Asked, Request};
+use super::request::{self, FiledRequest, Request};
 use crate::clock::unix_ms;
 use crate::id::AgentId;
 use crate::sandbox::mount::ApprovedMount;
 use crate::store::{Level, StoreError};
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
 
 impl Swarm {
     /// Revokes the grants of agents that are no longer configured, so that a later agent with the same id does not get
     /// them.
-    pub async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
+    pub(crate) async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
         for agent in self.store().grants().agents().await? {
             if self.config().agent(&agent).is_none() {
-                let entry = By::system().entry(
+                let entry = Actor::system().entry(
                     "request.revoke",
                     agent.as_str(),
                     Level::Yellow,
@@ -27,10 +27,10 @@ impl Swarm {
 
     /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
     /// were granted.
-    pub async fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
         let granted = self.store().grants().bodies(agent, "egress").await?;
-        let granted = granted.iter().filter_map(|body| match Asked::read(body)?.request {
+        let granted = granted.iter().filter_map(|body| match FiledRequest::read(body)?.request {
             Request::Egress { host, port } => Some(request::rule(&host, port)),
             _ => None,
         });
@@ -39,7 +39,7 @@ impl Swarm {
 
     /// Returns the host folders that an agent was granted to read, with symbolic links resolved, and their names in the
     /// sandbox.
-    pub async fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
+    pub(crate) async fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
         Ok(self
             .store()
             .grants()
@@ -53,8 +53,8 @@ impl Swarm {
 
 /// Returns the mount that a request body grants, or `None` for another kind of request.
 #[must_use]
-pub fn mount_of_body(body: &str) -> Option<ApprovedMount> {
-    let Request::Mount { path, target } = Asked::read(body)?.request else { return None };
+pub(crate) fn mount_of_body(body: &str) -> Option<ApprovedMount> {
+    let Request::Mount { path, target } = FiledRequest::read(body)?.request else { return None };
     let target = target.unwrap_or_else(|| request::mounted_at(&path));
     let name = target.strip_prefix("/mnt/")?.to_owned();
     Some(ApprovedMount { source: path.into(), name })

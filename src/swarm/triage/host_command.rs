@@ -1,7 +1,7 @@
 //! Runs a command on the host itself, after a person approved exactly this command.
 
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -14,6 +14,7 @@ use super::execution::Execution;
 use super::request::TIMEOUT;
 use crate::install::step;
 use crate::sandbox::exec::OutputBuffer;
+use crate::sync::lock;
 use crate::tool::safe_text;
 
 /// Maximum number of bytes of output that are kept.
@@ -68,9 +69,7 @@ pub async fn run(
     };
     // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
-    let output =
-        std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), OutputBuffer::new(0))
-            .output();
+    let output = std::mem::replace(&mut *lock(&kept), OutputBuffer::new(0)).output();
     let text = safe_text::output(&output, MAX_OUTPUT);
     match ended {
         Some(Ok(Ok(status))) if status.success() => Ok(format!("exit code 0\n{text}")),
@@ -97,7 +96,7 @@ impl Drop for ProcessGroup {
 async fn read_output(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<OutputBuffer>>) {
     let mut piece = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
-        kept.lock().unwrap_or_else(PoisonError::into_inner).add(&piece[..length]);
+        lock(&kept).add(&piece[..length]);
     }
 }
 

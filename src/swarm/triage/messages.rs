@@ -1,12 +1,12 @@
 //! Messages about requests for sessions and channels.
 
-use crate::id::Party;
+use crate::id::{ChannelId, Party};
 use crate::store::{InboxItemKind, NewInboxItem, NewPost, RequestRow};
 use crate::swarm::channel::system;
 
 /// Returns the message with a request's result for the session that asked.
 #[must_use]
-pub fn result(row: &RequestRow, text: &str, now: i64) -> NewInboxItem {
+pub(crate) fn result(row: &RequestRow, text: &str, now: i64) -> NewInboxItem {
     NewInboxItem {
         session: row.session.clone(),
         kind: InboxItemKind::Result,
@@ -20,6 +20,6 @@ pub fn result(row: &RequestRow, text: &str, now: i64) -> NewInboxItem {
 /// Returns a post for the channel from which the request came, if there is one. It only informs: it wakes nobody, and
 /// nothing that is said in a channel decides about a request.
 #[must_use]
-pub fn post(row: &RequestRow, text: &str, now: i64) -> Option<NewPost> {
-    row.channel.as_ref().map(|channel| system(channel, text.to_owned(), now))
+pub(crate) fn post(channel: Option<&ChannelId>, text: &str, now: i64) -> Option<NewPost> {
+    channel.map(|channel| system(channel, text.to_owned(), now))
 }

@@ -4,47 +4,50 @@
 
 mod ask;
 mod command_paths;
-pub mod decide;
+pub(crate) mod decide;
 mod duplicates;
-pub mod execution;
-pub mod executor;
-pub mod floor;
+pub(crate) mod execution;
+pub(crate) mod executor;
+pub(crate) mod floor;
 mod grants;
-pub mod host_command;
-pub mod messages;
+pub(crate) mod host_command;
+pub(crate) mod messages;
 mod orphans;
 pub mod place;
-pub mod request;
+pub(crate) mod request;
 mod restart;
 mod review;
 mod run;
 mod submit;
 mod sweep;
 mod sysadmin_decisions;
-pub mod view;
+pub(crate) mod view;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use ask::TriageApproval;
-pub use decide::{DecideError, Decider, Decision};
+pub use decide::ApprovalDecision;
+pub(crate) use decide::{DecideError, Decider};
 pub use execution::Execution;
-pub use executor::{Executor, Machine};
-pub use floor::{LevelContext, PathClass};
-pub use grants::mount_of_body;
-pub use request::{Asked, PackageAction, Request};
+pub use executor::Executor;
+pub(crate) use executor::HostExecutor;
+pub(crate) use floor::{LevelContext, PathClass};
+pub(crate) use grants::mount_of_body;
+pub use request::{FiledRequest, Request};
 
 use super::Swarm;
 use super::scheduler::Priority;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
-use crate::store::{NewInboxItem, RequestRow, RequestState, StoreError};
+use crate::id::AgentId;
+use crate::store::{Level, NewInboxItem, RequestRow, RequestState, StoreError};
 
 /// Maximum number of open requests of one agent.
 const MAX_OPEN: usize = 16;
@@ -64,7 +67,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Accepts requests, stores them, and has them carried out.
 pub struct Triage {
     swarm: Arc<Swarm>,
-    hands: Arc<dyn Executor>,
+    executor: Arc<dyn Executor>,
     tasks: TaskTracker,
     /// Ids of requests that wait for their beginning or run in this process.
     underway: Mutex<HashSet<String>>,
@@ -79,10 +82,10 @@ pub struct Triage {
 
 impl Triage {
     #[must_use]
-    pub fn new(swarm: Arc<Swarm>, hands: Arc<dyn Executor>) -> Arc<Self> {
+    pub fn new(swarm: Arc<Swarm>, executor: Arc<dyn Executor>) -> Arc<Self> {
         Arc::new(Self {
             swarm,
-            hands,
+            executor,
             tasks: TaskTracker::new(),
             underway: Mutex::default(),
             stop: CancellationToken::new(),
@@ -93,7 +96,7 @@ impl Triage {
     }
 
     #[must_use]
-    pub const fn swarm(&self) -> &Arc<Swarm> {
+    pub(crate) const fn swarm(&self) -> &Arc<Swarm> {
         &self.swarm
     }
 
@@ -102,10 +105,10 @@ impl Triage {
     /// # Errors
     ///
     /// Returns the errors of [`decide::decide`].
-    pub async fn decide(
+    pub(crate) async fn decide(
         self: &Arc<Self>,
         id: &str,
-        decision: Decision,
+        decision: ApprovalDecision,
         decider: &Decider,
     ) -> Result<RequestRow, DecideError> {
         let config = self.swarm.config();
@@ -114,18 +117,18 @@ impl Triage {
         if row.state == RequestState::Approved {
             self.begin(row.id.clone(), None);
         } else {
-            self.swarm.bell().ring(row.session.clone(), Priority::Mention);
+            self.swarm.notifier().ring(row.session.clone(), Priority::Mention);
         }
         Ok(row)
     }
 
     /// Stops beginning requests, and ends the commands that run.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     /// Waits until everything that was begun has ended. Nothing new is begun.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -139,15 +142,19 @@ impl Triage {
 
     fn ring(&self, items: &[NewInboxItem]) {
         for item in items {
-            self.swarm.bell().ring(item.session.clone(), Priority::Mention);
+            self.swarm.notifier().ring(item.session.clone(), Priority::Mention);
         }
     }
 
     fn publish(&self, name: &str, row: &RequestRow) {
-        let what = json!({"id": row.id, "kind": row.kind, "agent": row.agent, "level": row.level.as_str(),
-            "state": row.state.as_str()});
-        self.swarm.bell().publish(name, &what);
+        let what = event(&row.id, &row.kind, &row.agent, row.level, row.state);
+        self.swarm.notifier().publish(name, &what);
     }
+}
+
+/// Returns the data of an event about a request.
+fn event(id: &str, kind: &str, agent: &AgentId, level: Level, state: RequestState) -> Value {
+    json!({"id": id, "kind": kind, "agent": agent, "level": level.as_str(), "state": state.as_str()})
 }
 
 /// Returns a short random id that is easy to type: `r-` and eight letters or digits without those that look alike.

@@ -7,15 +7,12 @@ use std::sync::Arc;
 use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages};
 use crate::clock::unix_ms;
 use crate::error::chain;
-use crate::provider::BoxFuture;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, StoreError};
-use crate::swarm::By;
+use crate::swarm::Actor;
+use crate::sync::lock;
 
 /// Result of a request that was interrupted. It is unknown how far it came, so it is not run again.
 const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
-
-/// Number of attempts for a write before it is left to the next sweep.
-const WRITE_ATTEMPTS: u32 = 5;
 
 impl Triage {
     /// Ends requests that no task runs, and begins those that were granted but have not begun. A failure for one
@@ -43,7 +40,7 @@ impl Triage {
             store.requests().list(true, MAX_ROWS).await?.into_iter().map(|row| (row.id, row.state)).collect();
         // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
         // begun nor ended meanwhile.
-        let underway = self.underway().clone();
+        let underway = lock(&self.underway).clone();
         let mut failed = None;
         for row in store.requests().list(true, MAX_ROWS).await? {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
@@ -75,31 +72,11 @@ impl Triage {
     async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
         let now = unix_ms();
         let news = messages::result(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
-        let entry = By::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
+        let entry = Actor::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
         let along = Along { entry, items: vec![news.clone()], post: None };
         let result = Some(OUTCOME_UNKNOWN.to_owned());
         self.swarm.store().requests().step(row.id.clone(), RequestStep::Fail, result, along, now).await?;
         self.ring(&[news]);
         Ok(())
-    }
-
-    /// Writes with retries after a storage failure, as soon as the storage is usable again. The write must be
-    /// idempotent.
-    pub(super) async fn insist<'w, T>(
-        &self,
-        write: impl Fn() -> BoxFuture<'w, Result<T, StoreError>> + Send + Sync,
-    ) -> Result<T, StoreError> {
-        for _ in 1..WRITE_ATTEMPTS {
-            match write().await {
-                Err(error) if error.is_fault() => {
-                    let usable = self.swarm.store().until_usable();
-                    if self.stop.run_until_cancelled(usable).await.is_none() {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
-        write().await
     }
 }

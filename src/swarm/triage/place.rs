@@ -9,7 +9,7 @@ use crate::sandbox::mount;
 
 /// Resolves all symbolic links of a path and classifies the result. Reads the disk.
 #[must_use]
-pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, PathClass) {
+pub(crate) fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, PathClass) {
     let Some(resolved) = binds::resolve(Path::new(path)) else { return (path.into(), PathClass::Outside) };
     let roots: Vec<PathBuf> =
         roots.iter().filter_map(|root| binds::resolve(root)).map(|root| root.path).collect();

@@ -15,13 +15,13 @@ use crate::store::Scope;
 use crate::tool::safe_text;
 
 /// Maximum size of a command in bytes. A person has to read it.
-pub const MAX_COMMAND: usize = 8 * 1024;
+pub(crate) const MAX_COMMAND: usize = 8 * 1024;
 /// Maximum size of a text for the sysadmin in bytes.
-pub const MAX_TEXT: usize = 16 * 1024;
+pub(crate) const MAX_TEXT: usize = 16 * 1024;
 /// Default time limit of a command in seconds.
-pub const TIMEOUT: u32 = 120;
+pub(crate) const TIMEOUT: u32 = 120;
 /// Maximum time limit of a command in seconds.
-pub const MAX_TIMEOUT: u32 = 3600;
+pub(crate) const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
 const MAX_REFERENCE: usize = 300;
 
@@ -46,7 +46,7 @@ pub enum Request {
         package: String,
         /// The conditions under which a package of another flake is evaluated and built. flock sets them, so that they
         /// are part of what is approved.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         runs: Option<String>,
     },
     /// Access to a host through the proxy.
@@ -54,14 +54,14 @@ pub enum Request {
         /// A name, an address, or `*.` followed by a name.
         host: String,
         /// `None` means 80 and 443.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
     },
     /// Read access to a folder or file of the host.
     Mount {
         path: String,
         /// Path in the sandbox. `None` means the path's last component below `/mnt`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
     /// A command on the host itself.
@@ -69,20 +69,20 @@ pub enum Request {
         /// The text that is given to `sh -c`.
         command: String,
         /// Time limit in seconds. `None` means [`TIMEOUT`].
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         timeout: Option<u32>,
         /// The conditions under which the command runs. flock sets them when the request is stored. A command without
         /// them is never run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         execution: Option<Execution>,
     },
     /// Creation of a worker.
     AgentCreate {
         id: AgentId,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         archetype: Option<FolderName>,
         /// `None` means the default model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<ModelRef>,
     },
     AgentRemove {
@@ -98,12 +98,12 @@ pub enum Request {
 /// A request with its requester. The digest that a person approves is computed over this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct FiledRequest {
     pub agent: AgentId,
     pub request: Request,
 }
 
-impl Asked {
+impl FiledRequest {
     /// Serializes it as canonical JSON: equal requests give equal texts.
     #[must_use]
     pub fn body(&self) -> String {
@@ -113,7 +113,7 @@ impl Asked {
 
     /// Parses a body. Returns `None` if it is not valid or not canonical.
     #[must_use]
-    pub fn read(body: &str) -> Option<Self> {
+    pub(crate) fn read(body: &str) -> Option<Self> {
         // A text that can be written in two ways would have two digests, so only the canonical one counts.
         serde_json::from_str::<Self>(body).ok().filter(|asked| asked.body() == body)
     }
@@ -136,7 +136,7 @@ impl Request {
 
     /// Returns how long a grant lasts.
     #[must_use]
-    pub const fn scope(&self) -> Scope {
+    pub(crate) const fn scope(&self) -> Scope {
         match self {
             // Access lasts until it is revoked or the agent is removed. Everything else is done once and uses the
             // approval up.
@@ -146,7 +146,7 @@ impl Request {
     }
 
     /// Adds the fields that follow from the request and are part of what a person decides about.
-    pub fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         if let Self::Package { action: PackageAction::Install, package, runs } = self
             && package.parse::<Attribute>().is_err()
         {
@@ -157,14 +157,14 @@ impl Request {
     /// Describes the request on one line, for people and agents. Everything except printable ASCII is escaped. In a
     /// text for the sysadmin, letters of other scripts stay.
     #[must_use]
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         if let Self::Other { request } = self { shown(request) } else { spelled(&self.text()) }
     }
 
     /// Returns everything that a person decides about, one item per line, escaped as by [`Self::describe`]. Nothing is
     /// cut off.
     #[must_use]
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
         let mut lines = vec!["run on the host:".to_owned()];
         // Each line gets a mark, so that no line of the command can look like a line of flock.
@@ -213,7 +213,7 @@ impl Request {
 
     /// Returns `true` if both ask for the same. For a command only its text counts, because flock sets how it runs.
     #[must_use]
-    pub fn is_repeat_of(&self, other: &Self) -> bool {
+    pub(crate) fn is_repeat_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Command { command, .. }, Self::Command { command: other, .. }) => command == other,
             (one, other) => one == other,
@@ -223,7 +223,7 @@ impl Request {
     /// Returns `true` if this request includes everything that `other` asks for. The web ports 80 and 443 count as one,
     /// any other port is separate.
     #[must_use]
-    pub fn includes(&self, other: &Self) -> bool {
+    pub(crate) fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Egress { host, port }, Self::Egress { host: other, port: other_port }) => {
                 let parsed = |host: &str, port: &Option<u16>| rule(host, *port).parse::<EgressRule>().ok();
@@ -244,7 +244,7 @@ impl Request {
     /// # Errors
     ///
     /// Returns a text for the model that says what to write instead.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             // An agent must not write the conditions that a person is shown.
             Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
@@ -280,7 +280,7 @@ impl Request {
 /// Escapes a text on one line, so that every character is visible. Letters of other scripts stay. Texts that a person
 /// approves use [`spelled`] instead.
 #[must_use]
-pub fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -298,7 +298,7 @@ pub fn shown(text: &str) -> String {
 
 /// Returns the default path of a host folder in a sandbox.
 #[must_use]
-pub fn mounted_at(path: &str) -> String {
+pub(crate) fn mounted_at(path: &str) -> String {
     // A trailing slash would give an empty name.
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     format!("/mnt/{name}")
@@ -371,7 +371,7 @@ fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
 
 /// Returns a host and port as a rule of the proxy.
 #[must_use]
-pub fn rule(host: &str, port: Option<u16>) -> String {
+pub(crate) fn rule(host: &str, port: Option<u16>) -> String {
     // An IPv6 address needs brackets, so that its colons differ from the port's.
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_body_is_canonical_and_reads_back() {
-        let asked = Asked {
+        let asked = FiledRequest {
             agent: "coder".parse().unwrap(),
             request: serde_json::from_value(json!({"kind": "package", "package": "hello"})).unwrap(),
         };
@@ -418,14 +418,14 @@ mod tests {
             body,
             r#"{"agent":"coder","request":{"kind":"package","action":"install","package":"hello"}}"#
         );
-        assert_eq!(Asked::read(&body), Some(asked));
+        assert_eq!(FiledRequest::read(&body), Some(asked));
         for other in [
             body.replace("hello", "hello "),
             body.replace(r#""kind":"package","#, r#""kind":"package", "#),
             body.replace(r#""package":"hello""#, r#""package":"hello","more":1"#),
             String::new(),
         ] {
-            let read = Asked::read(&other);
+            let read = FiledRequest::read(&other);
             assert!(read.is_none() || read.unwrap().request.check().is_err(), "{other}");
         }
     }
@@ -438,7 +438,7 @@ mod tests {
         let mut request = read("github:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674#c");
         request.complete();
         assert_eq!(request.check(), Ok(()));
-        let asked = Asked { agent: "coder".parse().unwrap(), request };
+        let asked = FiledRequest { agent: "coder".parse().unwrap(), request };
         assert!(asked.body().contains("throw-away containers as user 30001"), "{}", asked.body());
         assert!(asked.request.describe().contains("throw-away containers"), "{}", asked.request.describe());
         let mut plain = read("hello");

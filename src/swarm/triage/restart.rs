@@ -11,7 +11,7 @@ use crate::id::TurnId;
 use crate::store::{Level, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::swarm::triage::request::shown;
-use crate::swarm::{By, SwarmError};
+use crate::swarm::{Actor, SwarmError};
 
 /// Maximum time for which the turn may go on after its request.
 const TURN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,7 +28,11 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Invalid`] if the reason is empty or too long, and [`SwarmError::Refused`] if no supervisor
     /// runs.
-    pub async fn restart_gateway(self: &Arc<Self>, by: &By, reason: &str) -> Result<String, SwarmError> {
+    pub(crate) async fn restart_gateway(
+        self: &Arc<Self>,
+        by: &Actor,
+        reason: &str,
+    ) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reason` must have 1 to {} bytes", super::MAX_REASON)));
         }

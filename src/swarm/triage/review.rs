@@ -7,16 +7,16 @@ use crate::store::{InboxItemKind, NewInboxItem, RequestRow, StoreError};
 use crate::tool::safe_text;
 
 /// Peer of the sysadmin's session for reviews.
-pub const SESSION: &str = "review";
+pub(crate) const SESSION: &str = "review";
 /// Maximum number of requests in one review. The rest follows with the next.
-pub const MOST: u32 = 50;
+pub(crate) const MAX_REVIEWED: u32 = 50;
 /// Minimum time between two reviews, in milliseconds.
 const MIN_INTERVAL: i64 = 10 * 60_000;
 /// Maximum number of bytes that are shown of an agent's reason.
 const MAX_REASON: usize = 300;
 
 /// Returns `true` if a review is due. `waiting` is the number of requests, `last` the time of the last review.
-pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
+pub(crate) const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
     waiting > 0
         && match last {
             // A negative difference means that the clock was set back. It must not delay the review for long.
@@ -26,7 +26,7 @@ pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
 }
 
 /// Returns the text for the sysadmin.
-pub fn text(rows: &[RequestRow]) -> String {
+pub(crate) fn text(rows: &[RequestRow]) -> String {
     let mut text = "For your review: these were YELLOW. If they are right, do nothing. To take one back, use triage_decision \
                     with revoke.".to_owned();
     for row in rows {
@@ -45,11 +45,11 @@ pub fn text(rows: &[RequestRow]) -> String {
 
 impl Triage {
     /// Gives the sysadmin all requests for review that ran as YELLOW since the last review.
-    pub async fn review(&self, now: i64) -> Result<(), StoreError> {
+    pub(crate) async fn review(&self, now: i64) -> Result<(), StoreError> {
         let config = self.swarm.config();
         let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
         let _reviewing = self.reviewing.lock().await;
-        let (rows, last) = self.swarm.store().requests().unreviewed(MOST).await?;
+        let (rows, last) = self.swarm.store().requests().unreviewed(MAX_REVIEWED).await?;
         if !is_due(rows.len(), last, now) {
             return Ok(());
         }

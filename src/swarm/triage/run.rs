@@ -1,19 +1,20 @@
 //! Runs a request in a task of its own, from its beginning to its stored result.
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Asked, MAX_RESULT, Request, Triage, messages, sysadmin, view};
+use super::{FiledRequest, MAX_RESULT, Request, Triage, messages, sysadmin, view};
 use crate::clock::unix_ms;
 use crate::id::AgentId;
 use crate::store::{Along, Level, RequestRow, RequestStep, RequestTransition, StoreError};
-use crate::swarm::{By, SwarmError};
+use crate::swarm::write_retry::insist;
+use crate::swarm::{Actor, SwarmError};
+use crate::sync::lock;
 use crate::tool::safe_text;
 
 /// Time that the requesting agent waits for something that runs at once. After that, the result is sent to its session.
@@ -50,7 +51,7 @@ impl Triage {
     /// Carries out a request in a separate task. What has begun runs to its end, even if the requester stops waiting.
     pub(super) fn begin(self: &Arc<Self>, id: String, teller: Option<oneshot::Sender<RequestOutcome>>) {
         // A request that is under way already must not begin twice, for example by the sweep and by its approval.
-        if self.stop.is_cancelled() || !self.underway().insert(id.clone()) {
+        if self.stop.is_cancelled() || !lock(&self.underway).insert(id.clone()) {
             return;
         }
         let triage = Arc::clone(self);
@@ -62,12 +63,8 @@ impl Triage {
                     "a request could not be run"
                 );
             }
-            triage.underway().remove(&id);
+            lock(&triage.underway).remove(&id);
         });
-    }
-
-    pub(super) fn underway(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the agents that must not be frozen while a request runs: the requester and, for a command, the sysadmin.
@@ -87,7 +84,7 @@ impl Triage {
         }
         // The level may have been raised while the task waited for a thaw.
         let level = store.requests().find(id).await?.map_or(Level::Red, |row| row.level);
-        let entry = By::system().entry("request.begin", id, level, String::new());
+        let entry = Actor::system().entry("request.begin", id, level, String::new());
         let row = match store.requests().begin(id.to_owned(), entry, unix_ms()).await? {
             RequestTransition::Done(row) => row,
             RequestTransition::Changed(row) | RequestTransition::Expired(row) => {
@@ -97,7 +94,7 @@ impl Triage {
             }
             RequestTransition::Not(_) | RequestTransition::Unknown => return Ok(()),
         };
-        let asked = Asked::read(&row.body)
+        let asked = FiledRequest::read(&row.body)
             // The body is what was approved. Columns that contradict it show that the row was changed.
             .filter(|asked| asked.agent == row.agent && asked.request.kind() == row.kind)
             .filter(|asked| asked.request.check().is_ok());
@@ -121,10 +118,13 @@ impl Triage {
                 )
             }
         };
-        if let (Ok(_), Some(Asked { request: Request::AgentRemove { id: gone }, .. })) = (&told, &asked) {
+        if let (Ok(_), Some(FiledRequest { request: Request::AgentRemove { id: gone }, .. })) =
+            (&told, &asked)
+        {
             // A later agent with the same id must not inherit the grants.
-            self.insist(|| {
-                let entry = By::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
+            insist(store, &self.stop, || {
+                let entry =
+                    Actor::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
                 Box::pin(store.grants().revoke(gone.clone(), None, entry, unix_ms()))
             })
             .await?;
@@ -132,7 +132,7 @@ impl Triage {
         self.finish(&row, asked.as_ref(), told, teller).await
     }
 
-    async fn carry_out(&self, asked: &Asked, cancel: &CancellationToken) -> RequestOutcome {
+    async fn carry_out(&self, asked: &FiledRequest, cancel: &CancellationToken) -> RequestOutcome {
         // A former agent's grants would pass to the new agent with its id.
         if let Request::AgentCreate { id, .. } = &asked.request {
             let granted =
@@ -144,13 +144,13 @@ impl Triage {
                 ));
             }
         }
-        self.hands.carry_out(asked, cancel).await
+        self.executor.carry_out(asked, cancel).await
     }
 
     async fn finish(
         &self,
         row: &RequestRow,
-        asked: Option<&Asked>,
+        asked: Option<&FiledRequest>,
         told: RequestOutcome,
         teller: Option<oneshot::Sender<RequestOutcome>>,
     ) -> Result<(), StoreError> {
@@ -171,14 +171,14 @@ impl Triage {
         }
         let action = if told.is_ok() { "request.done" } else { "request.failed" };
         // The request was carried out, even if the storage fails now. Its end must be recorded.
-        let moved = self
-            .insist(|| {
-                let entry = By::system().entry(action, &row.id, row.level, what.clone());
-                let along = Along { entry, items: items.clone(), post: None };
-                let result = Some(text.clone());
-                Box::pin(self.swarm.store().requests().step(row.id.clone(), step, result, along, now))
-            })
-            .await?;
+        let store = self.swarm.store();
+        let moved = insist(store, &self.stop, || {
+            let entry = Actor::system().entry(action, &row.id, row.level, what.clone());
+            let along = Along { entry, items: items.clone(), post: None };
+            let result = Some(text.clone());
+            Box::pin(store.requests().step(row.id.clone(), step, result, along, now))
+        })
+        .await?;
         if let RequestTransition::Done(row) = &moved {
             self.publish("approval.ended", row);
         }

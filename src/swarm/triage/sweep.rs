@@ -10,12 +10,13 @@ use crate::clock::unix_ms;
 use crate::home::scratch;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
 use crate::swarm::scheduler::Priority;
-use crate::swarm::{By, Swarm};
+use crate::swarm::{Actor, Swarm};
+use crate::sync::lock;
 
 impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
-    pub async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(crate) async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
         self.sweep().await?;
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
@@ -30,7 +31,8 @@ impl Triage {
         let commands = self.swarm.home().commands();
         let above = commands.clone();
         let found = tokio::task::spawn_blocking(move || scratch::names(&above)).await.unwrap_or_default();
-        let left: Vec<String> = found.into_iter().filter(|name| !self.underway().contains(name)).collect();
+        let left: Vec<String> =
+            found.into_iter().filter(|name| !lock(&self.underway).contains(name)).collect();
         if tokio::task::spawn_blocking(move || scratch::sweep(&commands, &left)).await.is_err() {
             tracing::warn!("the folders of commands that ran before could not be removed");
         }
@@ -38,7 +40,7 @@ impl Triage {
 
     /// Repeats the sweep until `stop`: it expires requests, begins those that were granted elsewhere, and ends those
     /// that were lost.
-    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
                 // Nothing could be written now.
@@ -61,7 +63,7 @@ impl Triage {
     }
 
     /// Expires the requests that nobody decided in time.
-    pub async fn sweep(&self) -> Result<(), StoreError> {
+    pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         for row in self.swarm.store().requests().list(true, MAX_ROWS).await? {
             // What runs has begun in time, however long it takes.
@@ -78,7 +80,7 @@ impl Triage {
 impl Swarm {
     /// Expires requests of older versions of flock for commands without a stored execution. They would run in another
     /// way than a person is shown. Their agents are told to ask again.
-    pub async fn expire_outdated(&self) -> Result<(), StoreError> {
+    pub(crate) async fn expire_outdated(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         let open = self.store().requests().list(true, MAX_ROWS).await?;
         for row in open.iter().filter(|row| row.state != RequestState::Running && view::is_outdated(row)) {
@@ -99,12 +101,12 @@ impl Swarm {
     ) -> Result<(), StoreError> {
         let news = messages::result(row, news, now);
         let detail = why.unwrap_or_default().to_owned();
-        let entry = By::system().entry("request.expire", &row.id, row.level, detail);
+        let entry = Actor::system().entry("request.expire", &row.id, row.level, detail);
         let along = Along { entry, items: vec![news.clone()], post: None };
         let (id, result) = (row.id.clone(), why.map(str::to_owned));
         let moved = self.store().requests().step(id, RequestStep::Expire, result, along, now).await?;
         if let RequestTransition::Done(_) = moved {
-            self.bell().ring(news.session, Priority::Mention);
+            self.notifier().ring(news.session, Priority::Mention);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::home::{Home, atomic};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::provider::BoxFuture;
 use crate::store::{Along, AuditEntry, Level, NewChannel, NewRequest, Page, RequestTransition, Store};
-use crate::swarm::{By, Notifier, SwarmError, SwarmParts};
+use crate::swarm::{Actor, Notifier, SwarmError, SwarmParts};
 
 /// A fake executor that records what it was given.
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct RecordingExecutor {
 impl Executor for RecordingExecutor {
     fn carry_out<'a>(
         &'a self,
-        asked: &'a Asked,
+        asked: &'a FiledRequest,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
@@ -52,7 +52,7 @@ struct Rig {
     _folder: tempfile::TempDir,
     home: Home,
     triage: Arc<Triage>,
-    hands: Arc<RecordingExecutor>,
+    executor: Arc<RecordingExecutor>,
     _events: mpsc::UnboundedReceiver<crate::swarm::scheduler::SchedulerEvent>,
 }
 
@@ -95,12 +95,12 @@ impl Rig {
 
     fn over(folder: tempfile::TempDir, home: Home, store: Arc<Store>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let bell = Notifier::new(sender, Arc::new(|_, _| {}));
+        let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
         let live = Arc::new(Live::open(home.clone()).unwrap());
-        let swarm = Arc::new(Swarm::new(SwarmParts { live, store, bell }));
-        let hands = Arc::new(RecordingExecutor::default());
-        let triage = Triage::new(swarm, hands.clone());
-        Self { _folder: folder, home, triage, hands, _events: events }
+        let swarm = Arc::new(Swarm::new(SwarmParts { live, store, notifier }));
+        let executor = Arc::new(RecordingExecutor::default());
+        let triage = Triage::new(swarm, executor.clone());
+        Self { _folder: folder, home, triage, executor, _events: events }
     }
 
     /// Simulates a new process: the same home, and nothing of what was in memory.
@@ -146,13 +146,13 @@ impl Rig {
         self.triage.swarm().store().requests().find(id).await.unwrap().unwrap()
     }
 
-    async fn decide(&self, id: &str, decision: Decision) -> Result<RequestRow, DecideError> {
+    async fn decide(&self, id: &str, decision: ApprovalDecision) -> Result<RequestRow, DecideError> {
         self.triage.decide(id, decision, &owner()).await
     }
 
     async fn approve(&self, id: &str) -> Result<RequestRow, DecideError> {
         let sha256 = self.row(id).await.sha256;
-        self.decide(id, Decision::Approve { sha256 }).await
+        self.decide(id, ApprovalDecision::Approve { sha256 }).await
     }
 
     /// Returns the texts that were delivered to an agent's session in the channel, or to the sysadmin's session for a
@@ -184,10 +184,10 @@ fn channel_id() -> ChannelId {
     "work".parse().unwrap()
 }
 
-fn by(agent: &str) -> By {
+fn by(agent: &str) -> Actor {
     let agent: AgentId = agent.parse().unwrap();
     let session = SessionKey::new(&agent, SessionKind::Channel, "work");
-    By { party: Party::Agent(agent), session: Some(session), turn: Some(TurnId::new()) }
+    Actor { party: Party::Agent(agent), session: Some(session), turn: Some(TurnId::new()) }
 }
 
 fn session(agent: &str) -> SessionKey {
@@ -207,7 +207,7 @@ async fn a_green_request_runs_at_once_and_returns_its_result() {
     let rig = Rig::new().await;
     let told = rig.ask(json!({"kind": "package", "package": "hello"})).await.unwrap();
     assert!(told.ends_with(": worked"), "{told}");
-    assert_eq!(rig.hands.done(), ["install the package hello"]);
+    assert_eq!(rig.executor.done(), ["install the package hello"]);
     assert_eq!(rig.last().await.state, RequestState::Done);
     assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new(), "it was told already");
     let failed = rig.ask(json!({"kind": "package", "package": "broken"})).await.unwrap_err();
@@ -239,15 +239,15 @@ async fn a_red_request_waits_for_a_person_and_runs_once() {
     let row = rig.last().await;
     assert!(told.contains(&format!("flock approvals approve {}", row.id)), "{told}");
     assert_eq!((row.state, row.level), (RequestState::Waiting, Level::Red));
-    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
     assert!(rig.posts().await[0].contains("df -h"), "{:?}", rig.posts().await);
     let again = rig.ask(command()).await.unwrap();
     assert!(again.contains("already"), "{again}");
     rig.approve(&row.id).await.unwrap();
     rig.until(&row.id, RequestState::Done).await;
-    assert_eq!(rig.hands.done(), ["run on the host: df -h"]);
+    assert_eq!(rig.executor.done(), ["run on the host: df -h"]);
     assert!(matches!(rig.approve(&row.id).await, Err(DecideError::Over { .. })), "it is used up");
-    assert_eq!(rig.hands.done().len(), 1);
+    assert_eq!(rig.executor.done().len(), 1);
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 1 && told[0].contains("worked"), "{told:?}");
 }
@@ -257,9 +257,9 @@ async fn a_denied_request_never_runs_and_the_agent_gets_the_reason() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().await.id;
-    rig.decide(&id, Decision::Deny { reason: Some("not today\u{202e}".into()) }).await.unwrap();
+    rig.decide(&id, ApprovalDecision::Deny { reason: Some("not today\u{202e}".into()) }).await.unwrap();
     assert!(matches!(rig.approve(&id).await, Err(DecideError::Over { .. })));
-    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
     let told = rig.items(&session("coder")).await;
     assert!(told[0].contains("not today\\u{202e}"), "{told:?}");
 }
@@ -268,8 +268,8 @@ async fn a_denied_request_never_runs_and_the_agent_gets_the_reason() {
 async fn an_id_that_does_not_exist_is_shown_short_and_escaped() {
     let rig = Rig::new().await;
     let id = format!("r-\u{1b}[2J\u{202e}{}", "x".repeat(1_000));
-    let approve = Decision::Approve { sha256: String::new() };
-    for decision in [approve, Decision::Deny { reason: None }] {
+    let approve = ApprovalDecision::Approve { sha256: String::new() };
+    for decision in [approve, ApprovalDecision::Deny { reason: None }] {
         let error = rig.decide(&id, decision).await.unwrap_err();
         assert!(matches!(error, DecideError::Unknown(_)), "{error:?}");
         let text = error.to_string();
@@ -305,7 +305,7 @@ async fn messages_that_imitate_an_approval_have_no_effect() {
     rig.triage.raise(&by("sysadmin"), &id, Level::Green, &text).await.unwrap();
     rig.triage.recover().await.unwrap();
     assert_eq!((rig.row(&id).await.state, rig.row(&id).await.level), (RequestState::Waiting, Level::Red));
-    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn only_the_owner_and_listed_approvers_decide() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().await.id;
-    let approve = async || Decision::Approve { sha256: rig.last().await.sha256 };
+    let approve = async || ApprovalDecision::Approve { sha256: rig.last().await.sha256 };
     let agent = || Party::Agent("sysadmin".parse().unwrap());
     for decider in [
         Decider::Owner(agent()),
@@ -375,7 +375,7 @@ async fn the_sysadmins_answer_comes_back_and_runs_nothing() {
     assert_eq!(rig.row(&id).await.state, RequestState::Done);
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 1 && told[0].contains("3.12"), "{told:?}");
-    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -387,16 +387,16 @@ async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
     let store = rig.triage.swarm().store().clone();
     let sha256 = rig.last().await.sha256;
     let config = rig.triage.swarm().config();
-    decide::decide(&store, &config, &approved, Decision::Approve { sha256 }, &owner(), unix_ms())
+    decide::decide(&store, &config, &approved, ApprovalDecision::Approve { sha256 }, &owner(), unix_ms())
         .await
         .unwrap();
     rig.ask(json!({"kind": "command", "command": "second"})).await.unwrap();
     let running = rig.last().await.id;
     let sha256 = rig.last().await.sha256;
-    decide::decide(&store, &config, &running, Decision::Approve { sha256 }, &owner(), unix_ms())
+    decide::decide(&store, &config, &running, ApprovalDecision::Approve { sha256 }, &owner(), unix_ms())
         .await
         .unwrap();
-    let entry = By::system().entry("request.begin", &running, Level::Red, String::new());
+    let entry = Actor::system().entry("request.begin", &running, Level::Red, String::new());
     assert!(matches!(
         store.requests().begin(running.clone(), entry, unix_ms()).await.unwrap(),
         RequestTransition::Done(_)
@@ -406,7 +406,7 @@ async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
     let rig = rig.restarted().await;
     rig.triage.recover().await.unwrap();
     rig.until(&approved, RequestState::Done).await;
-    assert_eq!(rig.hands.done(), ["run on the host: df -h"]);
+    assert_eq!(rig.executor.done(), ["run on the host: df -h"]);
     let row = rig.row(&running).await;
     assert_eq!(
         (row.state, row.result.as_deref()),
@@ -415,7 +415,7 @@ async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
     let rig = rig.restarted().await;
     rig.triage.recover().await.unwrap();
     rig.triage.settled().await;
-    assert_eq!(rig.hands.done(), Vec::<String>::new(), "nothing runs a second time");
+    assert_eq!(rig.executor.done(), Vec::<String>::new(), "nothing runs a second time");
     let told = rig.items(&session("coder")).await;
     assert!(told.iter().any(|text| text.contains("outcome unknown")), "{told:?}");
 }
@@ -424,7 +424,7 @@ async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
 async fn a_requester_that_stops_waiting_gets_the_result_later() {
     let rig = Rig::new().await;
     let hold = Arc::new(Notify::new());
-    *rig.hands.hold.lock().unwrap() = Some(hold.clone());
+    *rig.executor.hold.lock().unwrap() = Some(hold.clone());
     let cancel = CancellationToken::new();
     cancel.cancel();
     let request: Request = serde_json::from_value(json!({"kind": "package", "package": "hello"})).unwrap();
@@ -478,7 +478,7 @@ async fn a_denied_request_cannot_be_repeated_for_a_day() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().await.id;
-    rig.decide(&id, Decision::Deny { reason: Some("use df in your sandbox".into()) }).await.unwrap();
+    rig.decide(&id, ApprovalDecision::Deny { reason: Some("use df in your sandbox".into()) }).await.unwrap();
     let refused = rig.ask(command()).await.unwrap_err().to_string();
     assert!(refused.contains("human:ann denied exactly this 0 h ago") && refused.contains(&id), "{refused}");
     assert!(refused.contains("use df in your sandbox"), "{refused}");
@@ -537,7 +537,7 @@ async fn open_requests_and_reason_length_are_limited() {
         let refused = rig.triage.request(&by("orchestrator"), request.clone(), reason, &cancel).await;
         assert!(matches!(refused, Err(SwarmError::Invalid(_))));
     }
-    let stranger = By::human("ann");
+    let stranger = Actor::human("ann");
     let cancel = CancellationToken::new();
     assert!(rig.triage.request(&stranger, request, "x", &cancel).await.is_err(), "a person has no session");
 }
@@ -550,7 +550,7 @@ async fn an_undecided_request_expires_and_its_agent_is_notified() {
     let now = row.expires_at + 1;
     let store = rig.triage.swarm().store();
     let config = rig.triage.swarm().config();
-    let late = Decision::Approve { sha256: row.sha256.clone() };
+    let late = ApprovalDecision::Approve { sha256: row.sha256.clone() };
     let late = decide::decide(store, &config, &row.id, late, &owner(), now).await;
     assert!(matches!(late, Err(DecideError::Expired(_))));
     assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
@@ -560,7 +560,7 @@ async fn an_undecided_request_expires_and_its_agent_is_notified() {
 async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
     let rig = Rig::new().await;
     let swarm = rig.triage.swarm().clone();
-    let (ann, coder, sysadmin) = (By::human("ann"), "coder".parse().unwrap(), "sysadmin".parse().unwrap());
+    let (ann, coder, sysadmin) = (Actor::human("ann"), "coder".parse().unwrap(), "sysadmin".parse().unwrap());
     swarm.freeze(&ann, &coder).await.unwrap();
     swarm.freeze(&ann, &sysadmin).await.unwrap();
     rig.ask(command()).await.unwrap();
@@ -571,7 +571,7 @@ async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
         tokio::task::yield_now().await;
     }
     assert_eq!(rig.row(&id).await.state, RequestState::Approved, "the sysadmin runs it, and is frozen still");
-    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    *rig.executor.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     swarm.thaw(&ann, &sysadmin).await.unwrap();
     rig.until(&id, RequestState::Running).await;
     swarm.freeze(&ann, &coder).await.unwrap();
@@ -582,7 +582,7 @@ async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
 #[tokio::test]
 async fn a_stop_ends_running_requests_and_prevents_new_ones() {
     let rig = Rig::new().await;
-    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    *rig.executor.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     rig.ask(command()).await.unwrap();
     let id = rig.last().await.id;
     rig.approve(&id).await.unwrap();
@@ -594,13 +594,13 @@ async fn a_stop_ends_running_requests_and_prevents_new_ones() {
     let late = rig.last().await.id;
     rig.approve(&late).await.unwrap();
     assert_eq!(rig.row(&late).await.state, RequestState::Approved);
-    assert_eq!(rig.hands.done().len(), 1);
+    assert_eq!(rig.executor.done().len(), 1);
 }
 
 #[tokio::test]
 async fn orphaned_requests_are_failed_and_running_ones_continue() {
     let rig = Rig::new().await;
-    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    *rig.executor.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     let mut ids = Vec::new();
     for name in ["one", "two", "three"] {
         rig.ask(json!({"kind": "command", "command": name})).await.unwrap();
@@ -609,9 +609,9 @@ async fn orphaned_requests_are_failed_and_running_ones_continue() {
     // Two of them are in the state after an end that could not be written. The third one runs.
     let store = rig.triage.swarm().store().clone();
     for id in &ids[..2] {
-        let approve = Decision::Approve { sha256: rig.row(id).await.sha256 };
+        let approve = ApprovalDecision::Approve { sha256: rig.row(id).await.sha256 };
         decide::decide(&store, &rig.triage.swarm().config(), id, approve, &owner(), unix_ms()).await.unwrap();
-        let entry = By::system().entry("request.begin", id, Level::Red, String::new());
+        let entry = Actor::system().entry("request.begin", id, Level::Red, String::new());
         let begun = store.requests().begin(id.clone(), entry, unix_ms()).await.unwrap();
         assert!(matches!(begun, crate::store::RequestTransition::Done(_)));
     }
@@ -630,7 +630,7 @@ async fn orphaned_requests_are_failed_and_running_ones_continue() {
     assert_eq!(told.iter().filter(|text| text.contains("outcome unknown")).count(), 2, "{told:?}");
     rig.triage.settle().await.unwrap();
     assert!(rig.items(&session("coder")).await.is_empty(), "it is told once");
-    assert_eq!(rig.hands.done().len(), 1, "nothing was run again");
+    assert_eq!(rig.executor.done().len(), 1, "nothing was run again");
 }
 
 #[tokio::test]
@@ -639,7 +639,7 @@ async fn changes_written_by_the_command_line_are_taken_over() {
     let swarm = rig.triage.swarm().clone();
     let coder: AgentId = "coder".parse().unwrap();
     let store = swarm.store();
-    let entry = |frozen| crate::swarm::freeze::entry(&By::human("ann"), &coder, frozen);
+    let entry = |frozen| crate::swarm::freeze::entry(&Actor::human("ann"), &coder, frozen);
     store.freezes().set(coder.clone(), Some("human:ann".into()), entry(true), 1).await.unwrap();
     assert_eq!(swarm.frozen(), []);
     assert_eq!(swarm.reload_frozen().await.unwrap(), std::slice::from_ref(&coder));
@@ -651,12 +651,12 @@ async fn changes_written_by_the_command_line_are_taken_over() {
 
     rig.ask(command()).await.unwrap();
     let row = rig.last().await;
-    let approve = Decision::Approve { sha256: row.sha256 };
+    let approve = ApprovalDecision::Approve { sha256: row.sha256 };
     decide::decide(store, &swarm.config(), &row.id, approve, &owner(), unix_ms()).await.unwrap();
     rig.triage.settle().await.unwrap();
     rig.triage.settle().await.unwrap();
     rig.until(&row.id, RequestState::Done).await;
-    assert_eq!(rig.hands.done().len(), 1);
+    assert_eq!(rig.executor.done().len(), 1);
 }
 
 #[tokio::test]
@@ -684,7 +684,7 @@ async fn a_command_request_states_its_execution_and_bound_files() {
     rig.ask(command()).await.unwrap();
     let row = rig.last().await;
     let Some(Request::Command { execution: Some(execution), .. }) =
-        Asked::read(&row.body).map(|asked| asked.request)
+        FiledRequest::read(&row.body).map(|asked| asked.request)
     else {
         panic!("{}", row.body)
     };
@@ -727,7 +727,7 @@ async fn requests_of_older_versions_expire_instead_of_running() {
             exchange: None,
             now: 1,
         };
-        let entry = By::system().entry("test", id, Level::Green, String::new());
+        let entry = Actor::system().entry("test", id, Level::Green, String::new());
         assert!(store.requests().add(new, Along::audit(entry)).await.unwrap());
     };
     keep("r-waiting", RequestState::Waiting).await;
@@ -741,7 +741,7 @@ async fn requests_of_older_versions_expire_instead_of_running() {
     }
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 2 && told[0].contains("ask again"), "{told:?}");
-    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
     rig.ask(json!({"kind": "command", "command": "git status"})).await.expect("it is no denial");
 }
 
@@ -859,7 +859,7 @@ async fn a_revoked_grant_is_not_granted_again_on_request() {
     // A later agent with the name of a removed one is a different agent.
     rig.revoke(&id).await;
     let coder: AgentId = "coder".parse().unwrap();
-    let entry = By::system().entry("request.revoke", "coder", Level::Yellow, String::new());
+    let entry = Actor::system().entry("request.revoke", "coder", Level::Yellow, String::new());
     rig.triage.swarm().store().grants().revoke(coder, None, entry, unix_ms()).await.unwrap();
     rig.ask(host("a.example")).await.unwrap();
 }
@@ -901,7 +901,7 @@ async fn a_revoked_package_is_removed_until_a_person_restores_it() {
     rig.ask(hello()).await.unwrap();
     let id = rig.last().await.id;
     rig.revoke(&id).await;
-    assert_eq!(rig.hands.done(), ["install the package hello", "remove the package hello"]);
+    assert_eq!(rig.executor.done(), ["install the package hello", "remove the package hello"]);
     let refused = rig.ask(hello()).await.unwrap_err().to_string();
     assert!(refused.contains("took back"), "{refused}");
     assert!(rig.triage.revoke(&id, &Party::human("ann")).await.is_err(), "once is enough");

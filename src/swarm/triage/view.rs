@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::request::{Asked, Request, shown};
+use super::request::{FiledRequest, Request, shown};
 use crate::clean::{self, spelled};
 use crate::store::RequestRow;
 use crate::tool::safe_text;
 
 /// Returns a request as JSON for programs. `body` is byte for byte the text over which the digest is computed.
 #[must_use]
-pub fn json(row: &RequestRow) -> Value {
+pub(crate) fn json(row: &RequestRow) -> Value {
     // `summary` and `shown` are escaped for display. Programs that compute the digest need `body`.
     json!({
         "id": row.id,
@@ -46,20 +46,20 @@ const MAX_BRIEF: usize = 300;
 /// Describes exactly what would be done, on one line of printable ASCII. For a body that can't be parsed, returns the
 /// body.
 #[must_use]
-pub fn summary(row: &RequestRow) -> String {
-    Asked::read(&row.body).map_or_else(|| spelled(&row.body), |asked| asked.request.describe())
+pub(crate) fn summary(row: &RequestRow) -> String {
+    FiledRequest::read(&row.body).map_or_else(|| spelled(&row.body), |asked| asked.request.describe())
 }
 
 /// Returns everything that a person decides about, one item per line, in printable ASCII and complete.
 #[must_use]
-pub fn lines(row: &RequestRow) -> Vec<String> {
-    Asked::read(&row.body).map_or_else(|| vec![spelled(&row.body)], |asked| asked.request.lines())
+pub(crate) fn lines(row: &RequestRow) -> Vec<String> {
+    FiledRequest::read(&row.body).map_or_else(|| vec![spelled(&row.body)], |asked| asked.request.lines())
 }
 
 /// Describes a request for a list. One that is too long is not cut, because its end matters as much as its beginning.
 /// Instead, its size and the command that shows it are given.
 #[must_use]
-pub fn brief(request: &Request, id: &str) -> String {
+pub(crate) fn brief(request: &Request, id: &str) -> String {
     let text = request.describe();
     // The full text is in `show`, which a person has to read before approving.
     if text.len() <= MAX_BRIEF {
@@ -70,8 +70,8 @@ pub fn brief(request: &Request, id: &str) -> String {
 
 /// Does the same as [`brief`] for a row.
 #[must_use]
-pub fn brief_row(row: &RequestRow) -> String {
-    match Asked::read(&row.body) {
+pub(crate) fn brief_row(row: &RequestRow) -> String {
+    match FiledRequest::read(&row.body) {
         Some(asked) => brief(&asked.request, &row.id),
         None => format!("a request that can't be read: flock approvals show {}", row.id),
     }
@@ -79,7 +79,7 @@ pub fn brief_row(row: &RequestRow) -> String {
 
 /// Shows a text of an agent or a person on one line, with invisible characters escaped.
 #[must_use]
-pub fn words(text: &str) -> String {
+pub(crate) fn words(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         // A reason keeps its letters, because nobody approves it. Only invisible characters and line breaks are
@@ -96,14 +96,14 @@ pub fn words(text: &str) -> String {
 /// Returns `true` if the request is for a command but does not say how it runs, because an older version of flock
 /// stored it.
 #[must_use]
-pub fn is_outdated(row: &RequestRow) -> bool {
+pub(crate) fn is_outdated(row: &RequestRow) -> bool {
     // A body that can't be parsed is not outdated but invalid, and is handled as such when it begins.
-    let command = |asked: Asked| matches!(asked.request, Request::Command { execution: None, .. });
-    row.kind == "command" && Asked::read(&row.body).is_some_and(command)
+    let command = |asked: FiledRequest| matches!(asked.request, Request::Command { execution: None, .. });
+    row.kind == "command" && FiledRequest::read(&row.body).is_some_and(command)
 }
 
 /// Returns an id as it was typed, escaped and short enough for a message.
 #[must_use]
-pub fn id(text: &str) -> String {
+pub(crate) fn id(text: &str) -> String {
     shown(safe_text::start(text, 40))
 }

@@ -9,7 +9,7 @@ use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
 use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 use flock::store::Store;
-use flock::swarm::triage::{Asked, Executor, Triage};
+use flock::swarm::triage::{Executor, FiledRequest, Triage};
 use flock::swarm::{self, Notifier, Swarm};
 use flock::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 use flock::tool::{AgentLookup, Tool, catalog};
@@ -221,7 +221,7 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
     let swarm = Arc::new(Swarm::new(swarm::SwarmParts {
         live: Arc::new(Live::open(home.clone()).unwrap()),
         store,
-        bell: Notifier::new(ringer, Arc::new(|_, _| {})),
+        notifier: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
     swarm::tools::assembled(&swarm, &triage, home)
@@ -230,7 +230,7 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
 impl Executor for Nothing {
     fn carry_out<'a>(
         &'a self,
-        _: &'a Asked,
+        _: &'a FiledRequest,
         _: &'a tokio_util::sync::CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async { Err("nothing is carried out here".to_owned()) })

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flock::provider::{Block, Role};
 use flock::supervise::gateway_client::Answer;
-use flock::swarm::By;
-use flock::swarm::channel::Wanted;
+use flock::swarm::Actor;
+use flock::swarm::channel::ChannelSpec;
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT, ask, ask_streamed, until};
@@ -116,13 +116,13 @@ async fn the_agent_is_named_in_several_ways_that_must_agree() {
 #[tokio::test]
 async fn a_channels_session_is_one_in_upper_and_lower_case() {
     let house = House::new().await;
-    let wanted = Wanted {
+    let wanted = ChannelSpec {
         id: "Proj".parse().unwrap(),
         topic: "work".into(),
         members: vec!["coder".parse().unwrap()],
         message: None,
     };
-    house.gateway.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    house.gateway.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
     for peer in ["Proj", "proj", "PROJ"] {
         let key = format!("agent:coder:flock:channel:{peer}");
         let answer = house.post(&ask("hi"), &[("x-openclaw-session-key", &key)]).await;

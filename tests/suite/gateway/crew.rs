@@ -242,9 +242,9 @@ impl Crew {
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let notifier = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
         let swarm =
-            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
+            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         let newest = live.clone();
         let sandboxes = Arc::new(DockerSandbox::new(
             home.clone(),

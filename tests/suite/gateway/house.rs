@@ -21,7 +21,7 @@ use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobReques
 use flock::store::Store;
 use flock::supervise::gateway_client::{Answer, Call, Client};
 use flock::swarm::oversight::TeamOversight;
-use flock::swarm::triage::{Asked, Executor, Triage, TriageApproval};
+use flock::swarm::triage::{Executor, FiledRequest, Triage, TriageApproval};
 use flock::swarm::{self, Notifier, Swarm};
 use flock::tool::Registry;
 use serde_json::{Value, json};
@@ -73,10 +73,10 @@ impl House {
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = tokio::sync::mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let notifier = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
         let store = Arc::new(Store::open(&home).unwrap());
         let swarm =
-            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
+            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         let triage = Triage::new(swarm.clone(), Arc::new(Idle));
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
         let catalog = Catalog::new(home.clone());
@@ -402,7 +402,7 @@ struct Idle;
 impl Executor for Idle {
     fn carry_out<'a>(
         &'a self,
-        _asked: &'a Asked,
+        _asked: &'a FiledRequest,
         _cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(std::future::ready(Ok("worked".to_owned())))

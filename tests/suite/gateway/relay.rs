@@ -8,8 +8,8 @@ use flock::config::{Api, Live};
 use flock::error::Explain as _;
 use flock::gateway::ServerLimits;
 use flock::gateway::middleware::Middleware;
-use flock::gateway::relay::tickets::{COUNTS, IssuedTokens, Tickets};
-use flock::gateway::relay::{MOST, Relay};
+use flock::gateway::relay::tickets::{IssuedTokens, MAX_COUNTS, Tickets};
+use flock::gateway::relay::{MAX_BODY, Relay};
 use flock::id::{AgentId, TurnId};
 use flock::provider::retry::Policy;
 use flock::provider::{BoxFuture, Catalog, Usage};
@@ -331,12 +331,12 @@ async fn counting_tokens_costs_nothing() {
     assert_eq!(setting.server.requests()[0].body["model"], "test-model");
     assert_eq!(opened.ticket.calls.now(), flock::runtime::cli::gate::Count::default());
     // It is for nothing, so it has another bound.
-    for _ in 1..COUNTS {
+    for _ in 1..MAX_COUNTS {
         assert_eq!(count(&setting.body()).await.0, 200);
     }
     let (status, text) = count(&setting.body()).await;
     assert!(status == 400 && text.contains("200 times in a turn"), "{text}");
-    assert_eq!(setting.server.requests().len(), COUNTS as usize);
+    assert_eq!(setting.server.requests().len(), MAX_COUNTS as usize);
 }
 
 #[tokio::test]
@@ -798,7 +798,7 @@ async fn a_request_that_is_too_large_or_names_another_model_is_not_passed_on() {
     let opened = setting.open();
     let token = opened.relay.clone().unwrap();
     let raw = |body: &[u8]| Call::post(&setting.path()).bytes(body).header("x-api-key", &token);
-    let (status, text) = setting.send(raw(&vec![b' '; MOST + 1])).await;
+    let (status, text) = setting.send(raw(&vec![b' '; MAX_BODY + 1])).await;
     assert_eq!((status, text.contains("request_too_large")), (413, true), "{text}");
     for wrong in ["", "[]", "{\"model\":\"a\",\"Model\":\"b\"}", "{\"models\":[\"b\"]}"] {
         let (status, text) = setting.send(raw(wrong.as_bytes())).await;

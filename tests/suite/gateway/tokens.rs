@@ -2,7 +2,7 @@
 
 use flock::id::{AgentId, Party, SessionKey, SessionKind, TurnId};
 use flock::supervise::gateway_client::{Answer, Call, Client};
-use flock::swarm::{By, Swarm};
+use flock::swarm::{Actor, Swarm};
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT, ask, ask_streamed};
@@ -60,7 +60,7 @@ async fn chat_stream(client: &Client, text: &str) -> Answer {
 async fn message(swarm: &Swarm, from: &str, to: &AgentId) {
     let from: AgentId = from.parse().unwrap();
     let session = SessionKey::new(&from, SessionKind::Main, "ann");
-    let by = By { party: Party::Agent(from), session: Some(session), turn: Some(TurnId::new()) };
+    let by = Actor { party: Party::Agent(from), session: Some(session), turn: Some(TurnId::new()) };
     swarm.send_message(&by, to, "do it", None).await.unwrap();
 }
 
@@ -255,7 +255,7 @@ async fn a_token_is_for_an_agent_and_not_for_its_name() {
     let mut stream = chat_stream(&client, "wait-streaming").await;
     let store = house.gateway.swarm.store();
     let entry = |action| {
-        flock::swarm::By::human("ann").entry(action, "coder", flock::store::Level::Yellow, String::new())
+        flock::swarm::Actor::human("ann").entry(action, "coder", flock::store::Level::Yellow, String::new())
     };
     let (coder, writer) = ("coder".parse().unwrap(), "writer".parse().unwrap());
     store.agents().rename(coder, writer, entry("agent.rename"), 1).await.unwrap();

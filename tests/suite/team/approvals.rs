@@ -8,7 +8,7 @@ use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::store::{Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, Scope, Store};
 use flock::supervise::gateway_client::{Call, Client};
-use flock::swarm::triage::{Asked, Execution, Request};
+use flock::swarm::triage::{Execution, FiledRequest, Request};
 use serde_json::{Value, json};
 
 use crate::gateway::house::{House, LIMIT};
@@ -30,7 +30,7 @@ fn request(home: &Home, id: &str, agent: &str, request: Value, expires_at: i64) 
         id: id.to_owned(),
         kind,
         session: SessionKey::new(&agent, SessionKind::Main, "ann"),
-        body: Asked { agent: agent.clone(), request }.body(),
+        body: FiledRequest { agent: agent.clone(), request }.body(),
         agent,
         channel: None,
         reason: "it is needed".to_owned(),

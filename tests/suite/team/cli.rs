@@ -352,7 +352,7 @@ fn write_beside(home: &TempHome, text: &str) {
     use flock::config::Live;
     use flock::home::Home;
     use flock::store::Store;
-    use flock::swarm::{By, Notifier, Swarm, SwarmParts};
+    use flock::swarm::{Actor, Notifier, Swarm, SwarmParts};
 
     let place = Home::new(home.path(), None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -361,8 +361,8 @@ fn write_beside(home: &TempHome, text: &str) {
         let swarm = Swarm::new(SwarmParts {
             live: Arc::new(Live::open(place.clone()).unwrap()),
             store: Arc::new(Store::open(&place).unwrap()),
-            bell: Notifier::new(rings, Arc::new(|_, _| {})),
+            notifier: Notifier::new(rings, Arc::new(|_, _| {})),
         });
-        swarm.post(&By::human("ann"), &"work".parse().unwrap(), text.to_owned(), true).await.unwrap();
+        swarm.post(&Actor::human("ann"), &"work".parse().unwrap(), text.to_owned(), true).await.unwrap();
     });
 }

@@ -17,7 +17,7 @@ use crate::supervise::halt::halt_with_notices;
 use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::state::UnitState;
 use crate::supervise::unit::GATEWAY;
-use crate::swarm::By;
+use crate::swarm::Actor;
 use crate::{clock, env};
 
 /// A change of the program in use.
@@ -285,7 +285,7 @@ impl ProgramChange<'_> {
             return;
         }
         let subject = self.underway.path.display().to_string();
-        let entry = By::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
+        let entry = Actor::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
         let written = self.context.block_on(async {
             Store::open(self.home)?.audit().append(entry, clock::unix_ms()).await?;
             Ok(())

@@ -17,7 +17,7 @@ use crate::provider::RelayFormat;
 
 /// The size of a request, and its content besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContentSize {
+pub(crate) struct ContentSize {
     /// Bytes of the whole request.
     pub bytes: u64,
     /// Number of pictures.
@@ -30,7 +30,7 @@ pub struct ContentSize {
 
 /// The part of a request that is not passed on. Names come from the request and are cut if they are long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RejectedPart {
+pub(crate) enum RejectedPart {
     /// An entry that is not allowed.
     Entry(String),
     /// A value that this entry may not have.
@@ -69,6 +69,6 @@ impl fmt::Display for RejectedPart {
 /// # Errors
 ///
 /// Returns the first part of it that is not passed on.
-pub fn check(body: &[u8], format: &'static RelayFormat) -> Result<ContentSize, RejectedPart> {
+pub(crate) fn check(body: &[u8], format: &'static RelayFormat) -> Result<ContentSize, RejectedPart> {
     walk::through(body, format)
 }

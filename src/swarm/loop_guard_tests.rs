@@ -3,8 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::id::ChannelId;
 use crate::store::Page;
-use crate::swarm::By;
-use crate::swarm::channel::Wanted;
+use crate::swarm::Actor;
+use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 
 #[tokio::test]
@@ -13,11 +13,11 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
     let (swarm, store) = (&team.swarm, &team.store);
     let dev: ChannelId = "dev".parse().unwrap();
     let members = ["coder", "tester"].map(|id| id.parse::<Party>().unwrap()).to_vec();
-    let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
-    let ann = By::human("ann");
+    let wanted = ChannelSpec { id: dev.clone(), topic: "work".into(), members, message: None };
+    let ann = Actor::human("ann");
     swarm.create_channel(&ann, wanted).await.unwrap();
     swarm.post(&ann, &dev, "go".into(), true).await.unwrap();
-    let agent = By { party: "coder".parse().unwrap(), session: None, turn: None };
+    let agent = Actor { party: "coder".parse().unwrap(), session: None, turn: None };
     let rang = || team.notified_sessions().len();
     rang();
     for (text, wakes) in [

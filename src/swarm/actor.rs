@@ -6,7 +6,7 @@ use crate::tool::CallContext;
 
 /// An actor and where it acts from. It is made from a credential or a turn's session, never from data in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct By {
+pub struct Actor {
     pub party: Party,
     /// The session of an agent that acts in a turn.
     pub session: Option<SessionKey>,
@@ -14,15 +14,21 @@ pub struct By {
     pub turn: Option<TurnId>,
 }
 
-impl By {
+impl Actor {
     /// Returns the agent that calls a tool.
     #[must_use]
-    pub fn call(context: &CallContext) -> Self {
+    pub(crate) fn call(context: &CallContext) -> Self {
         Self {
             party: Party::Agent(context.agent.clone()),
             session: Some(context.session.clone()),
             turn: Some(context.turn),
         }
+    }
+
+    /// Returns the agent that acts in a session of its own, in this turn if it is known.
+    #[must_use]
+    pub(crate) fn agent(session: &SessionKey, turn: Option<TurnId>) -> Self {
+        Self { party: Party::Agent(session.agent().clone()), session: Some(session.clone()), turn }
     }
 
     /// Returns a person who has the owner's credential.
@@ -33,27 +39,20 @@ impl By {
 
     /// Returns a person or a client that acts outside of a session.
     #[must_use]
-    pub const fn party(party: Party) -> Self {
+    pub(crate) const fn party(party: Party) -> Self {
         Self { party, session: None, turn: None }
     }
 
     /// Returns flock itself.
     #[must_use]
-    pub const fn system() -> Self {
+    pub(crate) const fn system() -> Self {
         Self { party: Party::System, session: None, turn: None }
     }
 
     /// Returns an audit row for an action of this actor.
     #[must_use]
     pub fn entry(&self, action: &'static str, subject: &str, level: Level, detail: String) -> AuditEntry {
-        AuditEntry {
-            actor: self.party.to_string(),
-            action,
-            subject: subject.to_owned(),
-            level,
-            detail,
-            session: self.session.clone(),
-            turn: self.turn,
-        }
+        let entry = AuditEntry::new(&self.party.to_string(), action, subject, level, detail);
+        AuditEntry { session: self.session.clone(), turn: self.turn, ..entry }
     }
 }
