@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Context, Exit, Failure};
 use crate::env;
 use crate::error::{Kind, chain};
-use crate::gateway::routes::mcp::MOST;
+use crate::gateway::routes::mcp::MAX_BODY;
 use crate::runtime::cli::environment;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 
@@ -177,12 +177,12 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
             let mut line = Vec::new();
             // One byte more than the gateway accepts, so that the gateway refuses the message. The rest of the line is
             // skipped.
-            let mut bounded = (&mut input).take(MOST as u64 + 1);
+            let mut bounded = (&mut input).take(MAX_BODY as u64 + 1);
             match bounded.read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
             }
-            if line.len() > MOST && !line.ends_with(b"\n") && input.skip_until(b'\n').is_err() {
+            if line.len() > MAX_BODY && !line.ends_with(b"\n") && input.skip_until(b'\n').is_err() {
                 return;
             }
             if !line.trim_ascii().is_empty() && sender.blocking_send(line).is_err() {

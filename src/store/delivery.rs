@@ -252,19 +252,24 @@ pub struct Deliveries<D>(pub(super) D);
 impl<A> Deliveries<&Database<A>> {
     /// Returns the deliveries that an earlier process did not finish.
     pub async fn in_flight(self) -> Result<Vec<InFlightDelivery>, StoreError> {
-        self.0.read("list deliveries", |connection| {
-            connection
-                .prepare("SELECT agent, channel, inflight_turn, inflight_seq FROM delivery WHERE inflight_turn IS NOT NULL")?
-                .query_map((), |row| {
-                    Ok(InFlightDelivery {
-                        agent: parsed(row, 0)?,
-                        channel: parsed(row, 1)?,
-                        turn: parsed(row, 2)?,
-                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
-                    })
-                })?
-                .collect()
-        }).await
+        self.0
+            .read("list deliveries", |connection| {
+                connection
+                    .prepare(
+                        "SELECT agent, channel, inflight_turn, inflight_seq FROM delivery
+                     WHERE inflight_turn IS NOT NULL",
+                    )?
+                    .query_map((), |row| {
+                        Ok(InFlightDelivery {
+                            agent: parsed(row, 0)?,
+                            channel: parsed(row, 1)?,
+                            turn: parsed(row, 2)?,
+                            up_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                        })
+                    })?
+                    .collect()
+            })
+            .await
     }
 
     /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
@@ -337,18 +342,21 @@ impl<A> Deliveries<&Database<A>> {
     /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
     /// once, at the start of a process.
     pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
-        self.0.read_long("look for new messages", |connection| {
-            let behind: Vec<(Party, ChannelId)> = connection
-                .prepare(
-                    "SELECT member.member, channel.id FROM channel
+        self.0
+            .read_long("look for new messages", |connection| {
+                let behind: Vec<(Party, ChannelId)> = connection
+                    .prepare(
+                        "SELECT member.member, channel.id FROM channel
                      JOIN member ON member.channel = channel.id
                      LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
-                     WHERE channel.state <> 'archived' AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
-                )?
-                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
-            unseen_of_members(connection, &behind)
-        }).await
+                     WHERE channel.state <> 'archived'
+                     AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
+                    )?
+                    .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                    .collect::<rusqlite::Result<_>>()?;
+                unseen_of_members(connection, &behind)
+            })
+            .await
     }
 }
 

@@ -73,39 +73,43 @@ impl<A> Exchanges<&Database<A>> {
         b: &AgentId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
-        self.0.read("look at direct messages", |connection| {
-            // All people are between `human:` and `human;`. The condition has to be that of the partial index on
-            // messages, or SQLite would not use the index.
-            let heard: Option<i64> = connection
-                .prepare_cached(
-                    "SELECT max(at) FROM (
+        self.0
+            .read("look at direct messages", |connection| {
+                // All people are between `human:` and `human;`. The condition has to be that of the partial index on
+                // messages, or SQLite would not use the index.
+                let heard: Option<i64> = connection
+                    .prepare_cached(
+                        "SELECT max(at) FROM (
                          SELECT (SELECT max(created_at) FROM message WHERE message.channel = member.channel
                                  AND author >= 'human:' AND author < 'human;') AS at
                              FROM member WHERE member IN (?1, ?2)
                          UNION ALL SELECT max(decided_at) FROM request
                              WHERE agent IN (?1, ?2) AND decided_by >= 'human:' AND decided_by < 'human;'
-                         UNION ALL SELECT max(at) FROM audit WHERE subject IN (?1, ?2) AND action = 'chat.turn')",
-                )?
-                .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
-            // If no person has given any input yet, all exchanges count.
-            connection
-                .prepare_cached(
-                    "SELECT sender, receiver, start, length, created_at FROM exchange
+                         UNION ALL SELECT max(at) FROM audit
+                             WHERE subject IN (?1, ?2) AND action = 'chat.turn')",
+                    )?
+                    .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
+                // If no person has given any input yet, all exchanges count.
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                connection
+                    .prepare_cached(
+                        "SELECT sender, receiver, start, length, created_at FROM exchange
                      WHERE pair = ?1 AND created_at > ?2 ORDER BY id DESC LIMIT ?3",
-                )?
-                .query_map((pair(a, b), heard.unwrap_or(-1), i64::try_from(limit).unwrap_or(i64::MAX)), |row| {
-                    let receiver: AgentId = parsed(row, 1)?;
-                    Ok(PostOutline {
-                        author: Party::Agent(parsed(row, 0)?),
-                        start: row.get(2)?,
-                        length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
-                        mentions: PostMentions { agents: vec![receiver], all: false },
-                        wake: WakeUrgency::AtOnce,
-                        at: row.get(4)?,
-                    })
-                })?
-                .collect()
-        }).await
+                    )?
+                    .query_map((pair(a, b), heard.unwrap_or(-1), limit), |row| {
+                        let receiver: AgentId = parsed(row, 1)?;
+                        Ok(PostOutline {
+                            author: Party::Agent(parsed(row, 0)?),
+                            start: row.get(2)?,
+                            length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+                            mentions: PostMentions { agents: vec![receiver], all: false },
+                            wake: WakeUrgency::AtOnce,
+                            at: row.get(4)?,
+                        })
+                    })?
+                    .collect()
+            })
+            .await
     }
 }
 

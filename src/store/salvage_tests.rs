@@ -23,7 +23,11 @@ fn entry(subject: &str) -> AuditEntry {
     }
 }
 
-async fn channel(home: &Home, id: &str) {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn channel(home: &Home, id: &str) {
     let store = Store::open(home).unwrap();
     let new = NewChannel {
         id: id.parse().unwrap(),
@@ -32,26 +36,28 @@ async fn channel(home: &Home, id: &str) {
         members: vec!["coder".parse().unwrap()],
         now: 1,
     };
-    store.channels().create(new, None, entry(id)).await.unwrap().unwrap();
-    store.settle().await.unwrap();
+    block_on(async {
+        store.channels().create(new, None, entry(id)).await.unwrap().unwrap();
+        store.settle().await.unwrap();
+    });
 }
 
 fn back_up(home: &Home, at: i64) {
     Store::open(home).unwrap().back_up(home, at).unwrap();
 }
 
-async fn channels(home: &Home) -> Vec<String> {
+fn channels(home: &Home) -> Vec<String> {
     let store = Store::open(home).unwrap();
-    let found = store.channels().list(None, None).await.unwrap();
+    let found = block_on(store.channels().list(None, None)).unwrap();
     found.into_iter().map(|channel| channel.id.to_string()).collect()
 }
 
-#[tokio::test]
-async fn readable_rows_of_the_damaged_file_replace_those_of_the_backup() {
+#[test]
+fn readable_rows_of_the_damaged_file_replace_those_of_the_backup() {
     let (_folder, home) = home_with_database();
-    channel(&home, "early").await;
+    channel(&home, "early");
     back_up(&home, 1_000);
-    channel(&home, "late").await;
+    channel(&home, "late");
     flip(&home.database());
     assert!(!integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
     let before = std::fs::read(home.database()).unwrap();
@@ -59,50 +65,50 @@ async fn readable_rows_of_the_damaged_file_replace_those_of_the_backup() {
     let restored = restore(&home, None).unwrap();
     assert_eq!(restored.backup_at, Some(1_000));
     assert!(integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
-    assert_eq!(channels(&home).await, ["early", "late"]);
+    assert_eq!(channels(&home), ["early", "late"]);
     let aside = restored.set_aside.unwrap().join("flock.db");
     assert!(std::fs::read(aside).unwrap() == before, "nothing of it was changed");
     let store = Store::open(&home).unwrap();
     let kept: i64 = store
+        .pool
         .read("count", |connection| {
             connection.query_row("SELECT count(*) FROM audit WHERE detail LIKE 'xxx%'", (), |row| row.get(0))
         })
-        .await
         .unwrap();
     assert_eq!(kept, 200, "the backup holds what the damaged page held");
 }
 
-#[tokio::test]
-async fn without_a_backup_the_readable_rows_are_kept() {
+#[test]
+fn without_a_backup_the_readable_rows_are_kept() {
     let (_folder, home) = home_with_database();
-    channel(&home, "early").await;
+    channel(&home, "early");
     flip(&home.database());
     let restored = restore(&home, None).unwrap();
     assert_eq!(restored.backup, None);
     assert!(!restored.is_complete);
     assert!(integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
-    assert_eq!(channels(&home).await, ["early"]);
+    assert_eq!(channels(&home), ["early"]);
 }
 
-#[tokio::test]
-async fn a_missing_or_headerless_database_is_restored_from_the_backup() {
+#[test]
+fn a_missing_or_headerless_database_is_restored_from_the_backup() {
     use std::os::unix::fs::FileExt as _;
     let (_folder, home) = home_with_database();
-    channel(&home, "early").await;
+    channel(&home, "early");
     back_up(&home, 1_000);
     std::fs::remove_file(home.database()).unwrap();
     let restored = restore(&home, None).unwrap();
-    assert_eq!((restored.set_aside, channels(&home).await), (None, vec!["early".to_owned()]));
+    assert_eq!((restored.set_aside, channels(&home)), (None, vec!["early".to_owned()]));
 
-    channel(&home, "late").await;
+    channel(&home, "late");
     let file = std::fs::OpenOptions::new().write(true).open(home.database()).unwrap();
     file.write_all_at(&[0xA5; 64], 0).unwrap();
     restore(&home, None).unwrap();
-    assert_eq!(channels(&home).await, ["early", "late"], "its pages were whole");
+    assert_eq!(channels(&home), ["early", "late"], "its pages were whole");
 }
 
-#[tokio::test]
-async fn rows_deleted_after_the_backup_stay_deleted() {
+#[test]
+fn rows_deleted_after_the_backup_stay_deleted() {
     let (_folder, home) = home_with_database();
     let item = super::super::NewInboxItem {
         session: "agent:coder:flock:main:ann".parse().unwrap(),
@@ -114,31 +120,33 @@ async fn rows_deleted_after_the_backup_stay_deleted() {
     };
     {
         let store = Store::open(&home).unwrap();
-        store.inbox().add(item).await.unwrap();
+        block_on(store.inbox().add(item)).unwrap();
     }
     back_up(&home, 1_000);
     {
         let store = Store::open(&home).unwrap();
         let turn = crate::id::TurnId::new();
-        let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
-        store.inbox().take(session, turn).await.unwrap().unwrap();
-        store.inbox().delete(turn).await.unwrap();
-        store.settle().await.unwrap();
+        block_on(async {
+            let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+            store.inbox().take(session, turn).await.unwrap().unwrap();
+            store.inbox().delete(turn).await.unwrap();
+            store.settle().await.unwrap();
+        });
     }
     flip(&home.database());
     restore(&home, None).unwrap();
-    assert!(Store::open(&home).unwrap().inbox().sessions().await.unwrap().is_empty());
+    assert!(block_on(Store::open(&home).unwrap().inbox().sessions()).unwrap().is_empty());
 }
 
-#[tokio::test]
-async fn audit_rows_are_recovered_up_to_the_first_broken_link() {
+#[test]
+fn audit_rows_are_recovered_up_to_the_first_broken_link() {
     let (_folder, home) = home_with_database();
     back_up(&home, 1_000);
-    channel(&home, "late").await;
+    channel(&home, "late");
     // The database is not damaged: the audit is a complete chain, and all rows are taken.
     restore(&home, None).unwrap();
     let store = Store::open(&home).unwrap();
-    assert_eq!(store.audit().verify().await.unwrap().broken, None);
-    let rows = store.audit().rows(&AuditFilter::default(), 1_000).await.unwrap();
+    assert_eq!(block_on(store.audit().verify()).unwrap().broken, None);
+    let rows = block_on(store.audit().rows(&AuditFilter::default(), 1_000)).unwrap();
     assert!(rows.iter().any(|row| row.subject == "late"));
 }

@@ -250,16 +250,19 @@ impl<A> Sessions<&Database<A>> {
     /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
     /// `limit`.
     pub(crate) async fn old_requests(self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.0.read("find old request sessions", |connection| {
-            connection
-                .prepare_cached(&format!(
-                    "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
-                       AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
+        self.0
+            .read("find old request sessions", |connection| {
+                connection
+                    .prepare_cached(&format!(
+                        "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
+                       AND NOT EXISTS
+                         (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
                      ORDER BY updated_at LIMIT ?2"
-                ))?
-                .query_map((before, limit), session)?
-                .collect()
-        }).await
+                    ))?
+                    .query_map((before, limit), session)?
+                    .collect()
+            })
+            .await
     }
 
     /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case

@@ -481,39 +481,48 @@ impl<A> Tasks<&Database<A>> {
     /// waits for the reply and is not among them.
     pub async fn stranded(self) -> Result<Vec<String>, StoreError> {
         // An item stays in the inbox until its turn has ended, so an open task without one is lost.
-        self.0.read("look for lost tasks", |connection| {
-            connection
-                .prepare(
-                    "SELECT id FROM task WHERE state IN ('submitted', 'working')
-                     AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume'))",
-                )?
-                .query_map((), |row| row.get(0))?
-                .collect()
-        }).await
+        self.0
+            .read("look for lost tasks", |connection| {
+                connection
+                    .prepare(
+                        "SELECT id FROM task WHERE state IN ('submitted', 'working')
+                     AND NOT EXISTS
+                         (SELECT 1 FROM inbox WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume'))",
+                    )?
+                    .query_map((), |row| row.get(0))?
+                    .collect()
+            })
+            .await
     }
 
     /// Returns the agents with unfinished tasks.
     pub(crate) async fn assignees(self) -> Result<Vec<AgentId>, StoreError> {
-        self.0.read("list tasks", |connection| {
-            connection
-                .prepare(
-                    "SELECT DISTINCT assignee FROM task WHERE state IN ('submitted', 'working', 'input-required')",
-                )?
-                .query_map((), |row| parsed(row, 0))?
-                .collect()
-        }).await
+        self.0
+            .read("list tasks", |connection| {
+                connection
+                    .prepare(
+                        "SELECT DISTINCT assignee FROM task
+                     WHERE state IN ('submitted', 'working', 'input-required')",
+                    )?
+                    .query_map((), |row| parsed(row, 0))?
+                    .collect()
+            })
+            .await
     }
 
     /// Returns the ids of an agent's unfinished tasks.
     pub(crate) async fn open_ids(self, assignee: &AgentId) -> Result<Vec<String>, StoreError> {
-        self.0.read("list tasks", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT id FROM task WHERE assignee = ?1 AND state IN ('submitted', 'working', 'input-required')",
-                )?
-                .query_map([assignee.as_str()], |row| row.get(0))?
-                .collect()
-        }).await
+        self.0
+            .read("list tasks", |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT id FROM task WHERE assignee = ?1
+                     AND state IN ('submitted', 'working', 'input-required')",
+                    )?
+                    .query_map([assignee.as_str()], |row| row.get(0))?
+                    .collect()
+            })
+            .await
     }
 
     /// Returns tasks, newest first, at most `limit`.

@@ -159,15 +159,18 @@ impl<A> Turns<&Database<A>> {
 
     /// Returns the last turn of a session that ended with an answer.
     pub(crate) async fn last_completed(self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
-        self.0.read("read a session's last turn", |connection| {
-            // Turn ids start with a time stamp, so the highest id is the last turn.
-            connection
-                .prepare_cached(&format!(
-                    "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done' ORDER BY id DESC LIMIT 1"
-                ))?
-                .query_row([session.as_str()], turn)
-                .optional()
-        }).await
+        self.0
+            .read("read a session's last turn", |connection| {
+                // Turn ids start with a time stamp, so the highest id is the last turn.
+                connection
+                    .prepare_cached(&format!(
+                        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done'
+                     ORDER BY id DESC LIMIT 1"
+                    ))?
+                    .query_row([session.as_str()], turn)
+                    .optional()
+            })
+            .await
     }
 
     /// Finds a turn by its id. A turn that was refused before it began has no row.

@@ -50,20 +50,16 @@ pub(crate) fn status_update(
     note: Option<&str>,
     is_last: bool,
 ) -> Value {
-    let update = json!({
+    let mut update = json!({
         "taskId": task.id,
         "contextId": task.context,
         "status": status(version, task, note),
     });
-    match version {
-        // Only 0.3 marks the last event. In 1.0 the end of the stream says it.
-        ProtocolVersion::V03 => {
-            let mut update = kind(version, "status-update", update);
-            update["final"] = is_last.into();
-            update
-        }
-        ProtocolVersion::V1 => json!({"statusUpdate": update}),
+    // Only 0.3 marks the last event. In 1.0 the end of the stream says it.
+    if version == ProtocolVersion::V03 {
+        update["final"] = is_last.into();
     }
+    event(version, ("status-update", "statusUpdate"), update)
 }
 
 /// Returns the event with a task's answer.
@@ -76,9 +72,14 @@ pub(crate) fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
         "append": false,
         "lastChunk": true,
     });
+    event(version, ("artifact-update", "artifactUpdate"), update)
+}
+
+/// Wraps an event of a stream. `names` are its kind in 0.3 and its field in 1.0.
+fn event(version: ProtocolVersion, names: (&str, &str), update: Value) -> Value {
     match version {
-        ProtocolVersion::V03 => kind(version, "artifact-update", update),
-        ProtocolVersion::V1 => json!({"artifactUpdate": update}),
+        ProtocolVersion::V03 => kind(version, names.0, update),
+        ProtocolVersion::V1 => json!({(names.1): update}),
     }
 }
 
