@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::super::compaction::findings::TodoItem;
 use super::super::transcript::hygiene::{Target, sanitise};
-use super::super::transcript::{ImportedRecord, Record, recent};
+use super::super::transcript::model::ImportedRecord;
+use super::super::transcript::{Record, recent};
 use super::*;
 use crate::agent::Provenance;
 use crate::config::Api;

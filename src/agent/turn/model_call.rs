@@ -14,7 +14,7 @@ use crate::agent::model_chain::{ModelChain, instead, target};
 use crate::agent::overflow::{is_too_long, limit_in};
 use crate::agent::oversight::ModelCall;
 use crate::agent::reservation::CallReservation;
-use crate::agent::transcript::hygiene::{HygieneError, Target, sanitise};
+use crate::agent::transcript::hygiene::{HygieneError, Target, pictures_in, sanitise};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::provider::retry::RetryNotice;
@@ -254,14 +254,7 @@ fn has_provider_state(request: &Request) -> bool {
 }
 
 fn has_pictures<'a>(mut messages: impl Iterator<Item = &'a Message>) -> bool {
-    fn is_one(block: &Block) -> bool {
-        match block {
-            Block::Image { .. } => true,
-            Block::ToolResult { content, .. } => content.iter().any(is_one),
-            _ => false,
-        }
-    }
-    messages.any(|message| message.content.iter().any(is_one))
+    messages.any(|message| message.content.iter().any(|block| pictures_in(block) > 0))
 }
 
 fn messages_of(request: &Request) -> impl Iterator<Item = &Message> {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use clap::ValueEnum as _;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ fn print_repairs(made: &PreviewedRequest, context: &Context) {
         say("Hygiene changed nothing.".to_owned());
     }
     for (rule, records) in rules {
-        say(format!("Hygiene: {} in {}", rule.as_str(), count_text(records, "record")));
+        say(format!("Hygiene: {} in {}", rule.name(), count_text(records, "record")));
     }
 }
 
@@ -113,7 +114,11 @@ fn rules(applied: &[AppliedRule]) -> Vec<(Rule, usize)> {
         // One rule may change several parts of the same record, which counts once.
         of_rule.map(|one| one.message.as_str()).collect::<HashSet<_>>().len()
     };
-    Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()
+    Rule::value_variants()
+        .iter()
+        .map(|rule| (*rule, records(*rule)))
+        .filter(|(_, records)| *records > 0)
+        .collect()
 }
 
 fn to_json(agent: &AgentId, session: Option<&SessionKey>, made: &PreviewedRequest) -> Result<Value, Failure> {
@@ -122,7 +127,7 @@ fn to_json(agent: &AgentId, session: Option<&SessionKey>, made: &PreviewedReques
     })?;
     let rules = rules(&made.applied);
     let hygiene: Vec<Value> =
-        rules.iter().map(|(rule, records)| json!({"rule": rule.as_str(), "records": records})).collect();
+        rules.iter().map(|(rule, records)| json!({"rule": rule.name(), "records": records})).collect();
     Ok(json!({
         "agent": agent,
         "session": session,

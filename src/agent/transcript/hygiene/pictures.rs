@@ -161,7 +161,7 @@ pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &HygienePolicy
     }
 }
 
-fn pictures_in(block: &Block) -> usize {
+pub(in crate::agent) fn pictures_in(block: &Block) -> usize {
     match block {
         Block::Image { .. } => 1,
         Block::ToolResult { content, .. } => content.iter().map(pictures_in).sum(),

@@ -74,7 +74,7 @@ pub(super) fn remove_invalid(
     };
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
         if is_own(entry, target) {
-            leave_out(entry, Rule::Unsigned, |block| !form(block), notes);
+            leave_out(entry, Rule::UnsignedThinking, |block| !form(block), notes);
         } else {
             leave_out(entry, Rule::ForeignThinking, |_| true, notes);
         }
