@@ -13,6 +13,11 @@ pub fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
+/// Returns the items of the list at a JSON pointer. None if there is no list.
+pub fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
 /// Returns the number at a JSON pointer, or 0.
 pub fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)

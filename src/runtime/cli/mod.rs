@@ -27,6 +27,7 @@ mod output_reader;
 pub mod preview;
 mod probe_cache;
 mod run;
+mod run_progress;
 pub mod state;
 pub mod subreaper;
 mod user_folder;

@@ -6,10 +6,11 @@
 use serde_json::Value;
 
 use crate::provider::Usage;
-use crate::runtime::ToolEvent;
 use crate::runtime::cli::environment;
-use crate::runtime::cli::extract::{self, content, count, one_line, status, text};
-use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
+use crate::runtime::cli::extract::{self, content, count, items, one_line, status, text};
+use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "Claude Code";
 
@@ -22,9 +23,7 @@ const UNKNOWN_CONVERSATION: &str = "No conversation found with session ID";
 /// Parser of its events.
 #[derive(Default)]
 pub(super) struct ClaudeParser {
-    /// Set if the run continues a conversation.
-    is_resumed: bool,
-    conversation: String,
+    progress: RunProgress,
     /// The text of the answer since the last tool call.
     answer: String,
     /// Id of the message that arrives in pieces, and its blocks so far.
@@ -32,8 +31,6 @@ pub(super) struct ClaudeParser {
     blocks: Vec<StreamedBlock>,
     /// Ids and names of calls of its own tools that have not ended.
     open: Vec<(String, String)>,
-    /// Set once anything was said or done.
-    begun: bool,
     /// The reason why the turn cannot end well.
     doomed: Option<String>,
     result: Option<ResultEvent>,
@@ -91,11 +88,10 @@ impl Parser for ClaudeParser {
 
     fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         // The result may name the unknown conversation, or there is no result and only standard error does.
-        let unknown = exit.stderr.contains(UNKNOWN_CONVERSATION);
-        let is_fresh = self.is_resumed && !self.begun;
+        let is_fresh = self.progress.is_resumed && !self.progress.begun;
         match (&self.result, &self.doomed) {
             (Some(result), _) if result.is_unknown && is_fresh => RunOutcome::Unknown,
-            (None, _) if unknown && is_fresh => RunOutcome::Unknown,
+            (None, _) if self.progress.is_unknown(exit, UNKNOWN_CONVERSATION) => RunOutcome::Unknown,
             (_, Some(why)) => RunOutcome::Failed { status: None, message: why.clone() },
             (Some(result), None) if result.is_error => {
                 RunOutcome::Failed { status: result.status, message: result.message.clone() }
@@ -116,23 +112,17 @@ impl Parser for ClaudeParser {
 
 impl ClaudeParser {
     pub(super) fn new(is_resumed: bool) -> Self {
-        Self { is_resumed, ..Self::default() }
+        Self { progress: RunProgress::new(is_resumed), ..Self::default() }
     }
 
     fn system(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/subtype").unwrap_or_default() {
             // The event may come again with the same id.
             "init" => {
-                if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
-                    id.clone_into(&mut self.conversation);
-                    said.push(ProgramEvent::Conversation(id.to_owned()));
-                }
-                let servers = line.pointer("/mcp_servers").and_then(Value::as_array);
-                let state = servers
-                    .and_then(|all| {
-                        all.iter().find(|server| text(server, "/name") == Some(environment::SERVER))
-                    })
-                    .map(|server| text(server, "/status").unwrap_or_default());
+                self.progress.named(text(line, "/session_id"), said);
+                let server = |server: &&Value| text(server, "/name") == Some(environment::SERVER);
+                let state = items(line, "/mcp_servers").find(server);
+                let state = state.map(|server| text(server, "/status").unwrap_or_default());
                 // A pending server may still connect. flock itself sees if the program lists its tools.
                 if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
                     let why = one_line(&format!("{TITLE} can't use flock's tools: MCP says {state}"));
@@ -203,7 +193,7 @@ impl ClaudeParser {
         } else {
             said.push(ProgramEvent::Thinking(piece.to_owned()));
         }
-        self.begun = true;
+        self.progress.begun = true;
         match at.and_then(|at| self.blocks.get_mut(at)) {
             Some(block) => {
                 block.told.push_str(piece);
@@ -255,7 +245,7 @@ impl ClaudeParser {
             self.blocks.clear();
             self.streamed.clear();
         }
-        for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+        for block in items(line, "/message/content") {
             match text(block, "/type").unwrap_or_default() {
                 "text" => self.whole(BlockKind::Text, text(block, "/text").unwrap_or_default(), said),
                 "thinking" => {
@@ -263,7 +253,7 @@ impl ClaudeParser {
                 }
                 "tool_use" => self.call(block, said),
                 "server_tool_use" => {
-                    self.begun = true;
+                    self.progress.begun = true;
                     if let Some(query) = text(block, "/input/query") {
                         said.push(ProgramEvent::Search(query.to_owned()));
                     }
@@ -280,7 +270,7 @@ impl ClaudeParser {
             if whole.is_empty() {
                 return;
             }
-            self.begun = true;
+            self.progress.begun = true;
             if kind == BlockKind::Text {
                 self.say(whole, true, said);
             } else {
@@ -311,7 +301,7 @@ impl ClaudeParser {
 
     fn call(&mut self, block: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(block, "/id"), text(block, "/name")) else { return };
-        self.begun = true;
+        self.progress.begun = true;
         // The answer of a turn is the text after the last call.
         self.answer.clear();
         for block in &mut self.blocks {
@@ -333,7 +323,7 @@ impl ClaudeParser {
     }
 
     fn user(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
-        for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+        for block in items(line, "/message/content") {
             let Some(id) = text(block, "/tool_use_id") else { continue };
             let Some(at) = self.open.iter().position(|(open, _)| open == id) else { continue };
             let (call, tool) = self.open.swap_remove(at);
@@ -350,13 +340,7 @@ impl ClaudeParser {
 
     fn result(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(true);
-        let errors: Vec<&str> = line
-            .pointer("/errors")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let errors: Vec<&str> = items(line, "/errors").filter_map(Value::as_str).collect();
         let mut message = text(line, "/result").map(one_line).unwrap_or_default();
         if message.is_empty() {
             message = one_line(&errors.join("; "));

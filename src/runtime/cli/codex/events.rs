@@ -4,10 +4,11 @@
 use serde_json::{Value, json};
 
 use crate::provider::Usage;
-use crate::runtime::ToolEvent;
 use crate::runtime::cli::environment;
 use crate::runtime::cli::extract::{self, content, count, one_line, text, valid_status};
-use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
+use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "Codex";
 
@@ -18,17 +19,12 @@ const UNKNOWN_CONVERSATION: &str = "no rollout found for thread id";
 const MCP_UNAVAILABLE: &str = "required MCP servers failed to initialize";
 
 /// Parser of its events.
+#[derive(Default)]
 pub(super) struct CodexParser {
-    /// Set if the run continues a conversation. Its token counts are then those of the whole conversation.
-    is_resumed: bool,
-    conversation: String,
-    /// Set if text, or thinking, was reported since the last call.
-    has_text: bool,
-    has_thought: bool,
+    /// The token counts of a resumed run are those of the whole conversation.
+    progress: RunProgress,
     /// Ids of calls that have not ended.
     open: Vec<String>,
-    /// Set once anything was said or done.
-    begun: bool,
     /// The last error that was not just a retry.
     error: Option<String>,
     end: Option<ReportedEnd>,
@@ -41,39 +37,17 @@ enum ReportedEnd {
 
 impl CodexParser {
     pub(super) fn new(is_resumed: bool) -> Self {
-        Self {
-            is_resumed,
-            conversation: String::new(),
-            has_text: false,
-            has_thought: false,
-            open: Vec::new(),
-            begun: false,
-            error: None,
-            end: None,
-        }
+        Self { progress: RunProgress::new(is_resumed), ..Self::default() }
     }
 
     fn item(&mut self, item: &Value, is_done: bool, said: &mut Vec<ProgramEvent>) {
         let id = text(item, "/id").unwrap_or_default();
         match text(item, "/type").unwrap_or_default() {
             "agent_message" if is_done => {
-                let message = text(item, "/text").unwrap_or_default();
-                if !message.is_empty() {
-                    // The program prints whole messages, so they are separated here.
-                    let before = if self.has_text { "\n\n" } else { "" };
-                    said.push(ProgramEvent::Text(format!("{before}{message}")));
-                    self.has_text = true;
-                    self.begun = true;
-                }
+                self.progress.text(text(item, "/text").unwrap_or_default(), said);
             }
             "reasoning" if is_done => {
-                let thought = text(item, "/text").unwrap_or_default();
-                if !thought.is_empty() {
-                    let before = if self.has_thought { "\n\n" } else { "" };
-                    said.push(ProgramEvent::Thinking(format!("{before}{thought}")));
-                    self.has_thought = true;
-                    self.begun = true;
-                }
+                self.progress.thought(text(item, "/text").unwrap_or_default(), said);
             }
             "command_execution" => {
                 let arguments = json!({"command": text(item, "/command").unwrap_or_default()});
@@ -93,7 +67,7 @@ impl CodexParser {
             "mcp_tool_call" => self.mcp(id, item, is_done, said),
             // A search is reported once, when it is done.
             "web_search" if is_done => {
-                self.begun = true;
+                self.progress.begun = true;
                 if let Some(query) = text(item, "/query").or_else(|| text(item, "/action/query")) {
                     said.push(ProgramEvent::Search(query.to_owned()));
                 }
@@ -124,9 +98,7 @@ impl CodexParser {
         if server == environment::SERVER {
             // An MCP call has two events in the stream. One report is enough.
             if !is_done || !self.open.iter().any(|open| open == id) {
-                self.begun = true;
-                self.has_text = false;
-                self.has_thought = false;
+                self.progress.call();
                 said.push(ProgramEvent::FlockTool);
             }
             if is_done {
@@ -150,9 +122,7 @@ impl CodexParser {
         if self.open.iter().any(|open| open == id) {
             return;
         }
-        self.begun = true;
-        self.has_text = false;
-        self.has_thought = false;
+        self.progress.call();
         self.open.push(id.to_owned());
         said.push(ProgramEvent::Tool(ToolEvent::Began {
             call: id.to_owned(),
@@ -186,7 +156,7 @@ impl CodexParser {
             cache_write: write,
             cost: None,
         };
-        said.push(if self.is_resumed {
+        said.push(if self.progress.is_resumed {
             ProgramEvent::ConversationUsage(usage)
         } else {
             ProgramEvent::Usage(usage)
@@ -198,10 +168,7 @@ impl Parser for CodexParser {
     fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/type").unwrap_or_default() {
             "thread.started" => {
-                if let Some(id) = text(line, "/thread_id").filter(|id| *id != self.conversation) {
-                    id.clone_into(&mut self.conversation);
-                    said.push(ProgramEvent::Conversation(id.to_owned()));
-                }
+                self.progress.named(text(line, "/thread_id"), said);
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {
                 if let Some(item) = line.get("item") {
@@ -237,11 +204,9 @@ impl Parser for CodexParser {
             (Some(ReportedEnd::Failed(message)), _) | (None, Some(message)) => {
                 RunOutcome::Failed { status: status(message), message: message.clone() }
             }
-            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
-                RunOutcome::Unknown
-            }
+            (None, None) if self.progress.is_unknown(exit, UNKNOWN_CONVERSATION) => RunOutcome::Unknown,
             (None, None) => match exit.stderr.split_once(MCP_UNAVAILABLE) {
-                Some((_, why)) if !self.begun => RunOutcome::Failed {
+                Some((_, why)) if !self.progress.begun => RunOutcome::Failed {
                     status: None,
                     message: one_line(&format!(
                         "{TITLE} can't use flock's tools{}",

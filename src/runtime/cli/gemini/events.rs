@@ -4,9 +4,10 @@
 use serde_json::Value;
 
 use crate::provider::Usage;
-use crate::runtime::ToolEvent;
 use crate::runtime::cli::extract::{self, count, one_line, text, valid_status};
-use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
+use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "Gemini CLI";
 
@@ -24,13 +25,11 @@ const NO_LOGIN: i32 = 41;
 const LOGIN_HINT: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
 
 /// Parser of its events.
+#[derive(Default)]
 pub(super) struct GeminiParser {
-    is_resumed: bool,
-    conversation: String,
+    progress: RunProgress,
     /// Ids and names of calls of its own tools that have not ended.
     open: Vec<(String, String)>,
-    /// Set once anything was said or done.
-    begun: bool,
     /// The last error that it reported.
     error: Option<String>,
     end: Option<ReportedEnd>,
@@ -43,19 +42,12 @@ enum ReportedEnd {
 
 impl GeminiParser {
     pub(super) fn new(is_resumed: bool) -> Self {
-        Self {
-            is_resumed,
-            conversation: String::new(),
-            open: Vec::new(),
-            begun: false,
-            error: None,
-            end: None,
-        }
+        Self { progress: RunProgress::new(is_resumed), ..Self::default() }
     }
 
     fn call(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(line, "/tool_id"), text(line, "/tool_name")) else { return };
-        self.begun = true;
+        self.progress.begun = true;
         if tool.starts_with(FLOCK_TOOL_PREFIX) {
             said.push(ProgramEvent::FlockTool);
             return;
@@ -110,16 +102,11 @@ impl GeminiParser {
 impl Parser for GeminiParser {
     fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/type").unwrap_or_default() {
-            "init" => {
-                if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
-                    id.clone_into(&mut self.conversation);
-                    said.push(ProgramEvent::Conversation(id.to_owned()));
-                }
-            }
+            "init" => self.progress.named(text(line, "/session_id"), said),
             // The user's message is printed as well.
             "message" if text(line, "/role") == Some("assistant") => {
                 if let Some(piece) = text(line, "/content").filter(|piece| !piece.is_empty()) {
-                    self.begun = true;
+                    self.progress.begun = true;
                     said.push(ProgramEvent::Text(piece.to_owned()));
                 }
             }
@@ -145,10 +132,8 @@ impl Parser for GeminiParser {
             Some(ReportedEnd::Failed(message)) => {
                 RunOutcome::Failed { status: status(message, exit.code), message: message.clone() }
             }
-            None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
-                RunOutcome::Unknown
-            }
-            None if !self.begun && exit.code == NO_LOGIN => {
+            None if self.progress.is_unknown(exit, UNKNOWN_CONVERSATION) => RunOutcome::Unknown,
+            None if !self.progress.begun && exit.code == NO_LOGIN => {
                 RunOutcome::Failed { status: Some(401), message: LOGIN_HINT.to_owned() }
             }
             None => extract::broken(TITLE, exit),

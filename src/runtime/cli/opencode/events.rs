@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::provider::Usage;
-use crate::runtime::ToolEvent;
 use crate::runtime::cli::extract::{self, count, one_line, status, text};
-use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
+use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "OpenCode";
 
@@ -19,14 +20,9 @@ const FLOCK_TOOL_PREFIX: &str = "flock_";
 const UNKNOWN_CONVERSATION: &str = "Session not found";
 
 /// Parser of its events.
+#[derive(Default)]
 pub(super) struct OpenCodeParser {
-    is_resumed: bool,
-    conversation: String,
-    /// Set if text, or thinking, was reported since the last call.
-    has_text: bool,
-    has_thought: bool,
-    /// Set once anything was said or done.
-    begun: bool,
+    progress: RunProgress,
     /// The reason why the last step ended, if it has.
     reason: Option<String>,
     error: Option<(Option<u16>, String)>,
@@ -36,25 +32,13 @@ pub(super) struct OpenCodeParser {
 
 impl OpenCodeParser {
     pub(super) fn new(is_resumed: bool) -> Self {
-        Self {
-            is_resumed,
-            conversation: String::new(),
-            has_text: false,
-            has_thought: false,
-            begun: false,
-            reason: None,
-            error: None,
-            usage: Usage::default(),
-            cost: 0.0,
-        }
+        Self { progress: RunProgress::new(is_resumed), ..Self::default() }
     }
 
     /// Reports a call. The program prints it only when it has ended.
     fn called(&mut self, part: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(part, "/callID"), text(part, "/tool")) else { return };
-        self.begun = true;
-        self.has_text = false;
-        self.has_thought = false;
+        self.progress.call();
         if tool.starts_with(FLOCK_TOOL_PREFIX) {
             said.push(ProgramEvent::FlockTool);
             return;
@@ -102,40 +86,27 @@ impl OpenCodeParser {
 
 impl Parser for OpenCodeParser {
     fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
-        if let Some(id) = text(line, "/sessionID").filter(|id| *id != self.conversation) {
-            id.clone_into(&mut self.conversation);
-            said.push(ProgramEvent::Conversation(id.to_owned()));
-        }
+        self.progress.named(text(line, "/sessionID"), said);
         let kind = text(line, "/type").unwrap_or_default();
         if matches!(kind, "step_start" | "text" | "reasoning" | "tool_use") {
             // The step that has ended was not the last one.
             self.reason = None;
         }
-        let words = text(line, "/part/text").filter(|words| !words.is_empty());
-        match (kind, words) {
-            ("text", Some(words)) => {
-                let before = if self.has_text { "\n\n" } else { "" };
-                said.push(ProgramEvent::Text(format!("{before}{words}")));
-                self.has_text = true;
-                self.begun = true;
-            }
-            ("reasoning", Some(words)) => {
-                let before = if self.has_thought { "\n\n" } else { "" };
-                said.push(ProgramEvent::Thinking(format!("{before}{words}")));
-                self.has_thought = true;
-                self.begun = true;
-            }
-            ("tool_use", _) => {
+        let words = text(line, "/part/text").unwrap_or_default();
+        match kind {
+            "text" => self.progress.text(words, said),
+            "reasoning" => self.progress.thought(words, said),
+            "tool_use" => {
                 if let Some(part) = line.get("part") {
                     self.called(part, said);
                 }
             }
-            ("step_finish", _) => {
+            "step_finish" => {
                 if let Some(part) = line.get("part") {
                     self.step(part, said);
                 }
             }
-            ("error", _) => {
+            "error" => {
                 let message = text(line, "/error/data/message").or_else(|| text(line, "/error/name"));
                 let message = one_line(message.unwrap_or("it does not say why"));
                 self.error = Some((status(line, "/error/data/statusCode"), message));
@@ -155,9 +126,7 @@ impl Parser for OpenCodeParser {
             // Both are needed: the last step, and an exit code of 0.
             (None, Some("stop")) if exit.code == 0 => RunOutcome::Well { cut: false },
             (None, Some("length")) if exit.code == 0 => RunOutcome::Well { cut: true },
-            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
-                RunOutcome::Unknown
-            }
+            (None, _) if self.progress.is_unknown(exit, UNKNOWN_CONVERSATION) => RunOutcome::Unknown,
             (None, _) => extract::broken(TITLE, exit),
         }
     }
