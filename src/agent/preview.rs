@@ -4,6 +4,8 @@
 //! The preview shows the conversation as it is in the transcript. It has neither the input of a later turn nor a
 //! summary by a model, which a real turn would add if the configuration asks for one.
 
+use std::path::PathBuf;
+
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -15,7 +17,7 @@ use super::estimate::{self, ImageEstimate};
 use super::history_load;
 use super::model_chain::{PromptSpec, asked, room, target, told};
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
-use super::recent_exchanges::{self, EarlierExchanges};
+use super::recent_exchanges;
 use super::session::{CompactionReport, ContextReport};
 use super::transcript::hygiene::{AppliedRule, sanitise};
 use super::transcript::{self, RecentConversation, TranscriptError};
@@ -76,14 +78,8 @@ impl RequestPreviewer<'_> {
         model: &ModelRef,
         session: Option<&Session>,
     ) -> Result<PreviewedRequest, TurnError> {
-        if agent.runtime != NATIVE {
-            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
-        }
-        if let Some(session) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
+        check_native(agent)?;
+        check_owner(agent, session)?;
         // Resolved without a key: nothing is sent, so a missing key must not prevent the preview.
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
@@ -122,9 +118,7 @@ impl RequestPreviewer<'_> {
     ///   missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files.
     pub fn report(&self, agent: &Agent, session: &Session) -> Result<ContextReport, TurnError> {
-        if agent.runtime != NATIVE {
-            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
-        }
+        check_native(agent)?;
         let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
@@ -150,44 +144,23 @@ impl RequestPreviewer<'_> {
         model: &ModelRef,
         session: Option<(&Session, &Reader)>,
     ) -> Result<Value, TurnError> {
-        if let Some((session, _)) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
-        let began = session.map_or_else(clock::unix_ms, |(session, _)| session.began_at);
-        let system = self.brief(agent, model, began)?;
-        let mut before = EarlierExchanges::default();
+        let mut order = self.order(agent, model, session.map(|(session, _)| session))?;
         let mut known = None;
-        let conversation = session.map(|(session, _)| delegated::conversation(session));
-        if let Some(((session, reader), conversation)) = session.zip(conversation.as_ref()) {
+        if let Some((session, reader)) = session {
             known = reader.program_conversation(&session.key, program.name())?;
             // A program's conversation from before the last reset is not resumed.
-            let turn = known
-                .as_ref()
-                .filter(|known| known.begun.conversation == *conversation)
-                .map(|known| known.turn);
-            let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
+            let turn = known.as_ref().filter(|known| known.begun.conversation == order.conversation);
+            let turn = turn.map(|known| known.turn);
+            let path = self.transcript_path(session);
             if let Some(file) = transcript::look(&path)? {
-                before = recent_exchanges::before(&file, &agent.id, turn)
-                    .map_err(TranscriptError::reading(&path))?;
+                let before = recent_exchanges::before(&file, &agent.id, turn);
+                let before = before.map_err(TranscriptError::reading(&path))?;
+                (order.recent, order.missed) = (before.recent, before.missed);
             }
         }
-        // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
-        let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
-        let wanted = cli::preview::Wanted {
-            home: self.home,
-            config: self.config,
-            agent,
-            model,
-            system: &system,
-            session: session.map_or(&none, |(session, _)| &session.key),
-            conversation: conversation.as_deref().unwrap_or_default(),
-            known: known.as_ref(),
-            recent: &before.recent,
-            missed: before.missed.as_deref(),
-        };
-        Ok(cli::preview::of(program, &wanted).map_err(|message| RuntimeError::Refused {
+        let (home, config, known) = (self.home, self.config, known.as_ref());
+        let previewed = cli::preview::PreviewedTurn { home, config, agent, order: &order, known };
+        Ok(cli::preview::of(program, &previewed).map_err(|message| RuntimeError::Refused {
             program: program.title(),
             status: 400,
             message,
@@ -208,14 +181,22 @@ impl RequestPreviewer<'_> {
         model: &ModelRef,
         session: Option<&Session>,
     ) -> Result<Value, TurnError> {
-        if let Some(session) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
-        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        Ok(openclaw::preview(&self.order(agent, model, session)?))
+    }
+
+    /// Returns the order that a runtime would get for the session now, or for a new session if there is none, without
+    /// new messages.
+    fn order(
+        &self,
+        agent: &Agent,
+        model: &ModelRef,
+        session: Option<&Session>,
+    ) -> Result<RuntimeRequest, TurnError> {
+        check_owner(agent, session)?;
+        // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
         let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
-        Ok(openclaw::preview(&RuntimeRequest {
+        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        Ok(RuntimeRequest {
             agent: agent.id.clone(),
             session: session.map_or(none, |session| session.key.clone()),
             turn: TurnId::new(),
@@ -226,33 +207,36 @@ impl RequestPreviewer<'_> {
             messages: Vec::new(),
             recent: String::new(),
             missed: None,
-        }))
+        })
+    }
+
+    fn transcript_path(&self, session: &Session) -> PathBuf {
+        self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file))
     }
 
     /// Returns the prompt that a program gets about the agent.
     fn brief(&self, agent: &Agent, model: &ModelRef, began: i64) -> Result<String, TurnError> {
-        let (knowledge, zone) = (Knowledge::read(self.home, agent), &self.zone);
         let mut tools = policy::offered(agent, self.tools);
         // The program has its own tools, so it is offered only flock's.
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
-        let context = PromptContext {
-            agent,
-            model: model.as_str(),
-            tools: &tools,
-            calls: ToolCallStyle::Native,
-            knowledge: &knowledge,
-            began,
-            zone,
-        };
-        Ok(SystemPromptBuilder::for_runtime().build(&context)?)
+        let spec = PromptSpec { label: model.to_string(), tools, calls: ToolCallStyle::Native };
+        self.build(&SystemPromptBuilder::for_runtime(), agent, &spec, began)
     }
 
     fn prompt(&self, agent: &Agent, told: &PromptSpec, began: i64) -> Result<String, TurnError> {
-        let knowledge = Knowledge::read(self.home, agent);
-        let PromptSpec { label, tools, calls } = told;
-        let (calls, zone) = (*calls, &self.zone);
-        let context = PromptContext { agent, model: label, tools, calls, knowledge: &knowledge, began, zone };
-        Ok(SystemPromptBuilder::for_team().build(&context)?)
+        self.build(&SystemPromptBuilder::for_team(), agent, told, began)
+    }
+
+    fn build(
+        &self,
+        builder: &SystemPromptBuilder,
+        agent: &Agent,
+        spec: &PromptSpec,
+        began: i64,
+    ) -> Result<String, TurnError> {
+        let PromptSpec { label: model, tools, calls } = spec;
+        let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
+        Ok(builder.build(&PromptContext { agent, model, tools, calls, knowledge, began, zone })?)
     }
 
     /// Returns the conversation of a session, and the size of its transcript in bytes.
@@ -265,10 +249,7 @@ impl RequestPreviewer<'_> {
         let (room, images) = (room(resolved, asked), ImageEstimate::of(resolved));
         let (found, bytes) = match session {
             // The transcript is only read here. Damage in it is repaired by the next turn.
-            Some(session) => {
-                let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
-                history_load::look(&path, room, images)?
-            }
+            Some(session) => history_load::look(&self.transcript_path(session), room, images)?,
             None => (RecentConversation::default(), 0),
         };
         Ok((ConversationContext::new(room, images, &self.zone, found), bytes))
@@ -295,5 +276,19 @@ impl RequestPreviewer<'_> {
         // A turn rebuilds its prompt after a compaction.
         asked.system = self.prompt(agent, told, at)?;
         Ok(Some(compacted))
+    }
+}
+
+fn check_native(agent: &Agent) -> Result<(), TurnError> {
+    if agent.runtime == NATIVE {
+        return Ok(());
+    }
+    Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() })
+}
+
+fn check_owner(agent: &Agent, session: Option<&Session>) -> Result<(), TurnError> {
+    match session.filter(|session| session.key.agent() != &agent.id) {
+        Some(other) => Err(TurnError::WrongAgent { agent: agent.id.clone(), session: other.key.clone() }),
+        None => Ok(()),
     }
 }

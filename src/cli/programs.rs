@@ -66,14 +66,14 @@ pub fn check(
         context.printer.warn(&format!(
             "{} is older than {}, the oldest version that flock knows; {}",
             installed.label(),
-            program.oldest(),
+            program.facts().oldest,
             renewal_hint(program)
         ));
     }
     if let Some(model) = &agent.model {
         check_model_access(program, agent, model, config, verb, context)?;
     }
-    let least = program.habits().least_memory;
+    let least = program.facts().least_memory;
     // Only a limit on a container can be too low. On the host the program has the machine's memory.
     if !agent.on_host && agent.docker.memory.is_some_and(|memory| memory < least) {
         context.printer.warn(&format!(
@@ -159,7 +159,7 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 found.push((true, text, renewal_hint(program)));
             }
             Some(installed) if installed.is_old() => {
-                let text = format!("{} is older than {}", installed.label(), program.oldest());
+                let text = format!("{} is older than {}", installed.label(), program.facts().oldest);
                 found.push((false, text, renewal_hint(program)));
             }
             Some(_) => {}

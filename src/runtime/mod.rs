@@ -6,10 +6,10 @@
 
 pub mod cli;
 mod error;
-pub mod openclaw;
+pub(crate) mod openclaw;
 mod program_event;
-pub mod prompt;
-pub mod trace;
+pub(crate) mod prompt;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, StopReason, Usage};
 
 /// Name of flock's own loop, which is not a [`Runtime`].
-pub const NATIVE: &str = "native";
+pub(crate) const NATIVE: &str = "native";
 
 /// One turn that a program is to run.
 #[derive(Clone, Debug)]

@@ -113,11 +113,7 @@ impl TraceFormatter {
     fn tokens(&self, usage: Usage, of: &str, lines: &mut Vec<String>) {
         // Programs count cached tokens apart. A person expects all input in one number.
         let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        let (all, cached, out) = (
-            with_thousands_separators(all),
-            with_thousands_separators(usage.cache_read),
-            with_thousands_separators(usage.output),
-        );
+        let [all, cached, out] = [all, usage.cache_read, usage.output].map(with_thousands_separators);
         self.line(&format!("tokens: in={all} cached={cached} out={out}{of}"), lines);
     }
 

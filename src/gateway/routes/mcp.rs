@@ -209,7 +209,8 @@ async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallRespon
 
 /// Returns the call's own id if the program sends one, otherwise one that is made from the message's id.
 fn call_id(meta: &Value, id: &Value) -> String {
-    let told = PROGRAMS.iter().filter_map(|program| program.call_id()).find_map(|name| meta[name].as_str());
+    let told =
+        PROGRAMS.iter().filter_map(|program| program.facts().call_id).find_map(|name| meta[name].as_str());
     let shown =
         |text: &str| -> String { text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect() };
     // An id without any usable character would become the id of many calls.

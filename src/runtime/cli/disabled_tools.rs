@@ -8,7 +8,7 @@ use crate::tool::policy::DisabledTools;
 
 /// Returns the reason why a program does not run a turn of a restricted agent. `None` if it does.
 pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: DisabledTools) -> Option<RuntimeError> {
-    if !withheld.is_any() || program.withholds() {
+    if !withheld.is_any() || program.facts().withholds {
         return None;
     }
     let id = &agent.id;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use super::interface::{HiddenEntry, Program, TurnFile};
-use super::{LocatedProgram, locate};
+use super::locate;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, hex};
@@ -46,13 +46,13 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<ProgramMount>> {
     let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
         return Some(Vec::new());
     };
-    let LocatedProgram { parts, .. } = locate::find(program).ok()?;
-    let parts = parts.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
+    let files = locate::find(program).ok()?;
+    let parts = files.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
     let parts = parts.map(|(source, target)| ProgramMount::part(source, target.clone()));
     let mut found = parts.collect::<Option<Vec<ProgramMount>>>()?;
     found.push(ProgramMount::State(state(home, &agent.id, program)));
     found.push(ProgramMount::Turn(turns(home, &agent.id)));
-    found.extend(program.covered().iter().map(|covered| ProgramMount::Cover {
+    found.extend(program.facts().covered.iter().map(|covered| ProgramMount::Cover {
         source: cover_source(home, &agent.id, covered),
         name: covered.name.to_owned(),
         is_folder: covered.is_folder,
@@ -119,12 +119,6 @@ impl TurnFolder {
         made.map(|()| Self(folder)).map_err(|error| error.to_string())
     }
 
-    /// Returns the path on the host.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// Writes the files of an invocation.
     ///
     /// # Errors
@@ -168,11 +162,11 @@ mod tests {
         let turn = TurnFolder::make(&home, &ann, true).unwrap();
         let file = TurnFile { name: "system.md".to_owned(), content: "be good".to_owned() };
         turn.write(&[file]).unwrap();
-        assert_eq!(fs_err::read_to_string(turn.path().join("system.md")).unwrap(), "be good");
-        let path = turn.path().to_owned();
+        assert_eq!(fs_err::read_to_string(turn.0.join("system.md")).unwrap(), "be good");
+        let path = turn.0.clone();
         let turns = path.parent().unwrap().metadata().unwrap().ino();
         let second = TurnFolder::make(&home, &bob, false).unwrap();
-        assert_ne!(second.path(), path);
+        assert_ne!(second.0, path);
         assert!(path.exists(), "another session's files stay");
         assert_eq!(turns, path.parent().unwrap().metadata().unwrap().ino(), "it is mounted");
         drop((turn, second));
@@ -180,7 +174,7 @@ mod tests {
         // Nothing is left of a turn whose process was killed.
         fs_err::create_dir_all(path.join("left")).unwrap();
         let turn = TurnFolder::make(&home, &ann, false).unwrap();
-        assert!(turn.path() == path && turn.path().read_dir().unwrap().next().is_none());
+        assert!(turn.0 == path && turn.0.read_dir().unwrap().next().is_none());
         let other = session("agent:tester:flock:main:ann");
         let left = self::turns(&home, other.agent()).join("left");
         fs_err::create_dir_all(&left).unwrap();

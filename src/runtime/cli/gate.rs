@@ -95,7 +95,7 @@ impl CallRefusal {
     /// Returns `true` if an allowed call of this size shows that the refusal no longer applies. A smaller call, for
     /// example for a title, shows nothing about a budget.
     #[must_use]
-    pub const fn is_lifted_by(&self, (input, output): (u64, u64)) -> bool {
+    pub(crate) const fn is_lifted_by(&self, (input, output): (u64, u64)) -> bool {
         match self {
             Self::Paused { call, .. } => input.saturating_add(output) >= call.0.saturating_add(call.1),
             Self::Settings(_) => true,

@@ -74,7 +74,7 @@ fn is_passed(name: &str) -> bool {
     PASSED_VARIABLES.contains(&name)
         || env::NETWORK_VARS.contains(&name)
         || name.starts_with("LC_")
-        || PROGRAMS.iter().any(|program| program.variables().contains(&name))
+        || PROGRAMS.iter().any(|program| program.facts().variables.contains(&name))
 }
 
 /// The end of a program.
@@ -89,7 +89,7 @@ pub struct RunExit {
 /// Returns the path of flock's own program, for [`attend`]. It leads to the file from which this process was started,
 /// even if an update has replaced that file since.
 #[must_use]
-pub fn own_executable() -> PathBuf {
+pub(crate) fn own_executable() -> PathBuf {
     "/proc/self/exe".into()
 }
 
@@ -279,7 +279,8 @@ mod tests {
             assert!(!is_passed(name), "{name}");
         }
         assert!(
-            is_passed("PATH") && PROGRAMS.iter().flat_map(|one| one.variables()).all(|name| is_passed(name))
+            is_passed("PATH")
+                && PROGRAMS.iter().flat_map(|one| one.facts().variables).all(|name| is_passed(name))
         );
     }
 }

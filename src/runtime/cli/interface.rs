@@ -10,40 +10,26 @@ use uuid::Uuid;
 use super::extract;
 use crate::config::{Api, Effort};
 use crate::provider::wire_format;
-pub use crate::runtime::ProgramEvent;
+use crate::runtime::ProgramEvent;
 use crate::tool::policy::DisabledTools;
 
 /// An agent program.
 pub trait Program: Send + Sync {
+    /// Returns the facts about it that are the same for every turn.
+    fn facts(&self) -> ProgramFacts;
+
     /// Returns the name in an agent's `runtime` setting, such as `claude`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.facts().name
+    }
 
     /// Returns the name for people, such as `Claude Code`.
-    fn title(&self) -> &'static str;
-
-    /// Returns the name of its command.
-    fn command(&self) -> &'static str;
-
-    /// Returns the name of its npm package.
-    fn package(&self) -> &'static str;
-
-    /// Returns the oldest version that flock supports.
-    fn oldest(&self) -> &'static str;
-
-    /// Returns the arguments that print its help, and the options in that help without which no turn can run.
-    fn options(&self) -> RequiredOptions {
-        RequiredOptions { help: &["--help"], names: &[] }
+    fn title(&self) -> &'static str {
+        self.facts().title
     }
 
     /// Returns `true` if it supports this wire format.
     fn speaks(&self, api: Api) -> bool;
-
-    /// Returns the files of its user's login, for a program that cannot ignore the other files beside the login. A turn
-    /// with this login then has a folder of flock's with links to these files. Other programs use the user's folder
-    /// itself.
-    fn login(&self) -> Option<Login> {
-        None
-    }
 
     /// Returns the files of the host that the program needs. `command` is the file to which its command leads, with all
     /// links followed.
@@ -58,24 +44,9 @@ pub trait Program: Send + Sync {
         extract::version(printed)
     }
 
-    /// Returns how it handles its conversations.
-    fn habits(&self) -> ProgramCapabilities;
-
-    /// Returns `true` if its tools can be restricted as in [`TurnSpec::withheld`]. A program that returns `false` runs no
-    /// turn of an agent that may not use all tools.
-    fn withholds(&self) -> bool {
-        false
-    }
-
     /// Returns the reason why it refuses to run on the host, as root or as another user. `None` if it does not refuse.
     fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
         None
-    }
-
-    /// Returns the entries of the workspace that it reads by itself, and cannot be told to ignore. In a sandbox, empty
-    /// entries cover them.
-    fn covered(&self) -> &'static [HiddenEntry] {
-        &[]
     }
 
     /// Returns a question that it must be asked once before its turns, if any. The answer is stored as long as its
@@ -94,40 +65,58 @@ pub trait Program: Send + Sync {
     /// Returns a parser for the output of one run in this conversation.
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser>;
 
-    /// Returns the folders, below a user's home, in which its own installer puts its command.
-    fn places(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the variables that tell it where its settings and its login are. On the host it gets them from flock's
-    /// environment.
-    fn variables(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the files and folders, below a user's home, that hold its login. They are never mounted into a sandbox.
-    /// The list that decides about mounts is in a lower layer, and a test checks that it contains these.
-    fn logins(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the headers, in lower case, that its requests may keep on their way to the provider, which uses them to
-    /// find a session's cached prompt. A name that ends in `-` is a prefix. Headers that grant access or name an
-    /// account are never among them.
-    fn headers(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the key in the `_meta` of its MCP calls that holds the model's own id of the call.
-    fn call_id(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Returns a corrected request if the program has built one that its model would refuse. `None` if the request is
     /// correct: it is then sent byte for byte. The method also sees requests of other programs.
     fn mended(&self, _request: &[u8], _api: Api) -> Option<Bytes> {
         None
     }
+}
+
+/// The facts about a program that are the same for every turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramFacts {
+    /// The name in an agent's `runtime` setting, such as `claude`.
+    pub name: &'static str,
+    /// The name for people, such as `Claude Code`.
+    pub title: &'static str,
+    /// The name of its command.
+    pub command: &'static str,
+    /// The name of its npm package.
+    pub package: &'static str,
+    /// The oldest version that flock supports.
+    pub oldest: &'static str,
+    /// The options without which no turn can run.
+    pub options: RequiredOptions,
+    /// Set if it begins a conversation under a given name. Other programs choose the name and report it.
+    pub takes_names: bool,
+    /// Set if it accepts another system prompt when a conversation continues. Otherwise another prompt needs a new
+    /// conversation.
+    pub renews_prompt: bool,
+    /// Bytes of memory below which it is killed when it runs a command.
+    pub least_memory: u64,
+    /// Set if its tools can be restricted as in [`TurnSpec::withheld`]. Another program runs no turn of an agent that may
+    /// not use all tools.
+    pub withholds: bool,
+    /// The entries of the workspace that it reads by itself, and cannot be told to ignore. In a sandbox, empty entries
+    /// cover them.
+    pub covered: &'static [HiddenEntry],
+    /// The files of its user's login, for a program that cannot ignore the other files beside the login. A turn with
+    /// this login then has a folder of flock's with links to these files. Other programs use the user's folder itself.
+    pub login: Option<Login>,
+    /// The folders, below a user's home, in which its own installer puts its command.
+    pub places: &'static [&'static str],
+    /// The variables that tell it where its settings and its login are. On the host it gets them from flock's
+    /// environment.
+    pub variables: &'static [&'static str],
+    /// The files and folders, below a user's home, that hold its login. They are never mounted into a sandbox. The list
+    /// that decides about mounts is in a lower layer, and a test checks that it contains these.
+    pub logins: &'static [&'static str],
+    /// The headers, in lower case, that its requests may keep on their way to the provider, which uses them to find a
+    /// session's cached prompt. A name that ends in `-` is a prefix. Headers that grant access or name an account are
+    /// never among them.
+    pub headers: &'static [&'static str],
+    /// The key in the `_meta` of its MCP calls that holds the model's own id of the call.
+    pub call_id: Option<&'static str>,
 }
 
 /// Parses the output of one run of a program. It never panics, whatever the output is, and skips what it does not know.
@@ -165,7 +154,7 @@ pub struct ProgramFiles {
 }
 
 /// The options with which flock starts a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RequiredOptions {
     /// The arguments that print its help.
     pub help: &'static [&'static str],
@@ -184,18 +173,6 @@ impl RequiredOptions {
         let missing = || self.names.iter().copied().filter(|name| !listed.contains(name)).collect();
         (!listed.is_empty()).then(missing)
     }
-}
-
-/// The way in which a program handles its conversations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramCapabilities {
-    /// Set if it begins a conversation under a given name. Other programs choose the name and report it.
-    pub takes_names: bool,
-    /// Set if it accepts another system prompt when a conversation continues. Otherwise another prompt needs a new
-    /// conversation.
-    pub renews_prompt: bool,
-    /// Bytes of memory below which it is killed when it runs a command.
-    pub least_memory: u64,
 }
 
 /// An entry of the workspace that a program must not find.
@@ -265,7 +242,7 @@ pub struct TurnSpec<'a> {
     /// The token for MCP.
     pub mcp_token: &'a str,
     /// Absolute path of a folder for the program's own data. `None` on the host with its own login, because the program
-    /// then uses the user's folder, unless it has a [`Program::login`].
+    /// then uses the user's folder, unless it has a [`ProgramFacts::login`].
     pub state: Option<&'a str>,
     /// Contents of [`Login::settings`], if the program uses that login and the file exists. A turn takes only the kind
     /// of login from it.

@@ -100,7 +100,7 @@ fn told(name: &str, learned: Option<&str>) -> String {
         context_window: 0,
         max_tokens: 0,
         relay_token: None,
-        state: program.login().and(first.state),
+        state: program.facts().login.and(first.state),
         system: "",
         ..first.clone()
     };
@@ -342,7 +342,7 @@ fn runs(program: &dyn Program) -> Vec<(TurnSpec<'static>, Invocation)> {
         for (relay_token, state, api) in [
             (first.relay_token, first.state, first.api),
             (first.relay_token, None, first.api),
-            (None, program.login().and(first.state), None),
+            (None, program.facts().login.and(first.state), None),
         ] {
             for effort in [None, Some(Effort::Off), Some(Effort::Low), Some(Effort::High)] {
                 let turn = TurnSpec { conversation, relay_token, state, api, effort, ..first.clone() };
@@ -370,7 +370,7 @@ fn required_options_are_those_that_turns_use() {
     // An option that the program has but its help does not list, so the help cannot show if it is missing.
     let unlisted = ["--append-system-prompt-file"];
     for program in PROGRAMS {
-        let options = program.options();
+        let options = program.facts().options;
         assert!(!options.help.is_empty(), "{}", program.name());
         let runs = runs(program);
         // The word `-` means standard input and is not an option.
@@ -456,7 +456,7 @@ fn names_are_not_used_twice() {
     for (at, program) in PROGRAMS.iter().enumerate() {
         assert!(PROGRAMS.iter().skip(at + 1).all(|other| other.name() != program.name()));
         assert_eq!(named(program.name()).map(Program::name), Some(program.name()));
-        assert_eq!(program.version(program.oldest()).as_deref(), Some(program.oldest()));
+        assert_eq!(program.version(program.facts().oldest).as_deref(), Some(program.facts().oldest));
         assert!(APIS.iter().any(|api| program.speaks(*api)));
         assert!(!program.speaks(Api::BedrockConverseStream) && !program.speaks(Api::GoogleGeminiCli));
     }

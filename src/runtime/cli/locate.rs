@@ -1,10 +1,9 @@
 //! Finds agent programs on this machine.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::interface::{Program, ProgramFiles};
+use super::interface::{Program, ProgramFacts, ProgramFiles};
 use crate::env;
 
 /// Folders below a user's home in which common installers put programs. The PATH of a service often lacks them.
@@ -17,39 +16,28 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 /// A path that is not a folder, and below which none can be made.
 const NOWHERE: &str = "/dev/null";
 
-/// An installed program.
-#[derive(Clone, Debug)]
-pub struct LocatedProgram {
-    /// The file to which the command leads, with all links followed.
-    pub command: PathBuf,
-    /// The files of the program.
-    pub parts: ProgramFiles,
-}
-
-/// Finds a program on PATH, or where its own installer or a common one puts it.
+/// Finds the files of a program on PATH, or where its own installer or a common one puts it.
 ///
 /// # Errors
 ///
 /// Returns the missing part. The text completes "… is not installed: …".
-pub fn find(program: &dyn Program) -> Result<LocatedProgram, String> {
-    let name = program.command();
-    let named = which::which_in(name, Some(search_path(program.places())), "/")
+pub fn find(program: &dyn Program) -> Result<ProgramFiles, String> {
+    let ProgramFacts { command: name, places, .. } = program.facts();
+    let named = which::which_in(name, Some(search_path(places)), "/")
         .map_err(|_| format!("no command {name} on PATH or in the places where it is usually put"))?;
     let command = fs_err::canonicalize(&named).map_err(|error| error.to_string())?;
-    let parts =
-        program.parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))?;
-    Ok(LocatedProgram { command, parts })
+    program.parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))
 }
 
 /// Returns the version that the program reports. `None` if it reports none in time.
-pub async fn version(program: &dyn Program, found: &LocatedProgram) -> Option<String> {
+pub async fn version(program: &dyn Program, found: &ProgramFiles) -> Option<String> {
     let output = query_output(program, found, &["--version"]).await?;
     program.version(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Returns the options that flock needs and the program lacks. `None` if the program does not list its options.
-pub async fn missing_options(program: &dyn Program, found: &LocatedProgram) -> Option<Vec<&'static str>> {
-    let options = program.options();
+pub async fn missing_options(program: &dyn Program, found: &ProgramFiles) -> Option<Vec<&'static str>> {
+    let options = program.facts().options;
     let output = query_output(program, found, options.help).await?;
     // Some programs print their help to standard output, others to standard error.
     let help = [output.stdout, output.stderr].concat();
@@ -59,10 +47,10 @@ pub async fn missing_options(program: &dyn Program, found: &LocatedProgram) -> O
 /// Returns the output of the program for these arguments. `None` if it does not end in time.
 async fn query_output(
     program: &dyn Program,
-    found: &LocatedProgram,
+    found: &ProgramFiles,
     words: &[&str],
 ) -> Option<std::process::Output> {
-    let (file, arguments) = found.parts.host.split_first()?;
+    let (file, arguments) = found.host.split_first()?;
     let mut command = tokio::process::Command::new(file);
     command
         .args(arguments)
@@ -71,7 +59,7 @@ async fn query_output(
         .env_clear()
         .envs(super::host::environment())
         .kill_on_drop(true);
-    if let Some(login) = program.login() {
+    if let Some(login) = program.facts().login {
         // A program that cannot ignore its user's settings would read them for this too, and rewrite old ones.
         command.env(login.variable, NOWHERE);
     }

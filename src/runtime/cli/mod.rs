@@ -9,29 +9,30 @@ mod claude;
 mod codex;
 mod conversation_record;
 mod disabled_tools;
-pub mod environment;
+pub(crate) mod environment;
 mod executable;
 mod extract;
-pub mod folders;
+pub(crate) mod folders;
 pub mod gate;
 mod gemini;
 pub mod host;
 pub mod interface;
-pub mod json_lines;
-pub mod locate;
-pub mod model_access;
+pub(crate) mod json_lines;
+pub(crate) mod locate;
+pub(crate) mod model_access;
 mod opencode;
 mod outcome;
 mod output_limits;
 mod output_reader;
-pub mod preview;
+pub(crate) mod preview;
 mod probe_cache;
 mod run;
+mod run_paths;
 mod run_progress;
-pub mod state;
+pub(crate) mod state;
 pub mod subreaper;
 mod user_folder;
-pub mod version_check;
+pub(crate) mod version_check;
 
 #[cfg(test)]
 mod invocation_tests;
@@ -42,14 +43,11 @@ mod reading_tests;
 #[cfg(test)]
 mod recorded_tests;
 
-pub use gate::{AccessProvider, CallCounter, RelayAccess, TurnAccess};
-pub use interface::{
-    ConversationStart, Exit, HiddenEntry, Invocation, Parser, Program, ProgramCapabilities, ProgramEvent,
-    ProgramFiles, ProgramProbe, RunLocation, RunOutcome, StateFile, TurnFile, TurnSpec,
-};
-pub use locate::LocatedProgram;
+pub use gate::AccessProvider;
+pub(crate) use gate::{CallCounter, RelayAccess, TurnAccess};
+pub use interface::Program;
 pub(crate) use output_reader::RAW_TARGET;
-pub use run::{ProgramRuntime, ProgramServices as CliParts};
+pub(crate) use run::{ProgramRuntime, ProgramServices as CliParts};
 
 /// The programs that flock supports. There is no other list.
 pub static PROGRAMS: [&dyn Program; 4] =

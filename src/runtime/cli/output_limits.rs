@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::interface::ProgramEvent;
-use crate::runtime::ToolEvent;
+use crate::runtime::{ProgramEvent, ToolEvent};
 use crate::tool::safe_text;
 
 /// Bytes of text and thinking of one run together.

@@ -6,12 +6,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::interface::{Exit, Parser, ProgramEvent, RunOutcome};
+use super::interface::{Exit, Parser, RunOutcome};
 use super::json_lines::{LineSplitter, OutputLine};
 use super::output_limits::OutputLimiter;
 use crate::provider::Usage;
 use crate::runtime::trace::TraceFormatter;
-use crate::runtime::{RuntimeEvent, RuntimeEventSink};
+use crate::runtime::{ProgramEvent, RuntimeEvent, RuntimeEventSink};
 use crate::sandbox::OutputChunk;
 
 /// The log target of a program's raw output. It is open only if a person asks for raw output, see `ui::log`.

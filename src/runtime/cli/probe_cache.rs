@@ -7,7 +7,8 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::interface::{Program, ProgramFiles, ProgramProbe};
-use super::run::{ProgramTurn, RunPaths};
+use super::run::ProgramTurn;
+use super::run_paths::RunPaths;
 use crate::home::{Home, atomic};
 use crate::id::{AgentId, hex};
 use crate::runtime::RuntimeError;
@@ -22,7 +23,7 @@ const STATE_PLACEHOLDER: &str = "\0state\0";
 
 /// A question and its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ProbeRequest<'a> {
     pub wanted: &'a ProgramProbe,
     /// The program's folder, as the program sees it.
     pub state: Option<&'a str>,
@@ -48,9 +49,9 @@ impl CachedAnswer {
         agent: &AgentId,
         program: &dyn Program,
         parts: &ProgramFiles,
-        asked: Asked<'_>,
+        asked: ProbeRequest<'_>,
     ) -> Self {
-        let Asked { wanted, state, workspace } = asked;
+        let ProbeRequest { wanted, state, workspace } = asked;
         let state = state.unwrap_or_default();
         let mut digest = Sha256::new();
         let mut add = |text: &str| {
@@ -119,15 +120,19 @@ impl CachedAnswer {
 impl ProgramTurn<'_> {
     /// Returns the program's answer to a question that is asked once. It is stored until the program or the question
     /// changes.
-    pub(super) async fn learn(&self, wanted: &ProgramProbe, site: &RunPaths) -> Result<String, RuntimeError> {
+    pub(super) async fn learn(
+        &self,
+        wanted: &ProgramProbe,
+        paths: &RunPaths,
+    ) -> Result<String, RuntimeError> {
         let (cli, program) = (self.cli, self.cli.program);
-        let asked = Asked { wanted, state: site.state.as_deref(), workspace: &site.workspace };
-        let kept = CachedAnswer::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, asked);
+        let asked = ProbeRequest { wanted, state: paths.state.as_deref(), workspace: &paths.workspace };
+        let kept = CachedAnswer::of(&cli.parts.home, &self.order.agent, program, &self.found, asked);
         if let Some(text) = kept.read() {
             return Ok(text);
         }
         let unwritten = |why: String| cli.unwritten(&why);
-        self.write(&wanted.invocation, site).map_err(unwritten)?;
+        self.write(&wanted.invocation, paths).map_err(unwritten)?;
         let mut printed = Vec::new();
         let mut heard = |piece: OutputChunk<'_>| {
             // A program that prints without end must not fill the memory.
@@ -141,7 +146,7 @@ impl ProgramTurn<'_> {
         let ran =
             ran.map_err(|_| cli.not_begun("it did not answer in time what it was asked first".to_owned()))??;
         // The exit code is ignored. Gemini CLI, for example, fails on purpose after it has written its prompt.
-        let text = match (&wanted.file, &site.kept) {
+        let text = match (&wanted.file, &paths.kept) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
             (Some(file), Some(kept)) => kept.read(file, MOST as u64).unwrap_or_default(),
             (Some(_), None) => String::new(),
@@ -182,7 +187,7 @@ mod tests {
             let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
             let invocation = Invocation { environment, ..Invocation::default() };
             let wanted = ProgramProbe { invocation, file: None, take: |text| Some(text.to_owned()) };
-            let asked = Asked { wanted: &wanted, state: Some(state), workspace };
+            let asked = ProbeRequest { wanted: &wanted, state: Some(state), workspace };
             CachedAnswer::of(&home, &agent, &super::super::gemini::Gemini, &parts, asked)
         };
         of("/state/a", "/workspace", "x").write("put it into /state/a/tmp").unwrap();

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::interface::{ConversationStart, Exit, Program, ProgramEvent, RunOutcome};
+use super::interface::{ConversationStart, Exit, Program, RunOutcome};
 use super::json_lines::{LineSplitter, OutputLine};
 use super::{PROGRAMS, named};
-use crate::runtime::ToolEvent;
 use crate::runtime::trace::TraceFormatter;
+use crate::runtime::{ProgramEvent, ToolEvent};
 
 struct Case {
     name: String,

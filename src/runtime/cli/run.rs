@@ -10,14 +10,14 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::conversation_record::{self, ConversationRecorder};
-use super::folders::{self, TurnFolder};
+use super::folders::TurnFolder;
 use super::gate::{AccessProvider, Count, TurnAccess};
 use super::host::RunExit;
-use super::interface::{ConversationStart, Invocation, Program, RunLocation, RunOutcome, TurnSpec};
-use super::locate::{self, LocatedProgram};
+use super::interface::{ConversationStart, Invocation, Program, ProgramFiles, RunOutcome};
+use super::locate;
 use super::output_reader::{ConversationEvent, OutputReader, RunObservations, lingers};
-use super::state::{self, StateBackup, StateFolder};
-use super::user_folder::User;
+use super::run_paths::RunPaths;
+use super::state::{self, StateBackup};
 use super::{disabled_tools, host, outcome};
 use crate::config::{Agent, Config};
 use crate::env;
@@ -28,9 +28,7 @@ use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
 };
-use crate::sandbox::program_mounts::{STATE_TARGET, TURN_TARGET};
-use crate::sandbox::spec::WORKSPACE_TARGET;
-use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError, egress};
+use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError};
 use crate::store::{ConversationOrigin, ProgramConversation, Store};
 use crate::tool::policy::DisabledTools;
 
@@ -69,7 +67,7 @@ impl ProgramRuntime {
     }
 
     fn missing(&self, reason: String) -> RuntimeError {
-        let hint = format!("npm install -g {}", self.program.package());
+        let hint = format!("npm install -g {}", self.program.facts().package);
         RuntimeError::NotInstalled { program: self.program.title(), reason, hint }
     }
 
@@ -130,7 +128,7 @@ impl ProgramRuntime {
         let course =
             ProgramTurn { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
         let begun = conversation_record::begun(order, agent, course.pass.relay.is_some());
-        let renews = self.program.habits().renews_prompt;
+        let renews = self.program.facts().renews_prompt;
         // Another place, login or prompt needs a new conversation, even if the program knows the old one.
         let known = self
             .known(&order.session)?
@@ -194,49 +192,15 @@ pub(super) struct ProgramTurn<'a> {
     pub(super) order: &'a RuntimeRequest,
     agent: &'a Agent,
     withheld: DisabledTools,
-    pub(super) found: LocatedProgram,
+    pub(super) found: ProgramFiles,
     pass: TurnAccess,
     folder: TurnFolder,
 }
 
-/// The place in which a program runs, as the program sees it.
-pub(super) struct RunPaths {
-    origin: String,
-    pub(super) state: Option<String>,
-    files: String,
-    pub(super) workspace: String,
-    /// The folder of its state, as the host sees it.
-    pub(super) kept: Option<StateFolder>,
-    /// The folder of its user, if its login consists of links to files there.
-    user: Option<User>,
-}
-
 impl ProgramTurn<'_> {
-    fn site(&self) -> RunPaths {
-        let state = StateFolder::of(&self.cli.parts.home, self.cli.program, &self.order.session);
-        if !self.agent.runs_on_host() {
-            return RunPaths {
-                origin: format!("http://127.0.0.1:{}", egress::PROXY_PORT),
-                state: Some(format!("{STATE_TARGET}/{}", state.name())),
-                files: format!("{TURN_TARGET}/{}", folders::name_of(&self.order.session)),
-                workspace: WORKSPACE_TARGET.to_owned(),
-                kept: Some(state),
-                user: None,
-            };
-        }
-        // With its own login the program stores its conversations among those of its user, unless it cannot ignore the
-        // other files there.
-        let login = self.cli.program.login();
-        let state = (self.pass.relay.is_some() || login.is_some()).then_some(state);
-        let user = login.filter(|_| self.pass.relay.is_none()).and_then(|login| User::of(&login));
-        RunPaths {
-            origin: self.pass.host_origin.clone(),
-            state: state.as_ref().map(|state| state.path().display().to_string()),
-            files: self.folder.path().display().to_string(),
-            workspace: self.agent.workspace.display().to_string(),
-            kept: state,
-            user,
-        }
+    fn paths(&self) -> RunPaths {
+        let cli = self.cli;
+        RunPaths::of(&cli.parts.home, cli.program, self.agent, &self.order.session, &self.pass)
     }
 
     /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
@@ -247,9 +211,9 @@ impl ProgramTurn<'_> {
         begun: &ConversationOrigin,
         tell: RuntimeEventSink<'_>,
     ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
-        let (cli, order, site) = (self.cli, self.order, self.site());
+        let (cli, order, paths) = (self.cli, self.order, self.paths());
         let unwritten = |why: String| cli.unwritten(&why);
-        let replaced = match (&site.kept, conversation) {
+        let replaced = match (&paths.kept, conversation) {
             (Some(kept), ConversationStart::New(_)) => Some(kept.anew().map_err(unwritten)?),
             (Some(kept), ConversationStart::Resumed(_)) => {
                 kept.ready().map_err(unwritten)?;
@@ -258,9 +222,9 @@ impl ProgramTurn<'_> {
             (None, _) => None,
         };
         let text = prompt::compose(before, &prompt::said(&order.messages));
-        let mut turn = self.spec(&site, conversation, &text);
+        let mut turn = paths.spec(order, self.agent, &self.pass, conversation, &text);
         let learned = match cli.program.learned(&turn) {
-            Some(wanted) => match (self.learn(&wanted, &site).await, conversation) {
+            Some(wanted) => match (self.learn(&wanted, &paths).await, conversation) {
                 (Ok(text), _) => Some(text),
                 // A resumed conversation that cannot be prepared is replaced by a new one. A new one that cannot be
                 // prepared is an error.
@@ -276,7 +240,7 @@ impl ProgramTurn<'_> {
             message,
             hint: "flock doctor".to_owned(),
         })?;
-        if let Err(why) = self.write(&invocation, &site) {
+        if let Err(why) = self.write(&invocation, &paths) {
             return match conversation {
                 ConversationStart::Resumed(_) => Ok(self.unready(&why)),
                 ConversationStart::New(_) => Err(unwritten(why)),
@@ -284,37 +248,6 @@ impl ProgramTurn<'_> {
         }
         let memory = self.recorder(conversation, begun.clone(), replaced);
         self.attend(&invocation, conversation, memory, tell).await
-    }
-
-    /// Describes the run to the program.
-    fn spec<'a>(
-        &'a self,
-        site: &'a RunPaths,
-        conversation: ConversationStart<'a>,
-        prompt: &'a str,
-    ) -> TurnSpec<'a> {
-        let (order, relay) = (self.order, self.pass.relay.as_ref());
-        TurnSpec {
-            provider: order.model.provider(),
-            place: if self.agent.runs_on_host() { RunLocation::Host } else { RunLocation::Sandbox },
-            model: order.model.model(),
-            api: relay.map(|relay| relay.api),
-            context_window: relay.map_or(0, |relay| relay.context_window),
-            max_tokens: relay.map_or(0, |relay| relay.max_tokens),
-            effort: order.effort,
-            system: &order.system,
-            withheld: self.withheld,
-            prompt,
-            conversation,
-            origin: &site.origin,
-            relay_token: relay.map(|relay| relay.token.as_str()),
-            mcp_token: &self.pass.mcp_token,
-            state: site.state.as_deref(),
-            user_settings: site.user.as_ref().and_then(User::settings),
-            files: &site.files,
-            workspace: &site.workspace,
-            learned: None,
-        }
     }
 
     fn recorder(
@@ -333,7 +266,7 @@ impl ProgramTurn<'_> {
                 ConversationStart::Resumed(name) => Some(name.to_owned()),
                 // A program that takes no names reports its own when it has begun.
                 ConversationStart::New(name) => {
-                    self.cli.program.habits().takes_names.then(|| name.to_string())
+                    self.cli.program.facts().takes_names.then(|| name.to_string())
                 }
             },
             has_turn: false,
@@ -406,11 +339,11 @@ impl ProgramTurn<'_> {
     }
 
     /// Writes the files of a run into the folders of the turn and of the program.
-    pub(super) fn write(&self, invocation: &Invocation, site: &RunPaths) -> Result<(), String> {
+    pub(super) fn write(&self, invocation: &Invocation, paths: &RunPaths) -> Result<(), String> {
         self.folder.write(&invocation.files)?;
-        let Some(kept) = &site.kept else { return Ok(()) };
+        let Some(kept) = &paths.kept else { return Ok(()) };
         kept.write(&invocation.state, invocation.kept)?;
-        site.user.as_ref().map_or(Ok(()), |user| kept.link(user.folder(), invocation.links))
+        paths.user.as_ref().map_or(Ok(()), |user| kept.link(user.folder(), invocation.links))
     }
 
     pub(super) async fn start(
@@ -418,14 +351,15 @@ impl ProgramTurn<'_> {
         invocation: &Invocation,
         heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> Result<RunExit, RuntimeError> {
-        let parts = &self.found.parts;
+        let parts = &self.found;
         let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
-        let mut env = invocation.environment.clone();
-        env.push(self.mcp_url());
-        env.extend(disabled_tools::environment(self.withheld));
+        let mut variables = invocation.environment.clone();
+        // For `flock mcp`, which connects programs without HTTP support to flock's tools.
+        variables.push((env::MCP_URL.name.to_owned(), format!("{}/mcp", self.paths().origin)));
+        variables.extend(disabled_tools::environment(self.withheld));
         let run = ProgramCommand {
             command: words.iter().chain(&invocation.arguments).cloned().collect(),
-            env,
+            env: variables,
             input: Bytes::from(invocation.input.clone()),
         };
         if self.agent.runs_on_host() {
@@ -438,12 +372,6 @@ impl ProgramTurn<'_> {
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         let code = ended.map_err(|error| self.start_error(&error))?;
         Ok(RunExit { code, ..RunExit::default() })
-    }
-
-    /// Returns the variable with the address of flock's tools, for `flock mcp`, which connects programs without HTTP
-    /// support to them.
-    fn mcp_url(&self) -> (String, String) {
-        (env::MCP_URL.name.to_owned(), format!("{}/mcp", self.site().origin))
     }
 
     fn start_error(&self, error: &SandboxError) -> RuntimeError {

@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use super::super::gate::{CallCounter, RelayAccess, TurnAccess};
 use super::super::interface::{
-    Exit, Parser, ProgramCapabilities, ProgramEvent, ProgramFiles as ProgramParts, StateFile, TurnFile,
+    Exit, Parser, ProgramFacts, ProgramFiles as ProgramParts, StateFile, TurnFile, TurnSpec,
 };
+use super::super::state::StateFolder;
 use super::*;
 use crate::config::Api;
 use crate::id::{ModelRef, TurnId};
 use crate::provider::{Message, Role, Usage};
+use crate::runtime::ProgramEvent;
 use crate::store::{NewSession, NewTurn, StoredPrompt};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -43,20 +45,17 @@ struct ScriptedProgram {
 }
 
 impl Program for ScriptedProgram {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
-    fn title(&self) -> &'static str {
-        "Scripted"
-    }
-    fn command(&self) -> &'static str {
-        self.command
-    }
-    fn package(&self) -> &'static str {
-        "scripted"
-    }
-    fn oldest(&self) -> &'static str {
-        "1.0.0"
+    fn facts(&self) -> ProgramFacts {
+        ProgramFacts {
+            name: "scripted",
+            title: "Scripted",
+            command: self.command,
+            package: "scripted",
+            oldest: "1.0.0",
+            renews_prompt: self.renews_prompt,
+            withholds: self.withholds.load(Ordering::Relaxed),
+            ..ProgramFacts::default()
+        }
     }
     fn speaks(&self, _api: Api) -> bool {
         true
@@ -67,12 +66,6 @@ impl Program for ScriptedProgram {
     }
     fn version(&self, printed: &str) -> Option<String> {
         Some(printed.to_owned())
-    }
-    fn habits(&self) -> ProgramCapabilities {
-        ProgramCapabilities { takes_names: false, renews_prompt: self.renews_prompt, least_memory: 0 }
-    }
-    fn withholds(&self) -> bool {
-        self.withholds.load(Ordering::Relaxed)
     }
     fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
         let (how, name) = match turn.conversation {

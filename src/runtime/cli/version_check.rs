@@ -1,6 +1,7 @@
 //! Information that an installed program gives about itself: its version, and the options that a turn needs.
 
-use super::{LocatedProgram, Program, locate};
+use super::interface::ProgramFiles;
+use super::{Program, locate};
 
 /// An installed program with its version.
 pub struct InstalledProgram {
@@ -22,7 +23,7 @@ impl InstalledProgram {
     }
 
     /// Asks a program for its version and options.
-    pub async fn ask(program: &'static dyn Program, found: &LocatedProgram) -> Self {
+    pub async fn ask(program: &'static dyn Program, found: &ProgramFiles) -> Self {
         let version = locate::version(program, found).await;
         let mut installed = Self { program, version, missing: Vec::new() };
         // A program without a readable version may be of any age.
@@ -37,7 +38,7 @@ impl InstalledProgram {
     pub fn is_old(&self) -> bool {
         let number =
             |text: &str| -> Vec<u64> { text.split('.').map_while(|part| part.parse().ok()).collect() };
-        self.version.as_deref().is_some_and(|version| number(version) < number(self.program.oldest()))
+        self.version.as_deref().is_some_and(|version| number(version) < number(self.program.facts().oldest))
     }
 
     /// Returns the reason why the program cannot run turns, if there is one.
@@ -51,12 +52,12 @@ impl InstalledProgram {
 /// Returns the command that installs a program.
 #[must_use]
 pub fn install_hint(program: &dyn Program) -> String {
-    format!("npm install -g {}", program.package())
+    format!("npm install -g {}", program.facts().package)
 }
 
 /// Returns the command that replaces an old version. Without `@latest`, npm would choose a version that fits its Node,
 /// which may be the old one again.
 #[must_use]
 pub fn renewal_hint(program: &dyn Program) -> String {
-    format!("npm install -g {}@latest", program.package())
+    format!("npm install -g {}@latest", program.facts().package)
 }

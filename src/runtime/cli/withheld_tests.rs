@@ -19,7 +19,7 @@ fn disabled_tools_are_in_no_tool_list() {
         let withheld = DisabledTools { commands, writing, patching, reading };
         let told = |name: &str, learned: Option<&str>| {
             let program = named(name).unwrap();
-            assert!(program.withholds());
+            assert!(program.facts().withholds);
             let [new, resumed] =
                 [ConversationStart::New(Uuid::from_u128(1)), ConversationStart::Resumed("1")].map(
                     |conversation| {

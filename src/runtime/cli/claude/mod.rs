@@ -9,8 +9,8 @@ use serde_json::json;
 use super::environment::{self, MCP_TOKEN, SERVER};
 use super::executable;
 use super::interface::{
-    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, RequiredOptions,
-    RunLocation, TurnSpec, relay_path,
+    ConversationStart, Invocation, Parser, Program, ProgramFacts, ProgramFiles, RequiredOptions, RunLocation,
+    TurnSpec, relay_path,
 };
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
@@ -61,47 +61,45 @@ const MIN_CONTEXT_WINDOW: u64 = 100_000;
 const MIN_THINKING_BUDGET: u64 = 1_024;
 
 impl Program for Claude {
-    fn name(&self) -> &'static str {
-        "claude"
-    }
-
-    fn title(&self) -> &'static str {
-        "Claude Code"
-    }
-
-    fn command(&self) -> &'static str {
-        "claude"
-    }
-
-    fn package(&self) -> &'static str {
-        "@anthropic-ai/claude-code"
-    }
-
-    fn oldest(&self) -> &'static str {
-        "2.1.330"
-    }
-
-    fn options(&self) -> RequiredOptions {
-        RequiredOptions {
-            help: &["--help"],
-            names: &[
-                "--print",
-                "--output-format",
-                "--verbose",
-                "--include-partial-messages",
-                "--dangerously-skip-permissions",
-                "--disable-slash-commands",
-                "--no-chrome",
-                "--setting-sources",
-                "--tools",
-                "--model",
-                "--effort",
-                "--strict-mcp-config",
-                "--mcp-config",
-                "--system-prompt-snapshot",
-                "--session-id",
-                "--resume",
-            ],
+    fn facts(&self) -> ProgramFacts {
+        ProgramFacts {
+            name: "claude",
+            title: "Claude Code",
+            command: "claude",
+            package: "@anthropic-ai/claude-code",
+            oldest: "2.1.330",
+            options: RequiredOptions {
+                help: &["--help"],
+                names: &[
+                    "--print",
+                    "--output-format",
+                    "--verbose",
+                    "--include-partial-messages",
+                    "--dangerously-skip-permissions",
+                    "--disable-slash-commands",
+                    "--no-chrome",
+                    "--setting-sources",
+                    "--tools",
+                    "--model",
+                    "--effort",
+                    "--strict-mcp-config",
+                    "--mcp-config",
+                    "--system-prompt-snapshot",
+                    "--session-id",
+                    "--resume",
+                ],
+            },
+            takes_names: true,
+            renews_prompt: true,
+            // 384 MiB: below this it is killed when it runs a command.
+            least_memory: 384 << 20,
+            withholds: true,
+            places: &[".local/bin", ".claude/local"],
+            variables: &[CONFIG_DIR_VARIABLE],
+            logins: &[".claude", ".claude.json"],
+            headers: &["x-app", "x-claude-code-"],
+            call_id: Some("claudecode/toolUseId"),
+            ..ProgramFacts::default()
         }
     }
 
@@ -119,15 +117,6 @@ impl Program for Claude {
         ];
         let file = executable::native(command, &places)?;
         Ok(executable::single(self.name(), &file))
-    }
-
-    fn habits(&self) -> ProgramCapabilities {
-        // 384 MiB: below this it is killed when it runs a command.
-        ProgramCapabilities { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
-    }
-
-    fn withholds(&self) -> bool {
-        true
     }
 
     fn refuses_host(&self, is_root: bool) -> Option<&'static str> {
@@ -217,26 +206,6 @@ impl Program for Claude {
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
         Box::new(events::ClaudeParser::new(matches!(conversation, ConversationStart::Resumed(_))))
-    }
-
-    fn places(&self) -> &'static [&'static str] {
-        &[".local/bin", ".claude/local"]
-    }
-
-    fn variables(&self) -> &'static [&'static str] {
-        &[CONFIG_DIR_VARIABLE]
-    }
-
-    fn logins(&self) -> &'static [&'static str] {
-        &[".claude", ".claude.json"]
-    }
-
-    fn headers(&self) -> &'static [&'static str] {
-        &["x-app", "x-claude-code-"]
-    }
-
-    fn call_id(&self) -> Option<&'static str> {
-        Some("claudecode/toolUseId")
     }
 }
 

@@ -12,7 +12,7 @@ use super::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::executable;
 use super::extract;
 use super::interface::{
-    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, ProgramProbe,
+    ConversationStart, Invocation, Parser, Program, ProgramFacts, ProgramFiles, ProgramProbe,
     RequiredOptions, StateFile, TurnSpec, relay_path,
 };
 use crate::config::{Api, Effort};
@@ -62,39 +62,43 @@ const REMOVED_PATHS: [&str; 16] = [
 const MAX_SETTING: usize = 100 << 10;
 
 impl Program for Codex {
-    fn name(&self) -> &'static str {
-        "codex"
-    }
-
-    fn title(&self) -> &'static str {
-        "Codex"
-    }
-
-    fn command(&self) -> &'static str {
-        "codex"
-    }
-
-    fn package(&self) -> &'static str {
-        "@openai/codex"
-    }
-
-    fn oldest(&self) -> &'static str {
-        "0.169.0"
-    }
-
-    fn options(&self) -> RequiredOptions {
-        RequiredOptions {
-            help: &["exec", "--help"],
-            names: &[
-                "--json",
-                "--skip-git-repo-check",
-                "--dangerously-bypass-approvals-and-sandbox",
-                "--ignore-rules",
-                "--ignore-user-config",
-                "--model",
-                "--disable",
-                "--config",
+    fn facts(&self) -> ProgramFacts {
+        ProgramFacts {
+            name: "codex",
+            title: "Codex",
+            command: "codex",
+            package: "@openai/codex",
+            oldest: "0.169.0",
+            options: RequiredOptions {
+                help: &["exec", "--help"],
+                names: &[
+                    "--json",
+                    "--skip-git-repo-check",
+                    "--dangerously-bypass-approvals-and-sandbox",
+                    "--ignore-rules",
+                    "--ignore-user-config",
+                    "--model",
+                    "--disable",
+                    "--config",
+                ],
+            },
+            takes_names: false,
+            renews_prompt: false,
+            // 128 MiB: below this it is killed when it runs a command.
+            least_memory: 128 << 20,
+            withholds: true,
+            variables: &[CONFIG_DIR_VARIABLE],
+            logins: &[".codex"],
+            headers: &[
+                "originator",
+                "session-id",
+                "session_id",
+                "thread-id",
+                "x-codex-",
+                "x-openai-internal-codex-",
             ],
+            call_id: Some("callId"),
+            ..ProgramFacts::default()
         }
     }
 
@@ -120,15 +124,6 @@ impl Program for Codex {
             }),
             None => Ok(executable::single(self.name(), &file)),
         }
-    }
-
-    fn habits(&self) -> ProgramCapabilities {
-        // 128 MiB: below this it is killed when it runs a command.
-        ProgramCapabilities { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
-    }
-
-    fn withholds(&self) -> bool {
-        true
     }
 
     fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
@@ -219,22 +214,6 @@ impl Program for Codex {
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
         Box::new(events::CodexParser::new(matches!(conversation, ConversationStart::Resumed(_))))
-    }
-
-    fn variables(&self) -> &'static [&'static str] {
-        &[CONFIG_DIR_VARIABLE]
-    }
-
-    fn logins(&self) -> &'static [&'static str] {
-        &[".codex"]
-    }
-
-    fn headers(&self) -> &'static [&'static str] {
-        &["originator", "session-id", "session_id", "thread-id", "x-codex-", "x-openai-internal-codex-"]
-    }
-
-    fn call_id(&self) -> Option<&'static str> {
-        Some("callId")
     }
 }
 

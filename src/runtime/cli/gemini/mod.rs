@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::environment::{self, MCP_TOKEN, SERVER};
 use super::executable;
 use super::interface::{
-    ConversationStart, HiddenEntry, Invocation, Login, Parser, Program, ProgramCapabilities, ProgramFiles,
+    ConversationStart, HiddenEntry, Invocation, Login, Parser, Program, ProgramFacts, ProgramFiles,
     ProgramProbe, RequiredOptions, StateFile, TurnSpec, relay_path,
 };
 use crate::config::Api;
@@ -90,30 +90,38 @@ const SETTINGS_PATH: &str = ".gemini/settings.json";
 const DEAD_ADDRESS: &str = "http://127.0.0.1:9";
 
 impl Program for Gemini {
-    fn name(&self) -> &'static str {
-        "gemini"
-    }
-
-    fn title(&self) -> &'static str {
-        "Gemini CLI"
-    }
-
-    fn command(&self) -> &'static str {
-        "gemini"
-    }
-
-    fn package(&self) -> &'static str {
-        "@google/gemini-cli"
-    }
-
-    fn oldest(&self) -> &'static str {
-        "0.61.0"
-    }
-
-    fn options(&self) -> RequiredOptions {
-        RequiredOptions {
-            help: &["--help"],
-            names: &["--output-format", "--approval-mode", "--model", "--session-id", "--prompt", "--resume"],
+    fn facts(&self) -> ProgramFacts {
+        ProgramFacts {
+            name: "gemini",
+            title: "Gemini CLI",
+            command: "gemini",
+            package: "@google/gemini-cli",
+            oldest: "0.61.0",
+            options: RequiredOptions {
+                help: &["--help"],
+                names: &[
+                    "--output-format",
+                    "--approval-mode",
+                    "--model",
+                    "--session-id",
+                    "--prompt",
+                    "--resume",
+                ],
+            },
+            takes_names: true,
+            renews_prompt: true,
+            // 1 GiB: below this it is killed when it runs a command.
+            least_memory: 1 << 30,
+            withholds: true,
+            covered: &[
+                HiddenEntry { name: "GEMINI.md", is_folder: false },
+                HiddenEntry { name: ".gemini", is_folder: true },
+            ],
+            // It has one folder for its login and its settings, including the list of MCP servers. It would prefer settings
+            // from another place, but only from one that root alone can write.
+            login: Some(Login { variable: HOME_VARIABLE, files: &login::FILES, settings: SETTINGS_PATH }),
+            logins: &[".gemini"],
+            ..ProgramFacts::default()
         }
     }
 
@@ -140,28 +148,6 @@ impl Program for Gemini {
                 "/opt/flock/gemini/gemini-cli/bundle/gemini.js".to_owned(),
             ],
         })
-    }
-
-    fn habits(&self) -> ProgramCapabilities {
-        // 1 GiB: below this it is killed when it runs a command.
-        ProgramCapabilities { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
-    }
-
-    fn covered(&self) -> &'static [HiddenEntry] {
-        &[
-            HiddenEntry { name: "GEMINI.md", is_folder: false },
-            HiddenEntry { name: ".gemini", is_folder: true },
-        ]
-    }
-
-    fn login(&self) -> Option<Login> {
-        // It has one folder for its login and its settings, including the list of MCP servers. It would prefer settings
-        // from another place, but only from one that root alone can write.
-        Some(Login { variable: HOME_VARIABLE, files: &login::FILES, settings: SETTINGS_PATH })
-    }
-
-    fn withholds(&self) -> bool {
-        true
     }
 
     fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
@@ -233,10 +219,6 @@ impl Program for Gemini {
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
         Box::new(events::GeminiParser::new(matches!(conversation, ConversationStart::Resumed(_))))
-    }
-
-    fn logins(&self) -> &'static [&'static str] {
-        &[".gemini"]
     }
 
     fn mended(&self, request: &[u8], api: Api) -> Option<Bytes> {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::executable;
 use super::interface::{
-    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, RequiredOptions,
-    TurnSpec, relay_path,
+    ConversationStart, Invocation, Parser, Program, ProgramFacts, ProgramFiles, RequiredOptions, TurnSpec,
+    relay_path,
 };
 use crate::config::{Api, Effort};
 use crate::tool::policy::DisabledTools;
@@ -44,30 +44,26 @@ const REMOVED_PATHS: [&str; 9] = [
 ];
 
 impl Program for OpenCode {
-    fn name(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn title(&self) -> &'static str {
-        "OpenCode"
-    }
-
-    fn command(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn package(&self) -> &'static str {
-        "opencode-ai"
-    }
-
-    fn oldest(&self) -> &'static str {
-        "1.18.33"
-    }
-
-    fn options(&self) -> RequiredOptions {
-        RequiredOptions {
-            help: &["run", "--help"],
-            names: &["--format", "--thinking", "--auto", "--title", "--model", "--session", "--variant"],
+    fn facts(&self) -> ProgramFacts {
+        ProgramFacts {
+            name: "opencode",
+            title: "OpenCode",
+            command: "opencode",
+            package: "opencode-ai",
+            oldest: "1.18.33",
+            options: RequiredOptions {
+                help: &["run", "--help"],
+                names: &["--format", "--thinking", "--auto", "--title", "--model", "--session", "--variant"],
+            },
+            takes_names: false,
+            renews_prompt: true,
+            // 1 GiB: below this it is killed when it runs a command.
+            least_memory: 1 << 30,
+            withholds: true,
+            places: &[".opencode/bin"],
+            logins: &[".local/share/opencode"],
+            headers: &["x-session-affinity", "x-session-id"],
+            ..ProgramFacts::default()
         }
     }
 
@@ -87,15 +83,6 @@ impl Program for OpenCode {
         ];
         let file = executable::native(command, &places)?;
         Ok(executable::single(self.name(), &file))
-    }
-
-    fn habits(&self) -> ProgramCapabilities {
-        // 1 GiB: below this it is killed when it runs a command.
-        ProgramCapabilities { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
-    }
-
-    fn withholds(&self) -> bool {
-        true
     }
 
     fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
@@ -151,18 +138,6 @@ impl Program for OpenCode {
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
         Box::new(events::OpenCodeParser::new(matches!(conversation, ConversationStart::Resumed(_))))
-    }
-
-    fn places(&self) -> &'static [&'static str] {
-        &[".opencode/bin"]
-    }
-
-    fn logins(&self) -> &'static [&'static str] {
-        &[".local/share/opencode"]
-    }
-
-    fn headers(&self) -> &'static [&'static str] {
-        &["x-session-affinity", "x-session-id"]
     }
 }
 
