@@ -47,7 +47,7 @@ impl Default for TurnLimits {
 impl TurnLimits {
     /// Returns the turn's time limit under this configuration.
     #[must_use]
-    pub fn wall_time_for(&self, config: &Config) -> Duration {
+    pub(crate) fn wall_time_for(&self, config: &Config) -> Duration {
         config.turn_time.unwrap_or(self.wall)
     }
 }
@@ -78,7 +78,7 @@ pub struct Engine {
     brief: SystemPromptBuilder,
     pub(super) runtimes: Runtimes,
     /// Routes what such programs send to the turns they run.
-    pub(super) desk: TurnRouter,
+    pub(super) router: TurnRouter,
     // By the inputs they were built from. When the map is full it is emptied, which costs one rebuild for each prompt.
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
@@ -102,7 +102,7 @@ impl Engine {
             builder: SystemPromptBuilder::for_team(),
             brief: SystemPromptBuilder::for_runtime(),
             runtimes: Runtimes::default(),
-            desk: TurnRouter::default(),
+            router: TurnRouter::default(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
             pictures: Arc::default(),
@@ -121,13 +121,13 @@ impl Engine {
 
     /// Returns the names that an agent's `runtime` can have besides flock's own loop.
     #[must_use]
-    pub fn runtime_names(&self) -> Vec<&'static str> {
+    pub(crate) fn runtime_names(&self) -> Vec<&'static str> {
         self.runtimes.names()
     }
 
     /// Returns the tools of flock's own that the agent may use: those that a program which runs its turns lacks.
     #[must_use]
-    pub fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
+    pub(crate) fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
         let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
         offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
     }
@@ -144,7 +144,7 @@ impl Engine {
         &self.parts.store
     }
 
-    pub fn count_sessions(&self) -> Result<i64, StoreError> {
+    pub(crate) fn count_sessions(&self) -> Result<i64, StoreError> {
         self.parts.store.count_sessions()
     }
 

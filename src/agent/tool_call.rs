@@ -14,7 +14,7 @@ use super::deadline::Deadline;
 use super::engine::Engine;
 use super::oversight::ToolCallRecord;
 use super::repetition::{Repetition, Verdict};
-use super::turn::TurnError;
+use super::turn::{TurnError, TurnEvent};
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::Agent;
 use crate::id::hex;
@@ -314,6 +314,15 @@ pub(super) fn tidy(content: &mut [Block]) {
             let kept: String = name.chars().map(|c| if valid(c) { c } else { '_' }).take(MAX_NAME).collect();
             *name = if kept.is_empty() { "unnamed".to_owned() } else { kept };
         }
+    }
+}
+
+/// Returns the event for the beginning of a call.
+pub(super) fn started(call: &ToolCall<'_>) -> TurnEvent {
+    TurnEvent::ToolStarted {
+        call_id: call.id.to_owned(),
+        name: call.name.to_owned(),
+        arguments_preview: preview(call.arguments),
     }
 }
 

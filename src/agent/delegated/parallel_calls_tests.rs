@@ -9,7 +9,7 @@ const POSTING_TOOL: &str = "flock_channel_post";
 
 struct CallsFixture {
     beside: ParallelCalls<'static>,
-    knocks: mpsc::Sender<Inbound>,
+    inbound: mpsc::Sender<Inbound>,
     /// Ends the call with this id, once it has begun.
     ends: Vec<(String, CancellationToken)>,
     /// Keeps the receivers alive, because a dropped one means that nobody waits for the answer.
@@ -18,8 +18,8 @@ struct CallsFixture {
 
 impl CallsFixture {
     fn new() -> Self {
-        let (knocks, taken) = mpsc::channel(256);
-        Self { beside: ParallelCalls::new(taken), knocks, ends: Vec::new(), answers: Vec::new() }
+        let (inbound, taken) = mpsc::channel(256);
+        Self { beside: ParallelCalls::new(taken), inbound, ends: Vec::new(), answers: Vec::new() }
     }
 
     /// Sends a call and returns its cancellation token.
@@ -29,14 +29,14 @@ impl CallsFixture {
             Asked { id: id.to_owned(), tool: tool.to_owned(), arguments: json!({}), cancel: cancel.clone() };
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
-        assert!(self.knocks.try_send(Inbound::Call(asked, reply)).is_ok());
+        assert!(self.inbound.try_send(Inbound::Call(asked, reply)).is_ok());
         cancel
     }
 
     /// Begins all calls that may begin, collects those that have ended, and returns both as text.
     fn goes_on(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
-        while let Some(Some(came)) = self.beside.come().now_or_never() {
+        while let Some(Some(came)) = self.beside.next().now_or_never() {
             match came {
                 CallEvent::Call(call) => {
                     let (name, tool) = (call.asked.id.clone(), call.asked.tool.clone());
@@ -111,7 +111,7 @@ async fn a_cancelled_queued_call_blocks_no_other() {
     further.cancel();
     // The waiting task notices it at once.
     let waits = async {
-        match line.beside.come().await {
+        match line.beside.next().await {
             Some(CallEvent::Call(call)) => call.asked.id,
             _ => panic!("the next call begins"),
         }
@@ -124,7 +124,7 @@ async fn a_cancelled_queued_call_blocks_no_other() {
 async fn reports_keep_their_order_between_calls() {
     let mut line = CallsFixture::new();
     line.asks("a", POSTING_TOOL);
-    assert!(line.knocks.try_send(Inbound::Told(ProgramReport::Over)).is_ok());
+    assert!(line.inbound.try_send(Inbound::Told(ProgramReport::Over)).is_ok());
     line.asks("b", READING_TOOL);
     assert_eq!(line.goes_on(), ["a", "told"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);
@@ -154,5 +154,5 @@ async fn accepted_calls_still_run_after_close() {
     assert_eq!(line.goes_on(), ["a"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);
     assert_eq!(line.ends("b"), ["b ended"]);
-    assert!(matches!(line.beside.come().now_or_never(), Some(None)));
+    assert!(matches!(line.beside.next().now_or_never(), Some(None)));
 }
