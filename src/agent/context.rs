@@ -183,7 +183,7 @@ impl ConversationContext {
     pub fn ask(&mut self, said: &[MessageRecord]) {
         self.has_begun = false;
         for record in said {
-            self.hear(record);
+            self.deliver(record);
         }
     }
 
@@ -196,11 +196,7 @@ impl ConversationContext {
     }
 
     /// Adds a message that was delivered between two steps and is in the transcript.
-    pub fn deliver(&mut self, record: &MessageRecord) {
-        self.hear(record);
-    }
-
-    fn hear(&mut self, record: &MessageRecord) {
+    pub(crate) fn deliver(&mut self, record: &MessageRecord) {
         // The first user message of a new conversation, kept for its first compaction.
         if self.first.is_none() && record.message.role == Role::User {
             self.first = Some(Box::new(record.clone()));
@@ -208,7 +204,7 @@ impl ConversationContext {
         self.said.push(record.clone());
         self.add(record, ItemRole::Said, true);
         if let Some(whole) = &mut self.whole {
-            whole.hear(record);
+            whole.deliver(record);
         }
     }
 
@@ -269,7 +265,7 @@ impl ConversationContext {
 
     /// Returns the estimated tokens of the messages behind the cached prefix.
     #[must_use]
-    pub fn uncached_cost(&self) -> u64 {
+    pub(crate) fn uncached_cost(&self) -> u64 {
         sum(&self.items)
     }
 
@@ -309,13 +305,13 @@ impl ConversationContext {
 
     /// Returns `true` if room should be made before the model is asked.
     #[must_use]
-    pub fn is_near_full(&self) -> bool {
+    pub(crate) fn is_near_full(&self) -> bool {
         self.has_more || self.cost() > percent_of(self.room, COMPACT_ABOVE_PERCENT)
     }
 
     /// Switches the context to another model with this much room. Messages that were left out only for the previous
     /// model come back.
-    pub fn switch_model(&mut self, room: u64, images: ImageEstimate) {
+    pub(crate) fn switch_model(&mut self, room: u64, images: ImageEstimate) {
         if let Some(whole) = self.whole.take() {
             *self = *whole;
         }
@@ -329,7 +325,7 @@ impl ConversationContext {
     }
 
     /// Halves the room after the provider counted more tokens than the estimate.
-    pub fn narrow(&mut self) {
+    pub(crate) fn narrow(&mut self) {
         // Half of the refused cost, because the room may be far larger than what was refused.
         self.room = self.cost().min(self.room) / 2;
     }
@@ -430,7 +426,7 @@ impl ConversationContext {
     }
 
     /// Applies a compaction that is now in the transcript.
-    pub fn apply(&mut self, draft: CompactionDraft) {
+    pub(crate) fn apply(&mut self, draft: CompactionDraft) {
         let CompactionDraft { record, from } = draft;
         self.items = self.applied(&record, from);
         self.head = self.items.iter().take_while(|item| is_replacement(item)).count();
@@ -439,7 +435,7 @@ impl ConversationContext {
     }
 
     /// Applies a compaction only to what this model reads. The transcript does not have it.
-    pub fn shorten(&mut self, draft: CompactionDraft) {
+    pub(crate) fn shorten(&mut self, draft: CompactionDraft) {
         // The first of several keeps the whole conversation; the later ones shorten what is shown still more.
         let whole = self.whole.take().unwrap_or_else(|| Box::new(self.clone()));
         self.apply(draft);
@@ -460,14 +456,14 @@ impl ConversationContext {
 
     /// Returns the text that a compaction takes out, for a summary, together with the summary of the compaction before.
     #[must_use]
-    pub fn outgoing(&self, draft: &CompactionDraft) -> String {
+    pub(crate) fn outgoing(&self, draft: &CompactionDraft) -> String {
         let out = &self.items[self.head..][..draft.from];
         let free = out.iter().filter(|item| item.place == ItemRole::Free).map(|item| &*item.entry.message);
         summary::spoken(draft.record.summary.as_deref(), free)
     }
 
     /// Sets the summary of a compaction that is not written yet.
-    pub fn summarise(&self, draft: &mut CompactionDraft, summary: String) {
+    pub(crate) fn summarise(&self, draft: &mut CompactionDraft, summary: String) {
         draft.record.summary = Some(summary);
         draft.record.tokens_after = sum(&self.applied(&draft.record, draft.from));
     }

@@ -72,7 +72,11 @@ impl Engine {
     ///
     /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
     /// can't.
-    pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<ListedMessage>, TurnError> {
+    pub(crate) fn answer_of(
+        &self,
+        key: &SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<ListedMessage>, TurnError> {
         let mut found = None;
         self.for_each_turn(key, Scope::All, |exchange| {
             let answer =

@@ -93,7 +93,7 @@ impl Reservation {
 
     /// Returns the reservation with flock's own estimate of the call.
     #[must_use]
-    pub const fn with_estimate(self, seen: TokenEstimate) -> Self {
+    pub(crate) const fn with_estimate(self, seen: TokenEstimate) -> Self {
         Self { seen, ..self }
     }
 
@@ -127,7 +127,7 @@ impl PauseReason {
     /// Returns `true` if the reason is [`PauseReason::unknown`]. That is no pause: the same call may be made once the
     /// database can be read.
     #[must_use]
-    pub fn is_unknown(why: &str) -> bool {
+    pub(crate) fn is_unknown(why: &str) -> bool {
         why == UNKNOWN_BUDGET
     }
 }

@@ -166,11 +166,8 @@ impl Drop for CallReservation {
         // If an attempt is still running here, it was given up in the middle.
         self.fail_attempt(None);
         // The lock is released before `settle`, which is another module's code.
-        let (taken, seen) = {
-            let meter = self.meter();
-            (meter.ended, meter.seen)
-        };
-        self.settle(taken, seen);
+        let CallMeter { ended, seen, .. } = *self.meter();
+        self.settle(ended, seen);
     }
 }
 

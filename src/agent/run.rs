@@ -15,7 +15,7 @@ use super::identity;
 use super::model_chain::{ModelChain, PreparedModel, instead, ready};
 use super::session_command;
 use super::turn::{
-    EventSink, TurnError, TurnEvent, TurnInput, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
+    EventSink, PlannedRequest, TurnError, TurnEvent, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
 };
 use super::turn_recorder::{TurnRecorder, tokens};
 use crate::clock;
@@ -32,12 +32,8 @@ use crate::tool::CallContext;
 /// The parts of a turn besides its request.
 struct TurnPlan {
     model: ModelRef,
-    line: ModelChain,
     prompt: StoredPrompt,
-    /// The request without its messages.
-    asked: Request,
-    /// Tokens available for the conversation after prompt, tools and answer.
-    room: u64,
+    request: PlannedRequest,
 }
 
 impl Engine {
@@ -95,12 +91,10 @@ async fn run_native(
     agent: &Agent,
     request: TurnRequest,
 ) -> Result<TurnOutcome, TurnError> {
-    let TurnPlan { model, line, prompt, asked, room } = plan(scope.engine, config, agent, &request)?;
-    let route = line.resolved.route.clone();
+    let TurnPlan { model, prompt, request: planned } = plan(scope.engine, config, agent, &request)?;
+    let route = planned.line.resolved.route.clone();
     let (_, mut running) = begin(scope.engine, &request, &model, prompt, route).await?;
-    let TurnRequest { input, context: client, guidance, provenance, inbox, .. } = request;
-    let turn = TurnInput { input, client, guidance, provenance, inbox, line, asked, room };
-    let last = match TurnLoop::run(scope, turn, &mut running).await {
+    let last = match TurnLoop::run(scope, request, planned, &mut running).await {
         Ok(last) => last,
         Err(error) => return Err(running.failed(error).await),
     };
@@ -148,12 +142,13 @@ fn plan(
         match plan_with(engine, config, agent, request, model.clone()) {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
-                if plan.line.resolved.route.model != *primary {
+                let line = &mut plan.request.line;
+                if line.resolved.route.model != *primary {
                     let why = failed.filter(|(model, _)| model == primary).map(|(_, error)| chain(&error));
                     let why = why.unwrap_or_else(|| "it failed a short while ago".to_owned());
-                    plan.line.passed = Some(instead(&plan.line.resolved.label, primary, &why));
+                    line.passed = Some(instead(&line.resolved.label, primary, &why));
                 }
-                plan.line.others = models;
+                line.others = models;
                 return Ok(plan);
             }
             // If every model fails, the first error is reported: that model is the one a person wants fixed.
@@ -186,9 +181,18 @@ fn plan_with(
     if tokens > room {
         return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
-    let line = ModelChain::new(resolved, told, Arc::clone(config), agent.clone(), began);
+    let line = ModelChain {
+        resolved,
+        told,
+        others: ModelQueue::default(),
+        refused_pictures: false,
+        passed: None,
+        config: Arc::clone(config),
+        agent: agent.clone(),
+        began,
+    };
     let asked = Request { format: request.format.clone(), ..asked };
-    Ok(TurnPlan { model, line, prompt, asked, room })
+    Ok(TurnPlan { model, prompt, request: PlannedRequest { line, asked, room } })
 }
 
 /// Begins the turn in the database, and opens its transcript. From here on every failure has to end it there as well.

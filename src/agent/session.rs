@@ -18,7 +18,7 @@ use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecor
 use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
-use crate::config::Agent;
+use crate::config::{Agent, Config};
 use crate::id::SessionKey;
 use crate::provider::{Request, ResolvedModel};
 use crate::runtime::NATIVE;
@@ -112,20 +112,20 @@ impl From<&CompactionRecord> for CompactionReport {
 
 /// A session with the parts of its next request.
 struct PreparedSession<'e> {
+    engine: &'e Engine,
+    config: Arc<Config>,
     agent: Agent,
     session: Session,
-    resolved: ResolvedModel,
-    asked: Request,
-    images: ImageEstimate,
-    room: u64,
-    most_staged: usize,
-    wants_summary: bool,
-    engine: &'e Engine,
+    model: PreparedModel,
 }
 
 impl PreparedSession<'_> {
+    fn images(&self) -> ImageEstimate {
+        ImageEstimate::of(&self.model.resolved)
+    }
+
     fn context(&self, found: RecentConversation) -> ConversationContext {
-        ConversationContext::new(self.room, self.images, &self.engine.zone, found)
+        ConversationContext::new(self.model.room, self.images(), &self.engine.zone, found)
     }
 }
 
@@ -139,10 +139,11 @@ impl Engine {
     pub fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
         // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
         let Some(sized) = self.sized(key)? else { return Ok(None) };
-        let PreparedSession { session, resolved, asked, room, images, .. } = &sized;
-        let (found, transcript_bytes) = history_load::look(&self.transcript_path(session), *room, *images)?;
+        let PreparedSession { session, model, .. } = &sized;
+        let path = self.transcript_path(session);
+        let (found, transcript_bytes) = history_load::look(&path, model.room, sized.images())?;
         let context = sized.context(found);
-        Ok(Some(ContextReport::new(session, resolved, asked, &context, transcript_bytes)))
+        Ok(Some(ContextReport::new(session, &model.resolved, &model.asked, &context, transcript_bytes)))
     }
 
     /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the
@@ -175,19 +176,20 @@ impl Engine {
         let _claim = self.claim(key)?;
         let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
         let mut transcript = self.open_transcript(&sized.session)?;
-        let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
+        let context = sized.context(history_load::load(&mut transcript, sized.model.room, sized.images())?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
-        let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
+        let most_staged = sized.config.compaction.most_staged;
+        let wanted = Wanted { findings: &found, most_staged, turn: None, at };
         let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
-        if let Some(halt) = halt.filter(|_| sized.wants_summary) {
+        if let Some(halt) = halt.filter(|_| sized.config.compaction.summary) {
             // A frozen agent makes no model call.
             halt.thawed().await?;
             let request = SummaryRequest {
                 engine: self,
                 halt,
-                resolved: &sized.resolved,
+                resolved: &sized.model.resolved,
                 session: key,
                 turn: crate::id::TurnId::new(),
                 step: 1,
@@ -256,19 +258,7 @@ impl Engine {
         }
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let cache_key = cache_key::of(self.home(), key);
-        let PreparedModel { resolved, asked, room, .. } =
-            model_chain::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
-        let images = ImageEstimate::of(&resolved);
-        Ok(Some(PreparedSession {
-            agent,
-            session,
-            resolved,
-            asked,
-            images,
-            room,
-            most_staged: config.compaction.most_staged,
-            wants_summary: config.compaction.summary,
-            engine: self,
-        }))
+        let model = model_chain::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
+        Ok(Some(PreparedSession { engine: self, config, agent, session, model }))
     }
 }

@@ -54,7 +54,7 @@ async fn execute(
             // The answer goes to everybody in the channel, and the marker has the agent's own notes, which are of no
             // use to them.
             Some(done) if key.channel().is_some() => format_compaction_summary(&done),
-            Some(done) => told(&done),
+            Some(done) => format!("{}\n\n{}", format_compaction_summary(&done), done.marker),
             None => "There is nothing to compact: the conversation is short.".to_owned(),
         }),
         // The transcript keeps the old messages: a reset only hides them from the model.
@@ -94,11 +94,6 @@ fn describe(report: &ContextReport, zone: &TimeZone) -> String {
         );
     }
     text
-}
-
-/// Formats a finished compaction for people, with its marker.
-fn told(done: &CompactionReport) -> String {
-    format!("{}\n\n{}", format_compaction_summary(done), done.marker)
 }
 
 fn format_compaction_summary(done: &CompactionReport) -> String {

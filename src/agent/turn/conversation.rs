@@ -13,7 +13,7 @@ use crate::agent::model_chain::{ModelChain, PromptSpec, asks_to_think, target};
 use crate::agent::prefix_cache::{self, EncodingKey, FilePosition, LARGEST, MIN_MESSAGES, Prefix};
 use crate::agent::prompt::ToolCallStyle;
 use crate::agent::summary_request::SummaryRequest;
-use crate::agent::transcript::{Entry, RecentConversation};
+use crate::agent::transcript::{Entry, RecentConversation, TranscriptError};
 use crate::agent::turn_recorder::TurnRecorder;
 use crate::clock;
 use crate::provider::{BodyPrefix, Request};
@@ -38,7 +38,8 @@ pub(super) fn load(
     let zone = &scope.engine.zone;
     let kept = way(line, asked).and_then(|way| scope.engine.prefixes.get(&scope.context.session, &way));
     if let Some(prefix) = kept {
-        if let Some(since) = history_load::since(&running.transcript, &prefix)? {
+        let since = prefix.since(running.transcript.file());
+        if let Some(since) = since.map_err(TranscriptError::reading(running.transcript.path()))? {
             let (messages, ends) = since.into_iter().unzip();
             let context = ConversationContext::new(
                 room,

@@ -11,11 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::conversation::{self, LoadedContext, cache_prefix, make_room};
 use super::model_call::{ask_with_fallback, reserve};
 use super::state::{TurnScope, TurnState};
-use super::{TurnError, TurnEvent, TurnStop};
+use super::{TurnError, TurnEvent, TurnRequest, TurnStop};
 use crate::agent::history_load;
 use crate::agent::inbox::Inbox;
 use crate::agent::model_chain::ModelChain;
-use crate::agent::provenance::Provenance;
 use crate::agent::repetition::Repetition;
 use crate::agent::reservation::CallReservation;
 use crate::agent::tool_call::{self, ToolCaller};
@@ -27,17 +26,9 @@ use crate::provider::{Block, Message, Request, Response, Role, StopReason};
 /// The most deliveries before one model call, so that a flood of messages can't hold the turn.
 const MAX_DELIVERIES: usize = 16;
 
-/// The inputs of a turn's loop.
-pub(in crate::agent) struct TurnInput {
-    pub(in crate::agent) input: Vec<Message>,
-    /// A client's system text.
-    pub(in crate::agent) client: Vec<String>,
-    /// flock's own remarks on the input.
-    pub(in crate::agent) guidance: Vec<String>,
-    pub(in crate::agent) provenance: Option<Provenance>,
-    pub(in crate::agent) inbox: Option<Arc<dyn Inbox>>,
+/// The model of a turn, and the request to it before the conversation is added.
+pub(in crate::agent) struct PlannedRequest {
     pub(in crate::agent) line: ModelChain,
-    /// The request without its messages.
     pub(in crate::agent) asked: Request,
     /// Tokens available for the messages.
     pub(in crate::agent) room: u64,
@@ -65,11 +56,13 @@ impl<'a, 's> TurnLoop<'a, 's> {
     /// Runs the steps up to the final answer, which the caller commits.
     pub(in crate::agent) async fn run(
         scope: &'a TurnScope<'s>,
-        turn: TurnInput,
+        request: TurnRequest,
+        planned: PlannedRequest,
         running: &'a mut TurnRecorder,
     ) -> Result<FinalAnswer, TurnError> {
-        let TurnInput { input, client, guidance, provenance, inbox, line, asked, room } = turn;
-        let said = running.said(input, (client, guidance), provenance);
+        let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
+        let PlannedRequest { line, asked, room } = planned;
+        let said = running.said(input, (context, guidance), provenance);
         let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, running)?;
         let state = TurnState { line, asked, context, running };
         let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
@@ -171,21 +164,17 @@ impl<'a, 's> TurnLoop<'a, 's> {
             scope.thawed().await?;
             scope.halt.now()?;
             let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
-            scope.events.tell(TurnEvent::ToolStarted {
-                call_id: call_id.clone(),
-                name: name.clone(),
-                arguments_preview: tool_call::preview(asked.arguments),
-            });
+            scope.events.tell(tool_call::started(&asked));
             let started = Instant::now();
             // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
             let given_up = CancellationToken::new();
-            let hand = ToolCaller {
+            let caller = ToolCaller {
                 engine: scope.engine,
                 halt: scope.halt,
                 context: &scope.context,
                 given_up: &given_up,
             };
-            let ended = hand.call(&asked, place, stop, started).await?;
+            let ended = caller.call(&asked, place, stop, started).await?;
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
