@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::provider::Usage;
 use crate::runtime::cli::environment;
 use crate::runtime::cli::extract::{self, content, count, one_line, text, valid_status};
-use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
 use crate::runtime::cli::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
@@ -197,7 +197,7 @@ impl Parser for CodexParser {
         self.end.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
         match (&self.end, &self.error) {
             (Some(ReportedEnd::Completed), _) => RunOutcome::Well { cut: false },
             // The reason of the failed turn wins over an earlier error.

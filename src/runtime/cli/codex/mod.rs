@@ -2,20 +2,20 @@
 
 mod catalog;
 mod events;
+mod settings;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::environment::{self, MCP_TOKEN, RELAY_KEY};
 use super::executable;
-use super::extract;
 use super::interface::{
     ConversationStart, Invocation, Parser, Program, ProgramFacts, ProgramFiles, ProgramProbe,
-    RequiredOptions, StateFile, TurnSpec, relay_path,
+    RequiredOptions, StateFile, TurnSpec,
 };
-use crate::config::{Api, Effort};
+use crate::config::Api;
 
 pub struct Codex;
 
@@ -126,7 +126,7 @@ impl Program for Codex {
         }
     }
 
-    fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
+    fn probe(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         let words = ["debug", "models", "--bundled"];
         let arguments = words.into_iter().map(str::to_owned).collect();
         let home = turn.state.map(|state| (CONFIG_DIR_VARIABLE.to_owned(), state.to_owned()));
@@ -138,7 +138,7 @@ impl Program for Codex {
 
     fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: environment::prompt(turn), ..Invocation::default() };
-        let models = turn.learned.and_then(|all| catalog::of(all, turn));
+        let models = turn.probe_answer.and_then(|all| catalog::of(all, turn));
         // Without the list nothing could turn the withheld tools off.
         if models.is_none() && turn.withheld.is_any() {
             return Err(
@@ -148,7 +148,7 @@ impl Program for Codex {
         let catalog = models.as_ref().map(|models| {
             environment::file(&mut run, turn, "models.json", json!({"models": models}).to_string())
         });
-        let settings = settings(turn, catalog.as_deref(), models.as_deref());
+        let settings = settings::of(turn, catalog.as_deref(), models.as_deref());
 
         let mut arguments = vec!["exec".to_owned()];
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
@@ -164,15 +164,11 @@ impl Program for Codex {
         if !turn.model.is_empty() {
             add(&["-m", turn.model]);
         }
-        for feature in DISABLED_FEATURES {
+        let withheld = [("shell_tool", turn.withheld.commands), ("view_image", turn.withheld.reading)];
+        let withheld =
+            withheld.into_iter().filter(|(_, is_withheld)| *is_withheld).map(|(feature, _)| feature);
+        for feature in DISABLED_FEATURES.into_iter().chain(withheld) {
             add(&["--disable", feature]);
-        }
-        for (feature, is_withheld) in
-            [("shell_tool", turn.withheld.commands), ("view_image", turn.withheld.reading)]
-        {
-            if is_withheld {
-                add(&["--disable", feature]);
-            }
         }
         if let Some(state) = turn.state {
             // The settings go into a file, because every user can see a command line, and it has no room for a long
@@ -214,84 +210,5 @@ impl Program for Codex {
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
         Box::new(events::CodexParser::new(matches!(conversation, ConversationStart::Resumed(_))))
-    }
-}
-
-/// Returns its settings, with the values in TOML.
-fn settings(turn: &TurnSpec<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
-    let mut settings = Vec::new();
-    let mut set = |name: &str, value: Value| settings.push((name.to_owned(), to_toml(&value)));
-    for (name, value) in [
-        // Turns off AGENTS.md, skills, web access, and all messages to other servers than the model's.
-        ("project_doc_max_bytes", json!(0)),
-        ("skills.bundled.enabled", json!(false)),
-        ("skills.include_instructions", json!(false)),
-        ("web_search", json!("disabled")),
-        ("check_for_update_on_startup", json!(false)),
-        ("analytics.enabled", json!(false)),
-        ("feedback.enabled", json!(false)),
-        // Commands that it runs do not need these tokens.
-        ("shell_environment_policy.exclude", json!([RELAY_KEY, MCP_TOKEN])),
-    ] {
-        set(name, value);
-    }
-    if !turn.system.is_empty() {
-        set("developer_instructions", json!(turn.system));
-    }
-    if let Some(effort) = turn.effort {
-        set("model_reasoning_effort", json!(level(effort, models)));
-    }
-    if let Some(catalog) = catalog {
-        set("model_catalog_json", json!(catalog));
-    }
-    if turn.relay_token.is_some() {
-        // The relay takes the place of the model's provider.
-        set("model_provider", json!(SERVER));
-        let base = format!("{}{}", turn.origin, relay_path(Api::OpenAiResponses));
-        for (name, value) in [
-            ("name", json!(SERVER)),
-            ("base_url", json!(base)),
-            ("env_key", json!(RELAY_KEY)),
-            ("wire_api", json!("responses")),
-            ("request_max_retries", json!(2)),
-            ("stream_max_retries", json!(2)),
-        ] {
-            set(&format!("model_providers.{SERVER}.{name}"), value);
-        }
-    }
-    for (name, value) in [
-        ("url", json!(format!("{}/mcp", turn.origin))),
-        ("bearer_token_env_var", json!(MCP_TOKEN)),
-        // Without flock's tools the turn must fail.
-        ("required", json!(true)),
-        ("tool_timeout_sec", json!(environment::PATIENCE.as_secs())),
-        ("default_tools_approval_mode", json!("approve")),
-    ] {
-        set(&format!("mcp_servers.{SERVER}.{name}"), value);
-    }
-    settings
-}
-
-/// Formats a value as TOML. Its basic strings are those of JSON, except for one character that JSON does not escape.
-fn to_toml(value: &Value) -> String {
-    value.to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// Returns the word for the effort that the model accepts. Not every model can be told not to think.
-fn level(effort: Effort, models: Option<&[Value]>) -> &'static str {
-    let has = |level: &str| {
-        models
-            .and_then(<[Value]>::first)
-            .and_then(|model| model.get("supported_reasoning_levels"))
-            .is_some_and(|levels| {
-                let all = levels.as_array().into_iter().flatten();
-                all.into_iter().any(|known| extract::text(known, "/effort") == Some(level))
-            })
-    };
-    match effort {
-        Effort::Off => ["none", "minimal"].into_iter().find(|level| has(level)).unwrap_or("low"),
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::cli::extract::{self, count, one_line, text, valid_status};
-use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
 use crate::runtime::cli::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
@@ -126,7 +126,7 @@ impl Parser for GeminiParser {
         self.end.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
         match &self.end {
             Some(ReportedEnd::Well) => RunOutcome::Well { cut: false },
             Some(ReportedEnd::Failed(message)) => {

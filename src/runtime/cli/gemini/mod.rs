@@ -3,21 +3,21 @@
 mod duplicate_results;
 mod events;
 mod login;
+mod node;
+mod settings;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::environment::{self, MCP_TOKEN, SERVER};
+use super::environment::{self, MCP_TOKEN};
 use super::executable;
 use super::interface::{
     ConversationStart, HiddenEntry, Invocation, Login, Parser, Program, ProgramFacts, ProgramFiles,
     ProgramProbe, RequiredOptions, StateFile, TurnSpec, relay_path,
 };
 use crate::config::Api;
-use crate::provider::google;
-use crate::tool::policy::DisabledTools;
 
 pub struct Gemini;
 
@@ -33,28 +33,6 @@ const SWITCHES: [(&str, &str); 6] = [
     ("COLORTERM", "truecolor"),
 ];
 
-/// Tools that are not offered: sub-agents, the web, and those that ask a person. A list of allowed tools instead would
-/// exclude flock's as well.
-const EXCLUDED_TOOLS: [&str; 11] = [
-    "activate_skill",
-    "ask_user",
-    "cli_help",
-    "codebase_investigator",
-    "enter_plan_mode",
-    "exit_plan_mode",
-    "google_web_search",
-    "invoke_agent",
-    "save_memory",
-    "update_topic",
-    "web_fetch",
-];
-
-/// Tools that run commands, write and read. An agent may be denied each kind.
-const COMMAND_TOOLS: [&str; 3] = ["run_shell_command", "list_background_processes", "read_background_output"];
-const WRITE_TOOLS: [&str; 2] = ["replace", "write_file"];
-const READ_TOOLS: [&str; 6] =
-    ["glob", "grep_search", "list_directory", "read_file", "read_many_files", "search_file_content"];
-
 /// Entries of its folder that it needs to continue, besides [`OWN_PROMPT`]. Everything else is removed, because the
 /// agent may have written it and it steers the program or may do so in a later version.
 const RETAINED_PATHS: [&str; 6] = [
@@ -67,9 +45,6 @@ const RETAINED_PATHS: [&str; 6] = [
     ".gemini/tmp",
     OWN_PROMPT,
 ];
-
-/// Share of the context that it believes a model to have, after which it compresses its conversation.
-const DEFAULT_COMPRESSION_THRESHOLD: f64 = 0.5;
 
 /// Number of an internal experiment flag. It sets how many seconds a model may take until it begins to answer. The
 /// default is 60, no setting changes it, and some models think for longer.
@@ -136,7 +111,7 @@ impl Program for Gemini {
             .skip(1)
             .find(|folder| folder.join("package.json").is_file() && folder.join(script).is_file())
             .ok_or_else(|| executable::INCOMPLETE.to_owned())?;
-        let node = node(package)?;
+        let node = node::find(package)?;
         Ok(ProgramFiles {
             mounts: vec![
                 (node.clone(), "/opt/flock/gemini/node".to_owned()),
@@ -150,7 +125,7 @@ impl Program for Gemini {
         })
     }
 
-    fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
+    fn probe(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         // flock's system prompt replaces the program's own. The program needs both, so its own is asked for first.
         let state = turn.state.filter(|_| !turn.system.is_empty())?;
         let mut run = Invocation { arguments: arguments(turn), ..Invocation::default() };
@@ -166,14 +141,14 @@ impl Program for Gemini {
             run.environment.push((name.to_owned(), value.to_owned()));
         }
         run.kept = Some(kept(turn));
-        run.state = files(&settings(turn, false));
+        run.state = files(&settings::of(turn, false));
         run.state.extend(environment::absent(&[OWN_PROMPT]));
         Some(ProgramProbe { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
     }
 
     fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
         let state = turn.state.ok_or("Gemini CLI needs a folder of its own")?;
-        let mut settings = settings(turn, true);
+        let mut settings = settings::of(turn, true);
         if turn.relay_token.is_none() {
             // With its own login the program needs the kind of login that its user has chosen.
             settings["security"]["auth"] = login::kind(turn.user_settings)?;
@@ -208,7 +183,7 @@ impl Program for Gemini {
             run.environment.push(("GEMINI_EXP".to_owned(), path));
         }
         if !turn.system.is_empty() {
-            let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
+            let own = turn.probe_answer.ok_or("Gemini CLI's own system prompt is not known")?;
             // A system prompt file replaces the built-in prompt, so it begins with that.
             let whole = format!("{}\n\n{}", own.trim_end(), escape_placeholders(turn.system));
             let path = environment::file(&mut run, turn, "system.md", whole);
@@ -224,35 +199,6 @@ impl Program for Gemini {
     fn mended(&self, request: &[u8], api: Api) -> Option<Bytes> {
         duplicate_results::once(request, api)
     }
-}
-
-/// Returns the Node beside which the package was installed, or the first suitable one on PATH. The result is the real
-/// file, which must work on its own, because only that file is mounted.
-fn node(package: &Path) -> Result<PathBuf, String> {
-    let beside = package.ancestors().filter(|folder| folder.ends_with("lib")).find_map(Path::parent);
-    let beside = beside.map(|prefix| prefix.join("bin/node"));
-    let named = which::which_all("node").into_iter().flatten();
-    let mut found = "there is no node on PATH".to_owned();
-    // Of all candidates, the reason of the last failure is reported.
-    for path in beside.into_iter().chain(named) {
-        let Ok(path) = fs_err::canonicalize(&path) else { continue };
-        if !executable::is_native(&path) {
-            found = format!("{} is a script", path.display());
-        } else if is_standalone(&path) {
-            return Ok(path);
-        } else {
-            found = format!("{} needs libraries of this machine that a sandbox has not", path.display());
-        }
-    }
-    Err(format!("{found}; it runs on Node: install that from nodejs.org and put it on PATH"))
-}
-
-/// Returns `true` if Node is one file. Distributions build it as a small program and a library, while a complete one
-/// has many megabytes.
-fn is_standalone(node: &Path) -> bool {
-    const SMALL: u64 = 8 << 20;
-    fs_err::metadata(node).is_ok_and(|found| found.len() > SMALL)
-        || fs_err::read(node).is_ok_and(|all| !all.windows(7).any(|word| word == b"libnode"))
 }
 
 fn arguments(turn: &TurnSpec<'_>) -> Vec<String> {
@@ -276,82 +222,8 @@ fn kept(turn: &TurnSpec<'_>) -> &'static [&'static str] {
     if turn.withheld.commands { others } else { &RETAINED_PATHS }
 }
 
-/// Returns the tools that are not offered, and refused if its model calls them.
-fn excluded_tools(withheld: DisabledTools) -> Vec<&'static str> {
-    let kinds: [(&[&'static str], bool); 4] = [
-        (&EXCLUDED_TOOLS, true),
-        (&COMMAND_TOOLS, withheld.commands),
-        (&WRITE_TOOLS, withheld.writing),
-        (&READ_TOOLS, withheld.reading),
-    ];
-    let names = kinds.iter().filter(|(_, is_withheld)| *is_withheld).flat_map(|(names, _)| *names);
-    names.copied().collect()
-}
-
 fn files(settings: &Value) -> Vec<StateFile> {
     vec![StateFile { path: SETTINGS_PATH.to_owned(), content: Some(settings.to_string()) }]
-}
-
-fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
-    let mut settings = json!({
-        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
-        "general": {
-            "enableAutoUpdate": false,
-            "enableAutoUpdateNotification": false,
-            "checkpointing": {"enabled": false},
-            "maxAttempts": 2,
-            "retryFetchErrors": false,
-        },
-        "privacy": {"usageStatisticsEnabled": false},
-        "telemetry": {"enabled": false},
-        // Without markers of a project's root it looks for GEMINI.md in no folder above.
-        "context": {"includeDirectoryTree": false, "discoveryMaxDirs": 0, "memoryBoundaryMarkers": []},
-        "skills": {"enabled": false},
-        "hooksConfig": {"enabled": false},
-        "advanced": {"ignoreLocalEnv": true},
-        "model": {"skipNextSpeakerCheck": true},
-        "ide": {"enabled": false},
-        "admin": {"extensions": {"enabled": false}},
-        "experimental": {"enableAgents": false},
-        "tools": {"exclude": excluded_tools(turn.withheld)},
-    });
-    let mut generating = json!({});
-    if turn.max_tokens > 0 {
-        generating["maxOutputTokens"] = json!(turn.max_tokens);
-    }
-    // The effort becomes Google's own thinking configuration.
-    if let Some(thinking) = turn.effort.and_then(|effort| google::thinking(turn.model, effort)) {
-        generating["thinkingConfig"] = thinking;
-    }
-    if !turn.model.is_empty() {
-        settings["modelConfigs"] = json!({"customOverrides": [{
-            "match": {"model": turn.model},
-            "modelConfig": {"generateContentConfig": generating},
-        }]});
-    }
-    let believed = assumed_context_window(turn.model);
-    if turn.context_window > 0 && turn.context_window < believed {
-        #[expect(clippy::cast_precision_loss, reason = "windows are far below what a float holds")]
-        let share = DEFAULT_COMPRESSION_THRESHOLD * turn.context_window as f64 / believed as f64;
-        // The threshold is a share of the believed window, so that it compresses within the real one.
-        settings["model"]["compressionThreshold"] = json!(share);
-    }
-    // While the program is asked for its prompt it needs no tools and has no token.
-    if with_tools {
-        settings["mcp"] = json!({"allowed": [SERVER]});
-        settings["mcpServers"] = json!({SERVER: {
-            "httpUrl": format!("{}/mcp", turn.origin),
-            "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
-            "trust": true,
-            "timeout": environment::program_timeout_ms(),
-        }});
-    }
-    settings
-}
-
-/// Returns the context window that it believes a model to have. No setting changes that.
-fn assumed_context_window(model: &str) -> u64 {
-    if model.starts_with("gemma-4-") { 256_000 } else { 1_048_576 }
 }
 
 /// Checks the prompt that it wrote.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::cli::extract::{self, count, one_line, status, text};
-use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
 use crate::runtime::cli::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
@@ -120,7 +120,7 @@ impl Parser for OpenCodeParser {
         self.error.is_none() && matches!(self.reason.as_deref(), Some("stop" | "length"))
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
         match (&self.error, self.reason.as_deref()) {
             (Some((status, message)), _) => RunOutcome::Failed { status: *status, message: message.clone() },
             // Both are needed: the last step, and an exit code of 0.
