@@ -12,12 +12,14 @@ use jiff::tz::TimeZone;
 use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, MarkerInput};
 use super::compaction::retention::{self, RetentionItem};
-use super::compaction::{COMPACT_ABOVE_PERCENT, KEPT, MIN_GAIN_PERCENT, shrink, summary};
+use super::compaction::{COMPACT_ABOVE_PERCENT, MIN_GAIN_PERCENT, TARGET_PERCENT, shrink, summary};
 use super::estimate::{ImageEstimate, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::{replay, shown_as};
 use super::imported;
 use super::prefix_cache::Prefix;
-use super::transcript::{CompactionRecord, Entry, EntryMetadata, Kind, MessageRecord, RecentConversation};
+use super::transcript::{
+    CompactionRecord, Entry, EntryKind, EntryMetadata, MessageRecord, RecentConversation,
+};
 use crate::clean;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
@@ -77,7 +79,7 @@ enum ItemRole {
 
 /// The inputs of a compaction besides the conversation.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct CompactionInput<'a> {
     /// The notes that the agent keeps on disk.
     pub findings: &'a Findings,
     /// The most staged files that are named.
@@ -333,7 +335,7 @@ impl ConversationContext {
     /// Returns a compaction that makes room, if it gains enough to be worth it. `asked` makes one whenever anything can
     /// be taken out.
     #[must_use]
-    pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<CompactionDraft> {
+    pub fn draft(&self, wanted: &CompactionInput<'_>, asked: bool) -> Option<CompactionDraft> {
         // The head replaces earlier messages already. It is rebuilt, so only the items behind it can be taken out.
         let items = &self.items[self.head..];
         let pieces: Vec<RetentionItem> = items
@@ -382,7 +384,7 @@ impl ConversationContext {
         let standing = sum(&self.replacement_items(&record, false));
         // Messages that stay cost their part of the target before anything else is kept.
         let stays = pieces.iter().filter(|piece| piece.stays).map(|piece| piece.cost).sum::<u64>();
-        let mut target = percent_of(self.room, KEPT);
+        let mut target = percent_of(self.room, TARGET_PERCENT);
         // A person who asks for a compaction wants a shorter conversation, even if there is still room.
         if asked {
             target = target.min(self.cost() / 2);
@@ -429,7 +431,8 @@ impl ConversationContext {
     pub(crate) fn apply(&mut self, draft: CompactionDraft) {
         let CompactionDraft { record, from } = draft;
         self.items = self.applied(&record, from);
-        self.head = self.items.iter().take_while(|item| is_replacement(item)).count();
+        let is_replacement = |item: &&ContextItem| matches!(item.place, ItemRole::Initial | ItemRole::Marker);
+        self.head = self.items.iter().take_while(is_replacement).count();
         self.has_more = false;
         self.last = Some(Box::new(record));
     }
@@ -543,7 +546,7 @@ impl ConversationContext {
         let about = EntryMetadata {
             id: record.id.clone(),
             at: record.at,
-            kind: Kind::Compacted,
+            kind: EntryKind::Compacted,
             ..EntryMetadata::default()
         };
         let mut content = vec![Block::text(record.marker.clone())];
@@ -552,10 +555,6 @@ impl ConversationContext {
         items.push(self.item(Entry { message, about: Arc::new(about) }, ItemRole::Marker, false));
         items
     }
-}
-
-fn is_replacement(item: &ContextItem) -> bool {
-    matches!(item.place, ItemRole::Initial | ItemRole::Marker)
 }
 
 fn sum(items: &[ContextItem]) -> u64 {

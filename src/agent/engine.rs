@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -19,6 +19,7 @@ use super::turn::TurnError;
 use crate::config::{Agent, Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
+use crate::mutex::lock;
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
@@ -246,9 +247,4 @@ impl Drop for SessionClaim<'_> {
     fn drop(&mut self) {
         lock(&self.engine.busy).remove(&self.session);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic in another turn leaves the map usable, so a poisoned lock is taken all the same.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -31,13 +31,6 @@ impl ImageEstimate {
     pub const fn of(model: &ResolvedModel) -> Self {
         if model.images { Self::Shown } else { Self::Named }
     }
-
-    const fn tokens(self) -> u64 {
-        match self {
-            Self::Shown => IMAGE_TOKENS,
-            Self::Named => REPLACED_IMAGE_TOKENS,
-        }
-    }
 }
 
 /// Estimates the tokens of a message with this content.
@@ -66,7 +59,10 @@ pub(crate) fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
             let inner: u64 = content.iter().map(|block| block_cost(block, images)).sum();
             text_cost(call_id) + inner + MESSAGE_TOKENS
         }
-        Block::Image { .. } => images.tokens(),
+        Block::Image { .. } => match images {
+            ImageEstimate::Shown => IMAGE_TOKENS,
+            ImageEstimate::Named => REPLACED_IMAGE_TOKENS,
+        },
         // Unknown blocks are not sent.
         Block::Other(_) => 0,
     }

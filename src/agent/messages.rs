@@ -6,7 +6,7 @@ use super::derived_trace;
 use super::engine::Engine;
 use super::recent_exchanges::words;
 use super::trace_buffer;
-use super::transcript::{Exchange, MessageRecord, Scope, TranscriptError, exchanges, look};
+use super::transcript::{Exchange, ExchangeScope, MessageRecord, TranscriptError, exchanges, look};
 use super::turn::TurnError;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::Role;
@@ -52,7 +52,7 @@ impl Engine {
     ) -> Result<Vec<ListedMessage>, TurnError> {
         let mut newest: Vec<ListedMessage> = Vec::new();
         let mut size = 0;
-        let scope = if with_trace { Scope::Whole } else { Scope::All };
+        let scope = if with_trace { ExchangeScope::Whole } else { ExchangeScope::All };
         // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the end.
         self.for_each_turn(key, scope, |exchange| {
             for message in listed_messages(exchange, key.agent()).into_iter().rev() {
@@ -78,7 +78,7 @@ impl Engine {
         turn: TurnId,
     ) -> Result<Option<ListedMessage>, TurnError> {
         let mut found = None;
-        self.for_each_turn(key, Scope::All, |exchange| {
+        self.for_each_turn(key, ExchangeScope::All, |exchange| {
             let answer =
                 listed_messages(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
             found = answer.filter(|answer| answer.turn == turn);
@@ -92,7 +92,7 @@ impl Engine {
     fn for_each_turn(
         &self,
         key: &SessionKey,
-        scope: Scope,
+        scope: ExchangeScope,
         take: impl FnMut(Exchange) -> bool,
     ) -> Result<(), TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(()) };
@@ -100,7 +100,11 @@ impl Engine {
     }
 }
 
-fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TranscriptError> {
+fn read(
+    path: &Path,
+    scope: ExchangeScope,
+    take: impl FnMut(Exchange) -> bool,
+) -> Result<(), TranscriptError> {
     let Some(file) = look(path)? else { return Ok(()) };
     exchanges(&file, scope, MAX_BYTES, take).map_err(TranscriptError::reading(path))
 }

@@ -188,7 +188,7 @@ pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
 }
 
 /// Returns the notice that another model answers.
-pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
+pub(super) fn fallback_notice(answers: &str, asked: &ModelRef, why: &str) -> String {
     format!("{answers} answers in the place of {asked}: {why}")
 }
 

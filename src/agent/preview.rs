@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::context::{ConversationContext, Wanted};
+use super::context::{CompactionInput, ConversationContext};
 use super::delegated;
 use super::estimate::{self, ImageEstimate};
 use super::history_load;
@@ -160,12 +160,8 @@ impl RequestPreviewer<'_> {
         }
         let (home, config, known) = (self.home, self.config, known.as_ref());
         let previewed = cli::preview::PreviewedTurn { home, config, agent, order: &order, known };
-        Ok(cli::preview::of(program, &previewed).map_err(|message| RuntimeError::Refused {
-            program: program.title(),
-            status: 400,
-            message,
-            hint: "flock doctor".to_owned(),
-        })?)
+        Ok(cli::preview::of(program, &previewed)
+            .map_err(|message| RuntimeError::unsupported(program.title(), message))?)
     }
 
     /// Returns the request that OpenClaw would get for the session now, without the new input, or for a new session if
@@ -269,7 +265,7 @@ impl RequestPreviewer<'_> {
         }
         let found = findings::read(&agent.workspace, &findings::mission(&session.key));
         let (most_staged, at) = (self.config.compaction.most_staged, clock::unix_ms());
-        let wanted = Wanted { findings: &found, most_staged, turn: None, at };
+        let wanted = CompactionInput { findings: &found, most_staged, turn: None, at };
         let Some(draft) = context.draft(&wanted, false) else { return Ok(None) };
         let compacted = CompactionReport::from(&draft.record);
         context.apply(draft);

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::context::{ConversationContext, Wanted};
+use super::context::{CompactionInput, ConversationContext};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
 use super::estimate::{self, ImageEstimate};
@@ -138,11 +138,11 @@ impl Engine {
     /// are read.
     pub fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
         // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
-        let Some(sized) = self.sized(key)? else { return Ok(None) };
-        let PreparedSession { session, model, .. } = &sized;
+        let Some(prepared) = self.prepared(key)? else { return Ok(None) };
+        let PreparedSession { session, model, .. } = &prepared;
         let path = self.transcript_path(session);
-        let (found, transcript_bytes) = history_load::look(&path, model.room, sized.images())?;
-        let context = sized.context(found);
+        let (found, transcript_bytes) = history_load::look(&path, model.room, prepared.images())?;
+        let context = prepared.context(found);
         Ok(Some(ContextReport::new(session, &model.resolved, &model.asked, &context, transcript_bytes)))
     }
 
@@ -162,8 +162,9 @@ impl Engine {
     ) -> Result<Option<CompactionReport>, TurnError> {
         let EngineParts { limits, oversight, config, .. } = &self.parts;
         let wall = limits.wall_time_for(&config.current());
-        let halt = Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
-        self.compact_until(key, may_ask.then_some(&halt)).await
+        let deadline =
+            Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
+        self.compact_until(key, may_ask.then_some(&deadline)).await
     }
 
     /// Does the same as [`Engine::compact`]. `halt` stops the model call for the summary, and then nothing is
@@ -171,25 +172,26 @@ impl Engine {
     pub(super) async fn compact_until(
         &self,
         key: &SessionKey,
-        halt: Option<&Deadline>,
+        deadline: Option<&Deadline>,
     ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
-        let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
-        let mut transcript = self.open_transcript(&sized.session)?;
-        let context = sized.context(history_load::load(&mut transcript, sized.model.room, sized.images())?);
-        let found = findings::read(&sized.agent.workspace, &findings::mission(key));
+        let Some(prepared) = self.prepared(key)? else { return Err(TurnError::NoSession(key.clone())) };
+        let mut transcript = self.open_transcript(&prepared.session)?;
+        let context =
+            prepared.context(history_load::load(&mut transcript, prepared.model.room, prepared.images())?);
+        let found = findings::read(&prepared.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
-        let most_staged = sized.config.compaction.most_staged;
-        let wanted = Wanted { findings: &found, most_staged, turn: None, at };
+        let most_staged = prepared.config.compaction.most_staged;
+        let wanted = CompactionInput { findings: &found, most_staged, turn: None, at };
         let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
-        if let Some(halt) = halt.filter(|_| sized.config.compaction.summary) {
+        if let Some(deadline) = deadline.filter(|_| prepared.config.compaction.summary) {
             // A frozen agent makes no model call.
-            halt.thawed().await?;
+            deadline.thawed().await?;
             let request = SummaryRequest {
                 engine: self,
-                halt,
-                resolved: &sized.model.resolved,
+                deadline,
+                resolved: &prepared.model.resolved,
                 session: key,
                 turn: crate::id::TurnId::new(),
                 step: 1,
@@ -246,7 +248,7 @@ impl Engine {
         self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
     }
 
-    fn sized(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
+    fn prepared(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
         // Without the agent in the configuration there is no model to size the request for.
         let config = self.parts.config.current();

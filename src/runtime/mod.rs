@@ -55,7 +55,7 @@ pub enum RuntimeEvent {
     /// More of the answer's text.
     Text(String),
     /// The whole text of the answer so far. It replaces the text of earlier events.
-    Anew(String),
+    Replaced(String),
     /// A call of one of flock's tools. The text of the answer begins after it.
     FlockTool,
     /// More thinking.

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::parallel_calls::{FinishedCall, ParallelCalls, QueuedCall};
-use super::turn_router::{Asked, ToolCallResponse};
+use super::turn_router::{IncomingCall, ToolCallResponse};
 use super::{DelegatedTurn, RunningTurn};
 use crate::agent::derived_trace;
 use crate::agent::tool_call::{self, ToolCaller};
@@ -23,8 +23,8 @@ impl DelegatedTurn<'_, '_> {
     ) -> Result<(), TurnError> {
         // Checked for each call, because the program itself goes on while its agent is frozen.
         self.check_not_frozen()?;
-        self.scope.halt.now()?;
-        let Asked { id, tool, arguments, .. } = &call.asked;
+        self.scope.deadline.now()?;
+        let IncomingCall { id, tool, arguments, .. } = &call.asked;
         let name = turn.answer.name(id);
         // Committed before it runs, so that a crash leaves a call with an unknown outcome and no unrecorded effect.
         self.commit(&ToolCall { id: &name, name: tool, arguments }, turn)?;
@@ -38,10 +38,10 @@ impl DelegatedTurn<'_, '_> {
     async fn run_call(&self, name: String, call: QueuedCall, given_up: CancellationToken) -> FinishedCall {
         let started = Instant::now();
         let ended = {
-            let Asked { tool, arguments, cancel, .. } = &call.asked;
+            let IncomingCall { tool, arguments, cancel, .. } = &call.asked;
             let asked = ToolCall { id: &name, name: tool, arguments };
-            let TurnScope { engine, halt, context, .. } = self.scope;
-            let caller = ToolCaller { engine, halt, context, given_up: &given_up };
+            let TurnScope { engine, deadline, context, .. } = self.scope;
+            let caller = ToolCaller { engine, deadline, context, given_up: &given_up };
             let mut work = std::pin::pin!(caller.call(&asked, 0, StopReason::ToolUse, started));
             match cancel.run_until_cancelled(&mut work).await {
                 // The client is gone, but the call is awaited all the same, so that its result is recorded.

@@ -27,8 +27,8 @@ use self::call_tracker::{CallTracker, UnfinishedCall};
 use self::parallel_calls::{CallEvent, ParallelCalls};
 use self::streamed_text::{StreamedText, TextUpdate};
 pub(super) use self::turn_router::TurnRouter;
-pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use self::turn_router::{Inbound, TurnRegistration};
+pub use self::turn_router::{IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use super::estimate;
 use super::history;
 use super::oversight::{PauseReason, ToolCallRecord};
@@ -137,8 +137,8 @@ impl DelegatedTurn<'_, '_> {
         };
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        self.scope.halt.thawed().await?;
-        self.scope.halt.now()?;
+        self.scope.deadline.thawed().await?;
+        self.scope.deadline.now()?;
         let reservation = turn_reservation::reserve(self.scope, &**self.runtime, &order).await?;
         // From here on, the program's calls are routed to this turn.
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
@@ -237,7 +237,7 @@ impl DelegatedTurn<'_, '_> {
                     // Biased and in this order: a stop comes first, and events that came before the reply are handled
                     // before it.
                     biased;
-                    error = self.scope.halt.wait() => return Err(error),
+                    error = self.scope.deadline.wait() => return Err(error),
                     Some(event) = events.recv() => self.on_event(event, turn).await?,
                     Some(event) = calls.next() => self.on_call_event(event, calls, turn).await?,
                     reply = &mut work => break reply,
@@ -259,7 +259,7 @@ impl DelegatedTurn<'_, '_> {
         loop {
             tokio::select! {
                 biased;
-                error = self.scope.halt.wait() => return Err(error),
+                error = self.scope.deadline.wait() => return Err(error),
                 event = calls.next() => match event {
                     Some(event) => self.on_call_event(event, calls, turn).await?,
                     None => break,
@@ -318,7 +318,7 @@ impl DelegatedTurn<'_, '_> {
                 turn.answer.text.push_str(&text);
                 self.show(turn.answer.shown.grown(&turn.answer.text));
             }
-            RuntimeEvent::Anew(text) => {
+            RuntimeEvent::Replaced(text) => {
                 turn.answer.text = text;
                 self.show(turn.answer.shown.anew(&turn.answer.text));
             }
@@ -364,9 +364,9 @@ impl DelegatedTurn<'_, '_> {
         match event {
             CallEvent::Call(call) => self.call(call, calls, turn),
             CallEvent::Done(done) => self.called(done, turn),
-            CallEvent::Told(ProgramReport::Tool(event)) => self.reported(event, turn).await,
+            CallEvent::Report(ProgramReport::Tool(event)) => self.reported(event, turn).await,
             // The answer's end says the same, and reports may still be on their way.
-            CallEvent::Told(ProgramReport::Over) => Ok(()),
+            CallEvent::Report(ProgramReport::Over) => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::call_tracker::UnfinishedCall;
 use super::reported_calls;
-use super::turn_router::{Asked, Inbound, ProgramReport, ProgramSource, ToolCallResponse};
+use super::turn_router::{Inbound, IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::tool_call::{self, ToolCaller};
@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) async fn call_tool_for(
         &self,
         source: &ProgramSource,
-        asked: Asked,
+        asked: IncomingCall,
         witness: EventObserver<'_>,
     ) -> ToolCallResponse {
         if let Some(turn) = self.router.turn(source) {
@@ -63,7 +63,7 @@ impl Engine {
         witness: EventObserver<'_>,
     ) {
         if let Some(turn) = self.router.turn(source)
-            && turn.send(Inbound::Told(told.clone())).await.is_ok()
+            && turn.send(Inbound::Report(told.clone())).await.is_ok()
         {
             return;
         }
@@ -97,21 +97,21 @@ impl Engine {
     async fn call_outside(
         &self,
         source: &ProgramSource,
-        asked: &Asked,
+        asked: &IncomingCall,
         witness: EventObserver<'_>,
     ) -> ToolCallResponse {
         let context = context(source, asked.cancel.clone());
         let oversight = std::sync::Arc::clone(&self.parts.oversight);
         // A time limit of its own, because there is no turn whose deadline could apply.
-        let halt = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
+        let deadline = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
         let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
         witness(&context, tool_call::started(&asked));
         let started = Instant::now();
         let work = async {
-            halt.thawed().await?;
+            deadline.thawed().await?;
             // Cancelling such a call cancels `halt`, so nothing else needs to cancel it.
             let given_up = CancellationToken::new();
-            ToolCaller { engine: self, halt: &halt, context: &context, given_up: &given_up }
+            ToolCaller { engine: self, deadline: &deadline, context: &context, given_up: &given_up }
                 .call(&asked, 0, StopReason::ToolUse, started)
                 .await
         };

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::turn_router::{Asked, Inbound, ProgramReport, ToolCallResponse};
+use super::turn_router::{Inbound, IncomingCall, ProgramReport, ToolCallResponse};
 use crate::agent::tool_call::CallEnd;
 use crate::agent::turn::TurnError;
 use crate::provider::BoxFuture;
@@ -23,7 +23,7 @@ const MAX_PARALLEL: usize = 16;
 
 /// A call, with the channel for its answer.
 pub(super) struct QueuedCall {
-    pub(super) asked: Asked,
+    pub(super) asked: IncomingCall,
     pub(super) reply: oneshot::Sender<ToolCallResponse>,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum CallEvent {
     /// A call that has ended.
     Done(FinishedCall),
     /// A report of the program about its own calls.
-    Told(ProgramReport),
+    Report(ProgramReport),
 }
 
 /// The calls of a turn.
@@ -94,7 +94,7 @@ impl<'c> ParallelCalls<'c> {
                 // While a call waits, no further event is received: it would overtake that call.
                 Some(event) = self.inbound.recv(), if waits.is_none() => match event {
                     Inbound::Call(asked, reply) => self.next = Some(QueuedCall { asked, reply }),
-                    Inbound::Told(told) => return Some(CallEvent::Told(told)),
+                    Inbound::Report(told) => return Some(CallEvent::Report(told)),
                 },
                 // Wakes up if the waiting call is cancelled: calls behind it may be able to begin.
                 Some(()) = gone(waits.as_ref()) => {}

@@ -25,8 +25,12 @@ impl CallsFixture {
     /// Sends a call and returns its cancellation token.
     fn asks(&mut self, id: &str, tool: &str) -> CancellationToken {
         let cancel = CancellationToken::new();
-        let asked =
-            Asked { id: id.to_owned(), tool: tool.to_owned(), arguments: json!({}), cancel: cancel.clone() };
+        let asked = IncomingCall {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            arguments: json!({}),
+            cancel: cancel.clone(),
+        };
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
         assert!(self.inbound.try_send(Inbound::Call(asked, reply)).is_ok());
@@ -55,7 +59,7 @@ impl CallsFixture {
                     self.beside.begin(&tool, Box::pin(work));
                 }
                 CallEvent::Done(done) => seen.push(format!("{} ended", done.name)),
-                CallEvent::Told(_) => seen.push("told".to_owned()),
+                CallEvent::Report(_) => seen.push("told".to_owned()),
             }
         }
         seen
@@ -124,7 +128,7 @@ async fn a_cancelled_queued_call_blocks_no_other() {
 async fn reports_keep_their_order_between_calls() {
     let mut line = CallsFixture::new();
     line.asks("a", POSTING_TOOL);
-    assert!(line.inbound.try_send(Inbound::Told(ProgramReport::Over)).is_ok());
+    assert!(line.inbound.try_send(Inbound::Report(ProgramReport::Over)).is_ok());
     line.asks("b", READING_TOOL);
     assert_eq!(line.goes_on(), ["a", "told"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);

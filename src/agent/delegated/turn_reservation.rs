@@ -39,7 +39,7 @@ pub(super) async fn reserve(
         step: 1,
     };
     let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
-    let mut reservation = scope.halt.uncounted(reserved).await??;
+    let mut reservation = scope.deadline.uncounted(reserved).await??;
     // There is room now, so the failure is forgotten.
     router.set_shortfall(&order.session, None);
     // The program makes several calls, so flock's own estimate is a lower bound.

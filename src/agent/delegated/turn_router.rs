@@ -2,7 +2,7 @@
 //! that conversation. Without such a turn, [`super::outside_turn`] handles it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_tracker::CallTracker;
 use crate::id::{AgentId, SessionKey};
+use crate::mutex::lock;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 
@@ -30,7 +31,7 @@ pub struct ProgramSource {
 
 /// A call of one of flock's tools.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct IncomingCall {
     /// The call's id, unique within one answer of the model.
     pub id: String,
     pub tool: String,
@@ -66,8 +67,8 @@ pub enum ProgramReport {
 
 /// An event for a turn.
 pub(super) enum Inbound {
-    Call(Asked, oneshot::Sender<ToolCallResponse>),
-    Told(ProgramReport),
+    Call(IncomingCall, oneshot::Sender<ToolCallResponse>),
+    Report(ProgramReport),
 }
 
 /// The turns that programs are running, by conversation.
@@ -163,10 +164,6 @@ impl Drop for TurnRegistration<'_> {
     fn drop(&mut self) {
         lock(&self.router.turns).remove(&self.conversation);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

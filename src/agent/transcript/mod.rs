@@ -20,8 +20,8 @@ mod reverse_lines;
 mod reverse_records;
 pub(crate) mod stale_files;
 
-pub use entry::{Entry, EntryMetadata, Kind};
-pub(crate) use exchanges::{Exchange, Scope, exchanges};
+pub use entry::{Entry, EntryKind, EntryMetadata};
+pub(crate) use exchanges::{Exchange, ExchangeScope, exchanges};
 pub use file::TranscriptError;
 pub(crate) use file::{Transcript, look};
 pub(crate) use interrupted::{INTERRUPTED, unknown_result};

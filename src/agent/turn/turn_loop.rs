@@ -58,13 +58,13 @@ impl<'a, 's> TurnLoop<'a, 's> {
         scope: &'a TurnScope<'s>,
         request: TurnRequest,
         planned: PlannedRequest,
-        running: &'a mut TurnRecorder,
+        recorder: &'a mut TurnRecorder,
     ) -> Result<FinalAnswer, TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let PlannedRequest { line, asked, room } = planned;
-        let said = running.said(input, (context, guidance), provenance);
-        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, running)?;
-        let state = TurnState { line, asked, context, running };
+        let said = recorder.said(input, (context, guidance), provenance);
+        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, recorder)?;
+        let state = TurnState { line, asked, context, recorder };
         let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
         let reserved = turn.begin(&said).await?;
         turn.steps(reserved).await
@@ -77,14 +77,14 @@ impl<'a, 's> TurnLoop<'a, 's> {
         state.context.ask(said);
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        may_ask(scope, state.running).await?;
+        may_ask(scope, state.recorder).await?;
         make_room(scope, state).await?;
         let reserved = reserve(scope, state).await?;
-        state.running.begin(said)?;
+        state.recorder.begin(said)?;
         state.context.begun();
         scope.events.tell(TurnEvent::Began);
         // Opening a damaged transcript mends it. A person is told if the damaged copy could not be removed.
-        for backup in state.running.transcript.take_backups() {
+        for backup in state.recorder.transcript.take_backups() {
             scope.events.tell(TurnEvent::Notice(history_load::kept(&backup)));
         }
         if let Some(notice) = state.line.passed.take() {
@@ -104,13 +104,13 @@ impl<'a, 's> TurnLoop<'a, 's> {
         let mut asked_again = false;
         loop {
             let mut response = ask_with_fallback(scope, &mut self.state, reserved).await?;
-            let running = &mut *self.state.running;
-            running.steps += 1;
-            running.usage += response.usage;
+            let recorder = &mut *self.state.recorder;
+            recorder.steps += 1;
+            recorder.usage += response.usage;
             tool_call::tidy(&mut response.content);
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
-                let answer = running.answered(message.clone(), &response)?;
+                let answer = recorder.answered(message.clone(), &response)?;
                 let results = self.call_tools(&message, response.stop).await?;
                 self.state.context.step(&answer, results);
             } else {
@@ -131,7 +131,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 // answer.
                 asked_again = true;
             }
-            may_ask(scope, self.state.running).await?;
+            may_ask(scope, self.state.recorder).await?;
             self.deliver().await?;
             make_room(scope, &mut self.state).await?;
             reserved = reserve(scope, &self.state).await?;
@@ -144,7 +144,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
         for _ in 0..MAX_DELIVERIES {
             // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
             let Some(delivery) = inbox.take(self.state.context.free()).await else { break };
-            let record = self.state.running.delivered(delivery)?;
+            let record = self.state.recorder.delivered(delivery)?;
             // Reported right after the commit: a delivery that is not reported would be offered again.
             if let Some(provenance) = &record.provenance {
                 inbox.committed(provenance).await;
@@ -162,7 +162,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
             // The brake and the deadline are looked at before each call, not once for the answer: one call may take
             // long.
             scope.thawed().await?;
-            scope.halt.now()?;
+            scope.deadline.now()?;
             let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
             scope.events.tell(tool_call::started(&asked));
             let started = Instant::now();
@@ -170,7 +170,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
             let given_up = CancellationToken::new();
             let caller = ToolCaller {
                 engine: scope.engine,
-                halt: scope.halt,
+                deadline: scope.deadline,
                 context: &scope.context,
                 given_up: &given_up,
             };
@@ -187,7 +187,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 is_error,
             };
             // Committed before it is reported: nobody may hear of a result that a crash could still lose.
-            state.running.result(result.clone())?;
+            state.recorder.result(result.clone())?;
             scope.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
             if let Some(error) = halted {
                 return Err(error);
@@ -199,12 +199,12 @@ impl<'a, 's> TurnLoop<'a, 's> {
 }
 
 /// Checks the step limit, then waits while the agent is frozen, then checks for a stop.
-async fn may_ask(scope: &TurnScope<'_>, running: &TurnRecorder) -> Result<(), TurnError> {
+async fn may_ask(scope: &TurnScope<'_>, recorder: &TurnRecorder) -> Result<(), TurnError> {
     let limit = scope.engine.parts.limits.steps;
     // The limit is checked first: a turn that has to end anyway should not wait for a frozen agent.
-    if running.steps >= limit {
+    if recorder.steps >= limit {
         return Err(TurnError::Steps(limit));
     }
     scope.thawed().await?;
-    scope.halt.now()
+    scope.deadline.now()
 }

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::plugin;
-use crate::agent::delegated::{Asked, ToolCallResponse};
+use crate::agent::delegated::{IncomingCall, ToolCallResponse};
 use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
@@ -187,7 +187,7 @@ async fn call(
     // The call ends with this future too, because a client may close the connection to stop its call.
     let called = ticket.call(id);
     let cancel = called.cancel.clone();
-    let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
+    let asked = IncomingCall { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
     let answered = tokio::select! {
         // The cancellation is polled first. The running tool sees it too and would report it as its result.
         biased;
@@ -197,7 +197,7 @@ async fn call(
     Ok(Some(plugin::call_result(&answered)))
 }
 
-async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
+async fn run(gateway: &Gateway, ticket: &Ticket, asked: IncomingCall) -> ToolCallResponse {
     tokio::select! {
         answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => answered,
         () = ticket.over.cancelled() => ToolCallResponse {

@@ -16,7 +16,7 @@ use crate::store::{ConversationOrigin, ProgramConversation, Store, StoreError};
 
 /// Returns the conditions under which this turn begins a conversation. `relayed` is `true` if the model is asked
 /// through flock.
-pub fn begun(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> ConversationOrigin {
+pub fn origin(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> ConversationOrigin {
     let place = match (agent.runs_on_host(), relayed) {
         (false, _) => "sandbox".to_owned(),
         (true, true) => format!("host {}", agent.workspace.display()),
@@ -28,7 +28,7 @@ pub fn begun(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> Conversati
 
 /// Returns `true` if a turn that would begin a conversation like `begun` can continue the one that was begun like
 /// `known`. `renews_prompt` is that of [`super::interface::ProgramCapabilities`].
-pub fn goes_on(known: &ConversationOrigin, begun: &ConversationOrigin, renews_prompt: bool) -> bool {
+pub fn can_resume(known: &ConversationOrigin, begun: &ConversationOrigin, renews_prompt: bool) -> bool {
     known.conversation == begun.conversation
         && known.place == begun.place
         && (renews_prompt || known.prompt == begun.prompt)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::interface::{Exit, RunOutcome};
+use super::interface::{ProgramExit, RunOutcome};
 use crate::clean;
 
 /// Most characters of a program's message about a failure.
@@ -56,18 +56,15 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// Returns the result of a program that ended without a report.
-pub fn broken(title: &str, exit: &Exit<'_>) -> RunOutcome {
+pub fn broken(title: &str, exit: &ProgramExit<'_>) -> RunOutcome {
     // flock reports a signal as 128 plus its number.
     let how = match exit.code {
         code @ 129..=192 => format!("was ended by signal {}", code - 128),
         code => format!("ended with exit code {code}"),
     };
     let last = last_line(exit.stderr);
-    let message = if last.is_empty() {
-        format!("{title} {how} before its answer was whole")
-    } else {
-        format!("{title} {how} before its answer was whole: {last}")
-    };
+    let reason = if last.is_empty() { String::new() } else { format!(": {last}") };
+    let message = format!("{title} {how} before its answer was whole{reason}");
     RunOutcome::Broken { message }
 }
 
@@ -116,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_exit_is_described() {
-        let said = |code, stderr: &str| match broken("Codex", &Exit { code, stderr }) {
+        let said = |code, stderr: &str| match broken("Codex", &ProgramExit { code, stderr }) {
             RunOutcome::Broken { message } => message,
             other => panic!("{other:?}"),
         };

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sha2::{Digest as _, Sha256};
 
@@ -13,6 +13,7 @@ use super::locate;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, hex};
+use crate::mutex::lock;
 use crate::sandbox::program_mounts::{PROGRAMS_TARGET, ProgramMount, ProgramMounts};
 
 /// Returns the folder of a program's conversations with an agent. It has a folder for each session.
@@ -74,7 +75,7 @@ fn remember_mounts(
     let seen: Mutex<HashMap<AgentId, (String, Vec<ProgramMount>)>> = Mutex::default();
     Arc::new(move |agent| {
         let found = look(agent);
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&seen);
         match found {
             Some(found) => {
                 seen.insert(agent.id.clone(), (agent.runtime.clone(), found.clone()));

@@ -1,10 +1,11 @@
 //! The interface through which a program's turn reaches flock: models through the relay, and flock's tools through MCP.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
+use crate::mutex::lock;
 use crate::provider::Usage;
 use crate::runtime::{RuntimeError, RuntimeRequest};
 
@@ -106,13 +107,13 @@ impl CallRefusal {
 impl CallCounter {
     /// Changes the counts.
     pub fn note(&self, change: impl FnOnce(&mut Count)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.0));
     }
 
     /// Returns the present counts.
     #[must_use]
     pub fn now(&self) -> Count {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -131,7 +131,7 @@ pub async fn attend(
     enlarge_pipe(&out);
     let feed = async {
         // If the keeper has ended, its report says why.
-        let _ = hand.write_all(&subreaper::handed(&run.input)).await;
+        let _ = hand.write_all(&subreaper::encode_input(&run.input)).await;
         // The sending side stays open for the whole run: its end tells the keeper to give up.
         std::future::pending::<()>().await;
     };

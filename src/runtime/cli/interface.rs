@@ -51,7 +51,7 @@ pub trait Program: Send + Sync {
 
     /// Returns a question that it must be asked once before its turns, if any. The answer is stored as long as its
     /// version, the model and the question stay the same.
-    fn learned(&self, _turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
+    fn probe(&self, _turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         None
     }
 
@@ -130,12 +130,12 @@ pub trait Parser: Send {
     }
 
     /// Returns the result when the program has exited. An exit code of 0 alone proves nothing.
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome;
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome;
 }
 
 /// The end of a program's process.
 #[derive(Clone, Copy, Debug)]
-pub struct Exit<'a> {
+pub struct ProgramExit<'a> {
     /// The exit code, or 128 plus the signal.
     pub code: i32,
     /// The end of its standard error.
@@ -251,8 +251,8 @@ pub struct TurnSpec<'a> {
     pub files: &'a str,
     /// Absolute path of the working folder.
     pub workspace: &'a str,
-    /// The answer to [`Program::learned`], if it was asked.
-    pub learned: Option<&'a str>,
+    /// The answer to [`Program::probe`], if it was asked.
+    pub probe_answer: Option<&'a str>,
 }
 
 /// Returns the path of the relay for a wire format, see [`crate::provider::RelayFormat::path`]. Empty if the relay does not pass the

@@ -35,7 +35,7 @@ pub(super) fn turn<'a>(program: &dyn Program) -> TurnSpec<'a> {
         user_settings: None,
         files: "/turn",
         workspace: "/workspace",
-        learned: None,
+        probe_answer: None,
     }
 }
 
@@ -84,9 +84,9 @@ pub(super) fn shown(run: &Result<Invocation, String>) -> String {
     shown
 }
 
-fn told(name: &str, learned: Option<&str>) -> String {
+fn told(name: &str, probe_answer: Option<&str>) -> String {
     let program = named(name).unwrap();
-    let first = TurnSpec { learned, ..turn(program) };
+    let first = TurnSpec { probe_answer, ..turn(program) };
     let next = TurnSpec {
         conversation: ConversationStart::Resumed("conversation-1"),
         effort: Some(Effort::High),
@@ -189,14 +189,18 @@ pub(super) fn models() -> String {
 #[test]
 fn codex_invocations_match_the_snapshot() {
     let program = named("codex").unwrap();
-    let learned = program.learned(&turn(program)).unwrap();
-    assert_eq!(learned.invocation.arguments, ["debug", "models", "--bundled"]);
-    assert!((learned.take)("").is_none() && (learned.take)("{\"models\":[]}").is_none());
-    let models = (learned.take)(&models()).unwrap();
+    let probe_answer = program.probe(&turn(program)).unwrap();
+    assert_eq!(probe_answer.invocation.arguments, ["debug", "models", "--bundled"]);
+    assert!((probe_answer.take)("").is_none() && (probe_answer.take)("{\"models\":[]}").is_none());
+    let models = (probe_answer.take)(&models()).unwrap();
     insta::assert_snapshot!(told("codex", Some(&models)));
 
-    let known =
-        TurnSpec { learned: Some(&models), model: "gpt-6-sol", effort: Some(Effort::Off), ..turn(program) };
+    let known = TurnSpec {
+        probe_answer: Some(&models),
+        model: "gpt-6-sol",
+        effort: Some(Effort::Off),
+        ..turn(program)
+    };
     let run = program.invocation(&known).unwrap();
     let list: Value = serde_json::from_str(&run.files[0].content).unwrap();
     assert_eq!(list["models"].as_array().unwrap().len(), 1);
@@ -209,14 +213,14 @@ fn codex_invocations_match_the_snapshot() {
 #[test]
 fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
     let patience = environment::PATIENCE.as_secs();
-    for (name, learned, written) in [
+    for (name, probe_answer, written) in [
         ("claude", None, format!("\"timeout\":{patience}000")),
         ("codex", None, format!("mcp_servers.flock.tool_timeout_sec = {patience}\n")),
         ("gemini", Some("own"), format!("\"timeout\":{patience}000")),
         ("opencode", None, format!("\"timeout\":{patience}000")),
     ] {
         let program = named(name).unwrap();
-        let run = program.invocation(&TurnSpec { learned, ..turn(program) });
+        let run = program.invocation(&TurnSpec { probe_answer, ..turn(program) });
         let told = shown(&run);
         assert!(told.contains(&written), "{told}");
     }
@@ -242,11 +246,11 @@ fn settings_of_codex_are_toml() {
 #[test]
 fn gemini_cli_invocations_match_the_snapshot() {
     let program = named("gemini").unwrap();
-    let learned = program.learned(&turn(program)).unwrap();
-    assert_eq!(learned.file.as_deref(), Some("own-system.md"));
-    assert!((learned.take)(" \n").is_none());
-    let own = (learned.take)("You work well.\n").unwrap();
-    let asked = shown(&Ok(learned.invocation));
+    let probe_answer = program.probe(&turn(program)).unwrap();
+    assert_eq!(probe_answer.file.as_deref(), Some("own-system.md"));
+    assert!((probe_answer.take)(" \n").is_none());
+    let own = (probe_answer.take)("You work well.\n").unwrap();
+    let asked = shown(&Ok(probe_answer.invocation));
     assert!(!asked.contains("token-1") && !asked.contains("/mcp") && !asked.contains("3128"), "{asked}");
     assert!(asked.contains("GEMINI_WRITE_SYSTEM_MD=/state/own-system.md"), "{asked}");
     insta::assert_snapshot!(told("gemini", Some(&own)));
@@ -256,7 +260,7 @@ fn gemini_cli_invocations_match_the_snapshot() {
         place: RunLocation::Host,
         api: None,
         relay_token: None,
-        learned: Some("You work well."),
+        probe_answer: Some("You work well."),
         user_settings,
         ..turn(program)
     };
@@ -278,20 +282,20 @@ fn gemini_cli_invocations_match_the_snapshot() {
         let settings: Value = serde_json::from_str(run.state[0].content.as_ref().unwrap()).unwrap();
         assert_eq!(settings["security"]["auth"], kind);
         assert_eq!(settings["mcpServers"].as_object().unwrap().len(), 1);
-        let learned = program.learned(&turn).unwrap().invocation;
-        assert!(learned.links.is_empty(), "what it is asked first needs no login");
+        let probe_answer = program.probe(&turn).unwrap().invocation;
+        assert!(probe_answer.links.is_empty(), "what it is asked first needs no login");
     }
     let error = program.invocation(&with(Some("{,}"))).unwrap_err();
     assert!(error.contains("settings of Gemini CLI's user"), "{error}");
 
-    let missing = program.invocation(&TurnSpec { learned: None, ..turn(program) });
+    let missing = program.invocation(&TurnSpec { probe_answer: None, ..turn(program) });
     assert!(missing.unwrap_err().contains("own system prompt"));
     let none = TurnSpec { system: "", ..turn(program) };
-    assert!(program.learned(&none).is_none() && program.invocation(&none).is_ok());
+    assert!(program.probe(&none).is_none() && program.invocation(&none).is_ok());
     let run = program.invocation(&TurnSpec {
         model: "gemini-2.5-pro",
         effort: Some(Effort::Low),
-        learned: Some(&own),
+        probe_answer: Some(&own),
         ..turn(program)
     });
     let settings = run.unwrap().state.pop().unwrap().content.unwrap();
@@ -302,7 +306,7 @@ fn gemini_cli_invocations_match_the_snapshot() {
     assert_eq!(generating["thinkingConfig"]["thinkingBudget"], 2_048);
     assert_eq!(generating["maxOutputTokens"], 8_000);
     let share = |model: &str, context_window: u64| {
-        let run = TurnSpec { model, context_window, learned: Some(&own), ..turn(program) };
+        let run = TurnSpec { model, context_window, probe_answer: Some(&own), ..turn(program) };
         let settings = program.invocation(&run).unwrap().state.pop().unwrap().content.unwrap();
         let settings: Value = serde_json::from_str(&settings).unwrap();
         settings["model"]["compressionThreshold"].as_f64()
@@ -336,7 +340,7 @@ fn opencode_invocations_match_the_snapshot() {
 
 /// Returns turns of all kinds that a program does not refuse.
 fn runs(program: &dyn Program) -> Vec<(TurnSpec<'static>, Invocation)> {
-    let first = TurnSpec { learned: Some("What it says itself."), ..turn(program) };
+    let first = TurnSpec { probe_answer: Some("What it says itself."), ..turn(program) };
     let mut runs = Vec::new();
     for conversation in [first.conversation, ConversationStart::Resumed("conversation-1")] {
         for (relay_token, state, api) in [

@@ -33,7 +33,7 @@ impl OutputLimiter {
         match said {
             ProgramEvent::Text(text) => self.words(text).map(ProgramEvent::Text),
             ProgramEvent::Thinking(text) => self.words(text).map(ProgramEvent::Thinking),
-            ProgramEvent::Anew(text) => self.words(text).map(ProgramEvent::Anew),
+            ProgramEvent::Replaced(text) => self.words(text).map(ProgramEvent::Replaced),
             ProgramEvent::Tool(event) => self.tool(event).map(ProgramEvent::Tool),
             // The other reports become at most one short line each.
             other => Ok(other),
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(bounds.within(said.clone()), Ok(said));
         }
         let too_much = Err("it said more than 8 MB in one turn".to_owned());
-        assert_eq!(bounds.within(ProgramEvent::Anew("a".to_owned())), too_much);
+        assert_eq!(bounds.within(ProgramEvent::Replaced("a".to_owned())), too_much);
         assert_eq!(bounds.within(ProgramEvent::Note("a".to_owned())), Ok(ProgramEvent::Note("a".to_owned())));
         let began = |call: String| ToolEvent::Began { call, tool: "t".to_owned(), arguments: json!({}) };
         let mut bounds = OutputLimiter::default();

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::interface::{Exit, Parser, RunOutcome};
+use super::interface::{Parser, ProgramExit, RunOutcome};
 use super::json_lines::{LineSplitter, OutputLine};
 use super::output_limits::OutputLimiter;
 use crate::provider::Usage;
@@ -117,7 +117,7 @@ impl<'t> OutputReader<'t> {
         let ended = match (self.doomed.take(), code) {
             // The reason that stopped the run is better than anything the killed program printed.
             (Some(message), _) => RunOutcome::Failed { status: None, message },
-            (None, code) => self.parser.end(&Exit { code: code.unwrap_or(-1), stderr: &stderr }),
+            (None, code) => self.parser.end(&ProgramExit { code: code.unwrap_or(-1), stderr: &stderr }),
         };
         let mut traced = Vec::new();
         self.trace.end(&mut traced);
@@ -161,7 +161,7 @@ impl<'t> OutputReader<'t> {
             Ok(said) => said,
             // This was reported before, and the program is being stopped.
             Err(_) if self.doomed.is_some() => return,
-            Err(why) => ProgramEvent::Doomed(why),
+            Err(why) => ProgramEvent::WillFail(why),
         };
         let mut traced = Vec::new();
         self.trace.said(&said, &mut traced);
@@ -169,13 +169,13 @@ impl<'t> OutputReader<'t> {
         match said {
             ProgramEvent::Conversation(name) => (self.note)(ConversationEvent::Named(name)),
             ProgramEvent::Text(text) => self.begun(RuntimeEvent::Text(text)),
-            ProgramEvent::Anew(text) => self.begun(RuntimeEvent::Anew(text)),
+            ProgramEvent::Replaced(text) => self.begun(RuntimeEvent::Replaced(text)),
             ProgramEvent::FlockTool => self.begun(RuntimeEvent::FlockTool),
             ProgramEvent::Thinking(text) => self.begun(RuntimeEvent::Thinking(text)),
             ProgramEvent::Tool(event) => self.begun(RuntimeEvent::Tool(event)),
             ProgramEvent::Usage(usage) => self.spent(|spent| *spent = Usage { cost: spent.cost, ..usage }),
             ProgramEvent::Cost(dollars) => self.spent(|spent| spent.cost = micros(dollars)),
-            ProgramEvent::Doomed(why) => {
+            ProgramEvent::WillFail(why) => {
                 self.seen.doomed = true;
                 self.doomed.get_or_insert(why);
                 self.doom.cancel();

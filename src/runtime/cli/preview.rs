@@ -66,9 +66,9 @@ pub fn of(program: &dyn Program, previewed: &PreviewedTurn<'_>) -> Result<Value,
         close: Box::new(()),
     };
     let paths = RunPaths::of(home, program, agent, &order.session, &access);
-    let begun = conversation_record::begun(order, agent, access.relay.is_some());
+    let begun = conversation_record::origin(order, agent, access.relay.is_some());
     let renews = program.facts().renews_prompt;
-    let known = known.filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
+    let known = known.filter(|known| conversation_record::can_resume(&known.begun, &begun, renews));
     let (conversation, before) = match (known, &order.missed) {
         (Some(known), Some(missed)) => (ConversationStart::Resumed(&known.name), missed),
         // A new conversation gets a name only when the turn runs, so the nil id takes its place.
@@ -77,15 +77,15 @@ pub fn of(program: &dyn Program, previewed: &PreviewedTurn<'_>) -> Result<Value,
     let text = prompt::compose(before, "");
     let mut turn = paths.spec(order, agent, &access, conversation, &text);
     // A preview never asks the program. It shows an answer that an earlier turn stored.
-    let answered = program.learned(&turn).and_then(|asked| {
+    let answered = program.probe(&turn).and_then(|asked| {
         let parts = locate::find(program).ok()?;
         let asked = ProbeRequest { wanted: &asked, state: turn.state, workspace: turn.workspace };
         CachedAnswer::of(home, &agent.id, program, &parts, asked).read()
     });
-    turn.learned = answered.as_deref();
+    turn.probe_answer = answered.as_deref();
     // A program that needs the missing answer gets the placeholder instead.
-    let run = program.invocation(&turn).or_else(|error| match turn.learned {
-        None => program.invocation(&TurnSpec { learned: Some(PROBE_PLACEHOLDER), ..turn.clone() }),
+    let run = program.invocation(&turn).or_else(|error| match turn.probe_answer {
+        None => program.invocation(&TurnSpec { probe_answer: Some(PROBE_PLACEHOLDER), ..turn.clone() }),
         Some(_) => Err(error),
     })?;
     Ok(to_json(program, known.map(|known| known.name.as_str()), &run))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::interface::{ConversationStart, Exit, RunOutcome};
+use super::interface::{ConversationStart, ProgramExit, RunOutcome};
 use super::named;
 use super::recorded_tests::{NEW, answer, line};
 
@@ -12,12 +12,12 @@ fn read(name: &str, events: &[Value]) -> (Vec<String>, String, RunOutcome) {
     let mut said = Vec::new();
     events.iter().for_each(|event| parser.line(event, &mut said));
     let lines = said.iter().map(line).collect();
-    (lines, answer(&said), parser.end(&Exit { code: 0, stderr: "" }))
+    (lines, answer(&said), parser.end(&ProgramExit { code: 0, stderr: "" }))
 }
 
 fn unknown(name: &str, stderr: &str) -> bool {
     let mut parser = named(name).unwrap().parser(ConversationStart::Resumed("x"));
-    parser.end(&Exit { code: 1, stderr }) == RunOutcome::Unknown
+    parser.end(&ProgramExit { code: 1, stderr }) == RunOutcome::Unknown
 }
 
 fn said(id: &str, text: &str) -> Value {
@@ -168,7 +168,7 @@ fn the_status_of_a_failure_is_found() {
         let mut parser = named("gemini").unwrap().parser(NEW);
         let event = json!({"type": "result", "status": "error", "error": {"message": message}});
         parser.line(&event, &mut Vec::new());
-        match parser.end(&Exit { code, stderr: "" }) {
+        match parser.end(&ProgramExit { code, stderr: "" }) {
             RunOutcome::Failed { status, .. } => assert_eq!(status, expected, "{message} {code}"),
             other => panic!("{other:?}"),
         }
@@ -180,7 +180,7 @@ fn a_missing_gemini_login_is_not_an_unknown_conversation() {
     for conversation in [NEW, ConversationStart::Resumed("x")] {
         let mut parser = named("gemini").unwrap().parser(conversation);
         let stderr = "Please set an Auth method in your /flocks/own/.gemini/settings.json";
-        match parser.end(&Exit { code: 41, stderr }) {
+        match parser.end(&ProgramExit { code: 41, stderr }) {
             RunOutcome::Failed { status: Some(401), message } => {
                 assert!(message.contains("log in") && !message.contains("/flocks/own"), "{message}");
             }
@@ -204,7 +204,7 @@ fn the_end_of_opencode_is_its_last_step() {
     }
     let mut parser = named("opencode").unwrap().parser(NEW);
     parser.line(&step("stop"), &mut Vec::new());
-    assert!(matches!(parser.end(&Exit { code: 143, stderr: "" }), RunOutcome::Broken { .. }));
+    assert!(matches!(parser.end(&ProgramExit { code: 143, stderr: "" }), RunOutcome::Broken { .. }));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn only_an_untouched_resumed_conversation_is_unknown() {
         assert!(unknown(name, words), "{name}");
         assert!(!unknown(name, "something else"), "{name}");
         let mut parser = named(name).unwrap().parser(NEW);
-        let new = parser.end(&Exit { code: 1, stderr: words });
+        let new = parser.end(&ProgramExit { code: 1, stderr: words });
         assert!(matches!(new, RunOutcome::Broken { .. }), "{name}: {new:?}");
     }
 }

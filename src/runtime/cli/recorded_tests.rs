@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::interface::{ConversationStart, Exit, Program, RunOutcome};
+use super::interface::{ConversationStart, Program, ProgramExit, RunOutcome};
 use super::json_lines::{LineSplitter, OutputLine};
 use super::{PROGRAMS, named};
 use crate::runtime::trace::TraceFormatter;
@@ -78,7 +78,7 @@ fn read(
     }
     lines.end(&mut tell);
     let is_over = parser.is_over();
-    let ended = parser.end(&Exit { code, stderr });
+    let ended = parser.end(&ProgramExit { code, stderr });
     if matches!(ended, RunOutcome::Well { .. }) {
         assert!(is_over, "it had nothing more to tell");
     }
@@ -91,7 +91,7 @@ pub(super) fn answer(said: &[ProgramEvent]) -> String {
     for said in said {
         match said {
             ProgramEvent::Text(piece) => text.push_str(piece),
-            ProgramEvent::Anew(whole) => text.clone_from(whole),
+            ProgramEvent::Replaced(whole) => text.clone_from(whole),
             ProgramEvent::FlockTool | ProgramEvent::Tool(ToolEvent::Began { .. }) => text.clear(),
             _ => {}
         }
@@ -109,7 +109,7 @@ pub(super) fn line(said: &ProgramEvent) -> String {
         ProgramEvent::Conversation(name) => format!("conversation {name}"),
         ProgramEvent::Text(text) => format!("text {}", escape_controls(text)),
         ProgramEvent::Thinking(text) => format!("thinking {}", escape_controls(text)),
-        ProgramEvent::Anew(text) => format!("anew {}", escape_controls(text)),
+        ProgramEvent::Replaced(text) => format!("anew {}", escape_controls(text)),
         ProgramEvent::FlockTool => "a call of flock's".to_owned(),
         ProgramEvent::Tool(ToolEvent::Began { call, tool, arguments }) => {
             format!("began {call} {tool} {arguments}")
@@ -129,7 +129,7 @@ pub(super) fn line(said: &ProgramEvent) -> String {
         ProgramEvent::Cost(cost) => format!("cost {cost:.6}"),
         ProgramEvent::Retrying(why) => format!("retrying {why}"),
         ProgramEvent::Note(text) => format!("note {text}"),
-        ProgramEvent::Doomed(why) => format!("doomed {why}"),
+        ProgramEvent::WillFail(why) => format!("doomed {why}"),
     }
 }
 
@@ -319,7 +319,7 @@ proptest! {
             let mut lines = Vec::new();
             said.iter().for_each(|said| trace.said(said, &mut lines));
             trace.end(&mut lines);
-            let _ = parser.end(&Exit { code, stderr: "" });
+            let _ = parser.end(&ProgramExit { code, stderr: "" });
         }
     }
 
@@ -355,7 +355,7 @@ proptest! {
             for event in &events {
                 parser.line(event, &mut said);
             }
-            let _ = parser.end(&Exit { code: case.code, stderr: &case.stderr });
+            let _ = parser.end(&ProgramExit { code: case.code, stderr: &case.stderr });
         }
     }
 

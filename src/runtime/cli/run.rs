@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
+use crate::mutex::lock;
 use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
@@ -86,7 +87,7 @@ impl ProgramRuntime {
     /// removed.
     fn folder(&self, order: &RuntimeRequest) -> Result<TurnFolder, RuntimeError> {
         // The lock is held while the folder is made, so that no other first turn of the agent removes it.
-        let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = lock(&self.parts.begun);
         let first = begun.insert(order.agent.clone());
         let made = TurnFolder::make(&self.parts.home, &order.session, first);
         made.map_err(|why| self.unwritten(&why))
@@ -124,28 +125,28 @@ impl ProgramRuntime {
             });
         }
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
-        let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
-        let course =
-            ProgramTurn { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
-        let begun = conversation_record::begun(order, agent, course.pass.relay.is_some());
+        let access = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
+        let turn =
+            ProgramTurn { cli: self, order, agent, withheld, found, access, folder: self.folder(order)? };
+        let begun = conversation_record::origin(order, agent, turn.access.relay.is_some());
         let renews = self.program.facts().renews_prompt;
         // Another place, login or prompt needs a new conversation, even if the program knows the old one.
         let known = self
             .known(&order.session)?
-            .filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
+            .filter(|known| conversation_record::can_resume(&known.begun, &begun, renews));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
             let (ended, seen) =
-                course.run(ConversationStart::Resumed(&known.name), missed, &begun, tell).await?;
+                turn.run(ConversationStart::Resumed(&known.name), missed, &begun, tell).await?;
             // The conversation could not be continued, and nothing was done in it. The turn is run once more, in a new
             // one.
-            let why = outcome::lost(&ended, &seen, &course.pass.calls.now());
-            let Some(why) = why else { return course.reply(ended, &seen) };
+            let why = outcome::lost(&ended, &seen, &turn.access.calls.now());
+            let Some(why) = why else { return turn.reply(ended, &seen) };
             let title = self.program.title();
             tell(RuntimeEvent::Trace(format!("[{}] {title} {why} and begins another", order.agent)));
         }
         let (ended, seen) =
-            course.run(ConversationStart::New(Uuid::new_v4()), &order.recent, &begun, tell).await?;
-        course.reply(ended, &seen)
+            turn.run(ConversationStart::New(Uuid::new_v4()), &order.recent, &begun, tell).await?;
+        turn.reply(ended, &seen)
     }
 }
 
@@ -193,14 +194,14 @@ pub(super) struct ProgramTurn<'a> {
     agent: &'a Agent,
     withheld: DisabledTools,
     pub(super) found: ProgramFiles,
-    pass: TurnAccess,
+    access: TurnAccess,
     folder: TurnFolder,
 }
 
 impl ProgramTurn<'_> {
     fn paths(&self) -> RunPaths {
         let cli = self.cli;
-        RunPaths::of(&cli.parts.home, cli.program, self.agent, &self.order.session, &self.pass)
+        RunPaths::of(&cli.parts.home, cli.program, self.agent, &self.order.session, &self.access)
     }
 
     /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
@@ -222,8 +223,8 @@ impl ProgramTurn<'_> {
             (None, _) => None,
         };
         let text = prompt::compose(before, &prompt::said(&order.messages));
-        let mut turn = paths.spec(order, self.agent, &self.pass, conversation, &text);
-        let learned = match cli.program.learned(&turn) {
+        let mut turn = paths.spec(order, self.agent, &self.access, conversation, &text);
+        let probe_answer = match cli.program.probe(&turn) {
             Some(wanted) => match (self.learn(&wanted, &paths).await, conversation) {
                 (Ok(text), _) => Some(text),
                 // A resumed conversation that cannot be prepared is replaced by a new one. A new one that cannot be
@@ -233,21 +234,19 @@ impl ProgramTurn<'_> {
             },
             None => None,
         };
-        turn.learned = learned.as_deref();
-        let invocation = cli.program.invocation(&turn).map_err(|message| RuntimeError::Refused {
-            program: cli.program.title(),
-            status: 400,
-            message,
-            hint: "flock doctor".to_owned(),
-        })?;
+        turn.probe_answer = probe_answer.as_deref();
+        let invocation = cli
+            .program
+            .invocation(&turn)
+            .map_err(|message| RuntimeError::unsupported(cli.program.title(), message))?;
         if let Err(why) = self.write(&invocation, &paths) {
             return match conversation {
                 ConversationStart::Resumed(_) => Ok(self.unready(&why)),
                 ConversationStart::New(_) => Err(unwritten(why)),
             };
         }
-        let memory = self.recorder(conversation, begun.clone(), replaced);
-        self.attend(&invocation, conversation, memory, tell).await
+        let recorder = self.recorder(conversation, begun.clone(), replaced);
+        self.attend(&invocation, conversation, recorder, tell).await
     }
 
     fn recorder(
@@ -280,17 +279,17 @@ impl ProgramTurn<'_> {
         &self,
         invocation: &Invocation,
         conversation: ConversationStart<'_>,
-        mut memory: ConversationRecorder,
+        mut recorder: ConversationRecorder,
         tell: RuntimeEventSink<'_>,
     ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
         let (cli, order) = (self.cli, self.order);
         // A second run of the same turn must not count the answers of the first.
-        let answered = self.pass.calls.now().answered;
+        let answered = self.access.calls.now().answered;
         let parser = cli.program.parser(conversation);
-        let mut ear =
-            OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
-        let (doom, over) = (ear.doom.clone(), ear.over.subscribe());
-        let mut heard = |piece: OutputChunk<'_>| ear.hear(piece);
+        let mut reader =
+            OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| recorder.note(note)));
+        let (doom, over) = (reader.doom.clone(), reader.over.subscribe());
+        let mut heard = |piece: OutputChunk<'_>| reader.hear(piece);
         let started = tokio::select! {
             started = self.start(invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
@@ -301,23 +300,23 @@ impl ProgramTurn<'_> {
             Ok(ran) => (ran, None),
             Err(error) => (None, Some(error)),
         };
-        if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
-            ear.add_note(text);
+        if let Some(text) = ran.as_ref().and_then(|ran| ran.left.note(cli.program.title())) {
+            reader.add_note(text);
         }
         // The count includes an earlier run of this turn, whose conversation could not be continued.
-        ear.counted(self.pass.calls.now().usage);
+        reader.counted(self.access.calls.now().usage);
         // Whatever ended the run, the output so far is reported and the conversation's name is recorded.
-        let (ended, seen) = ear.end(ran.map(|ran| ran.code));
-        let calls = self.pass.calls.now();
-        if self.pass.relay.is_some() {
+        let (ended, seen) = reader.end(ran.map(|ran| ran.code));
+        let calls = self.access.calls.now();
+        if self.access.relay.is_some() {
             // flock's own count is the one that is charged.
             tell(RuntimeEvent::Usage(calls.usage));
         }
         // A model call was answered, so the program has the turn even if it printed nothing.
         if matches!(ended, RunOutcome::Well { .. }) || calls.answered > answered {
-            memory.note(ConversationEvent::Begun);
+            recorder.note(ConversationEvent::Begun);
         }
-        memory.settled().await.map_err(|error| cli.failed(chain(&error)))?;
+        recorder.settled().await.map_err(|error| cli.failed(chain(&error)))?;
         if let Some(error) = stopped {
             return Err(outcome::stopped(error, &seen, self.counted().as_ref()));
         }
@@ -391,7 +390,7 @@ impl ProgramTurn<'_> {
 
     /// Returns flock's own count of the turn's model calls. `None` if the program asks its models directly.
     fn counted(&self) -> Option<Count> {
-        self.pass.relay.as_ref().map(|_| self.pass.calls.now())
+        self.access.relay.as_ref().map(|_| self.access.calls.now())
     }
 }
 

@@ -4,7 +4,7 @@ use super::folders;
 use super::gate::TurnAccess;
 use super::interface::{ConversationStart, Program, RunLocation, TurnSpec};
 use super::state::StateFolder;
-use super::user_folder::User;
+use super::user_folder::UserFolder;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::SessionKey;
@@ -23,7 +23,7 @@ pub(super) struct RunPaths {
     /// The folder of its state, as the host sees it.
     pub(super) kept: Option<StateFolder>,
     /// The folder of its user, if its login consists of links to files there.
-    pub(super) user: Option<User>,
+    pub(super) user: Option<UserFolder>,
 }
 
 impl RunPaths {
@@ -56,7 +56,7 @@ impl RunPaths {
             files: folders::turns(home, session.agent()).join(name).display().to_string(),
             workspace: agent.workspace.display().to_string(),
             kept: state,
-            user: login.filter(|_| access.relay.is_none()).and_then(|login| User::of(&login)),
+            user: login.filter(|_| access.relay.is_none()).and_then(|login| UserFolder::of(&login)),
         }
     }
 
@@ -86,10 +86,10 @@ impl RunPaths {
             relay_token: relay.map(|relay| relay.token.as_str()),
             mcp_token: &access.mcp_token,
             state: self.state.as_deref(),
-            user_settings: self.user.as_ref().and_then(User::settings),
+            user_settings: self.user.as_ref().and_then(UserFolder::settings),
             files: &self.files,
             workspace: &self.workspace,
-            learned: None,
+            probe_answer: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The progress of a run, as far as the program's output shows it. All parsers keep it.
 
-use super::interface::Exit;
+use super::interface::ProgramExit;
 use crate::runtime::ProgramEvent;
 
 /// The progress of a run.
@@ -52,7 +52,7 @@ impl RunProgress {
 
     /// Returns `true` if the program ended because it does not know the conversation that it should continue. `sign` is
     /// the text with which it says so.
-    pub(super) fn is_unknown(&self, exit: &Exit<'_>, sign: &str) -> bool {
+    pub(super) fn is_unknown(&self, exit: &ProgramExit<'_>, sign: &str) -> bool {
         self.is_resumed && !self.begun && exit.stderr.contains(sign)
     }
 }

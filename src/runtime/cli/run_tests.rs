@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::gate::{CallCounter, RelayAccess, TurnAccess};
 use super::super::interface::{
-    Exit, Parser, ProgramFacts, ProgramFiles as ProgramParts, StateFile, TurnFile, TurnSpec,
+    Parser, ProgramExit, ProgramFacts, ProgramFiles as ProgramParts, StateFile, TurnFile, TurnSpec,
 };
 use super::super::state::StateFolder;
 use super::*;
@@ -102,7 +102,7 @@ impl Parser for ScriptParser {
         let text = |name: &str| line[name].as_str().map(str::to_owned);
         said.extend(text("name").map(ProgramEvent::Conversation));
         said.extend(text("text").map(ProgramEvent::Text));
-        said.extend(text("doomed").map(ProgramEvent::Doomed));
+        said.extend(text("doomed").map(ProgramEvent::WillFail));
         said.extend(
             line["tokens"].as_u64().map(|input| ProgramEvent::Usage(Usage { input, ..Usage::default() })),
         );
@@ -116,7 +116,7 @@ impl Parser for ScriptParser {
     fn is_over(&self) -> bool {
         self.0.is_some()
     }
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
         let message = format!("exit {}: {}", exit.code, exit.stderr.trim());
         self.0.take().unwrap_or(RunOutcome::Broken { message })
     }

@@ -46,7 +46,7 @@ pub struct OrphanCounts {
 impl OrphanCounts {
     /// Returns the note for people. `None` if nothing was left.
     #[must_use]
-    pub fn told(self, title: &str) -> Option<String> {
+    pub fn note(self, title: &str) -> Option<String> {
         let processes = |count: usize| match count {
             1 => "1 process".to_owned(),
             count => format!("{count} processes"),
@@ -93,7 +93,7 @@ impl SubreaperReport {
 }
 
 /// Returns the message that flock sends first: a line with the length of the program's input, and the input.
-pub(super) fn handed(input: &[u8]) -> Vec<u8> {
+pub(super) fn encode_input(input: &[u8]) -> Vec<u8> {
     [format!("{}\n", input.len()).as_bytes(), input].concat()
 }
 
@@ -245,7 +245,7 @@ mod tests {
         for nothing in ["", "left", "left 1", "left -1 0", "left x 0", "unstarted", "other 1 2"] {
             assert_eq!(SubreaperReport::read(nothing), None, "{nothing:?}");
         }
-        let handed = [handed(b"one\ntwo"), b"more".to_vec()].concat();
+        let handed = [encode_input(b"one\ntwo"), b"more".to_vec()].concat();
         assert_eq!(read_input(&mut &handed[..]).unwrap(), b"one\ntwo");
         assert!(read_input(&mut &b"x\n"[..]).is_err() && read_input(&mut &b""[..]).is_err());
     }

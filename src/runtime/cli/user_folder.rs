@@ -11,12 +11,12 @@ const MAX_SETTINGS: u64 = 1 << 20;
 
 /// The folder of a program's user.
 #[derive(Debug)]
-pub struct User {
+pub struct UserFolder {
     folder: PathBuf,
     settings: Option<String>,
 }
 
-impl User {
+impl UserFolder {
     /// Finds the user with this login. `None` if no absolute path of the folder is known.
     #[must_use]
     pub fn of(login: &Login) -> Option<Self> {
@@ -54,12 +54,12 @@ mod tests {
     fn settings_that_are_no_text_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let login = Login { variable: "FOLDER_OF_NOBODY", files: &[], settings: "settings.json" };
-        let found = || User::at(folder.path().to_owned(), &login).settings().map(str::to_owned);
+        let found = || UserFolder::at(folder.path().to_owned(), &login).settings().map(str::to_owned);
         assert_eq!(found(), None);
         fs_err::write(folder.path().join("settings.json"), b"\xff").unwrap();
         assert_eq!(found(), None);
         fs_err::write(folder.path().join("settings.json"), "{}").unwrap();
         assert_eq!(found().as_deref(), Some("{}"));
-        assert!(User::of(&login).is_some_and(|user| user.folder().is_absolute()));
+        assert!(UserFolder::of(&login).is_some_and(|user| user.folder().is_absolute()));
     }
 }

@@ -17,7 +17,7 @@ fn disabled_tools_are_in_no_tool_list() {
     for bits in 0..16_u8 {
         let [commands, writing, patching, reading] = [1, 2, 4, 8].map(|bit| bits & bit > 0);
         let withheld = DisabledTools { commands, writing, patching, reading };
-        let told = |name: &str, learned: Option<&str>| {
+        let told = |name: &str, probe_answer: Option<&str>| {
             let program = named(name).unwrap();
             assert!(program.facts().withholds);
             let [new, resumed] =
@@ -25,7 +25,7 @@ fn disabled_tools_are_in_no_tool_list() {
                     |conversation| {
                         shown(&program.invocation(&TurnSpec {
                             withheld,
-                            learned,
+                            probe_answer,
                             conversation,
                             ..turn(program)
                         }))
@@ -94,9 +94,9 @@ fn disabled_tools_are_in_no_tool_list() {
 fn agent_files_are_not_run_if_commands_are_disabled() {
     for commands in [false, true] {
         let withheld = DisabledTools { commands, ..DisabledTools::default() };
-        let run = |name: &str, learned| {
+        let run = |name: &str, probe_answer| {
             let program = named(name).unwrap();
-            program.invocation(&TurnSpec { withheld, learned, ..turn(program) }).unwrap()
+            program.invocation(&TurnSpec { withheld, probe_answer, ..turn(program) }).unwrap()
         };
         let searcher = StateFile { path: "cache/opencode/bin".to_owned(), content: None };
         assert_eq!(run("opencode", None).state.contains(&searcher), commands);
@@ -112,9 +112,9 @@ fn agent_files_are_not_run_if_commands_are_disabled() {
 fn codex_is_not_started_if_its_tools_cannot_be_disabled() {
     let program = named("codex").unwrap();
     let withheld = DisabledTools { commands: true, ..DisabledTools::default() };
-    for learned in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
-        let error = program.invocation(&TurnSpec { withheld, learned, ..turn(program) }).unwrap_err();
+    for probe_answer in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
+        let error = program.invocation(&TurnSpec { withheld, probe_answer, ..turn(program) }).unwrap_err();
         assert!(error.contains("kept from its tools"), "{error}");
-        assert!(program.invocation(&TurnSpec { learned, ..turn(program) }).is_ok());
+        assert!(program.invocation(&TurnSpec { probe_answer, ..turn(program) }).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::generator::{self, result, route};
 use flock::agent::Provenance;
 use flock::agent::transcript::hygiene::{Rule, Target, sanitise};
-use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::agent::transcript::{Entry, EntryKind, EntryMetadata};
 use flock::config::Api;
 use flock::provider::message::joined_text;
 use flock::provider::{Block, Message, Role, Route, StopReason};
@@ -226,7 +226,7 @@ fn display_only_answers_are_removed() {
     let said = RuleCase::local().user("a").say(
         Role::Assistant,
         text("delivered"),
-        EntryMetadata { kind: Kind::ForPeople, ..EntryMetadata::default() },
+        EntryMetadata { kind: EntryKind::ForPeople, ..EntryMetadata::default() },
     );
     said.own(text("b")).gives(&[Rule::ForPeople], &[text("a"), text("b")]);
 }
@@ -306,7 +306,7 @@ fn signatures_from_before_a_compaction_are_removed() {
     let said = said.say(
         Role::User,
         text("[summary]"),
-        EntryMetadata { kind: Kind::Compacted, ..EntryMetadata::default() },
+        EntryMetadata { kind: EntryKind::Compacted, ..EntryMetadata::default() },
     );
     let said = said.own(vec![own.clone(), Block::text("new")]).user("b");
     let sent = [text("a"), text("old"), text("[summary]"), vec![own, Block::text("new")], text("b")];

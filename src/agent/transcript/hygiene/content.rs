@@ -8,7 +8,7 @@ use super::inter_session;
 use super::policy::{HygienePolicy, SignatureRule};
 use super::target::Target;
 use super::thinking;
-use crate::agent::transcript::{Entry, Kind};
+use crate::agent::transcript::{Entry, EntryKind};
 use crate::provider::google::signature::is_base64;
 use crate::provider::{Block, Role, StopReason};
 
@@ -31,8 +31,8 @@ fn has_base64_signature(block: &Block) -> bool {
 pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &HygienePolicy, notes: &mut RuleLog) {
     entries.retain_mut(|entry| {
         let removed = match entry.about.kind {
-            Kind::ForPeople => Some(Rule::ForPeople),
-            Kind::Filled => Some(Rule::Empty),
+            EntryKind::ForPeople => Some(Rule::ForPeople),
+            EntryKind::Filled => Some(Rule::Empty),
             _ => is_reasoning_only(entry).then_some(Rule::ReasoningOnly),
         };
         if let Some(rule) = removed.filter(|_| entry.role() == Role::Assistant) {

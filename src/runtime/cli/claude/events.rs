@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::provider::Usage;
 use crate::runtime::cli::environment;
 use crate::runtime::cli::extract::{self, content, count, items, one_line, status, text};
-use crate::runtime::cli::interface::{Exit, Parser, RunOutcome};
+use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
 use crate::runtime::cli::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
@@ -86,7 +86,7 @@ impl Parser for ClaudeParser {
         self.result.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
+    fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
         // The result may name the unknown conversation, or there is no result and only standard error does.
         let is_fresh = self.progress.is_resumed && !self.progress.begun;
         match (&self.result, &self.doomed) {
@@ -126,7 +126,7 @@ impl ClaudeParser {
                 // A pending server may still connect. flock itself sees if the program lists its tools.
                 if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
                     let why = one_line(&format!("{TITLE} can't use flock's tools: MCP says {state}"));
-                    said.push(ProgramEvent::Doomed(why.clone()));
+                    said.push(ProgramEvent::WillFail(why.clone()));
                     self.doomed = Some(why);
                 }
             }
@@ -230,7 +230,7 @@ impl ClaudeParser {
             // The withdrawn text is at the end of the answer: blocks that arrive whole later were never sent in pieces.
             let left = self.answer.len().saturating_sub(gone);
             self.answer.truncate(self.answer.floor_char_boundary(left));
-            said.push(ProgramEvent::Anew(self.answer.clone()));
+            said.push(ProgramEvent::Replaced(self.answer.clone()));
         }
     }
 
@@ -294,7 +294,7 @@ impl ClaudeParser {
                 self.answer.push_str(whole);
                 block.answer = block.answer.saturating_sub(block.told.len()) + whole.len();
                 whole.clone_into(&mut block.told);
-                said.push(ProgramEvent::Anew(self.answer.clone()));
+                said.push(ProgramEvent::Replaced(self.answer.clone()));
             }
         }
     }
