@@ -27,7 +27,7 @@ use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, ResolvedModel, Route, ToolSpec};
-use crate::runtime::cli::{self, Program};
+use crate::runtime::program::{self, Program};
 use crate::runtime::{NATIVE, RuntimeError, RuntimeRequest, openclaw};
 use crate::store::{Reader, Session};
 use crate::tool::policy;
@@ -159,8 +159,8 @@ impl RequestPreviewer<'_> {
             }
         }
         let (home, config, known) = (self.home, self.config, known.as_ref());
-        let previewed = cli::preview::PreviewedTurn { home, config, agent, order: &order, known };
-        Ok(cli::preview::of(program, &previewed)
+        let previewed = program::preview::PreviewedTurn { home, config, agent, order: &order, known };
+        Ok(program::preview::of(program, &previewed)
             .map_err(|message| RuntimeError::unsupported(program.title(), message))?)
     }
 

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, Usage};
-use crate::runtime::cli::state;
+use crate::runtime::program::state;
 use crate::store::{Session, Turn, TurnCompletion, TurnState};
 
 /// The most sessions that one database change deletes.

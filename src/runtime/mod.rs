@@ -4,9 +4,9 @@
 //! calls itself. flock keeps everything around a turn: who may begin one, the budget, the record, and the delivery of
 //! the final text. `agent::delegated` does that. A [`Runtime`] only runs one turn and reports what happens.
 
-pub mod cli;
 mod error;
 pub(crate) mod openclaw;
+pub mod program;
 mod program_event;
 pub(crate) mod prompt;
 pub(crate) mod trace;

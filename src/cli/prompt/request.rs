@@ -17,7 +17,7 @@ use crate::config::{ConfigError, Live};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::openclaw;
-use crate::runtime::cli;
+use crate::runtime::program;
 use crate::store::Reader;
 use crate::tool::catalog;
 
@@ -43,7 +43,7 @@ pub(super) fn run(
     let tools = catalog::specs();
     let preview = RequestPreviewer { home, config: &config, tools: &tools, zone: TimeZone::system() };
     // A program writes its own request to the model. Only what flock gives to the program can be shown.
-    if let Some(program) = cli::named(&agent.runtime) {
+    if let Some(program) = program::named(&agent.runtime) {
         let reader = Reader::open(home)?;
         let mut made = preview.of_program(program, agent, model, session.as_ref().zip(reader.as_ref()))?;
         made["agent"] = json!(agent.id);

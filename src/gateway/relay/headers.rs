@@ -4,7 +4,7 @@
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::provider::wire_format::FORMATS;
-use crate::runtime::cli::PROGRAMS;
+use crate::runtime::program::PROGRAMS;
 
 /// Request headers of several client libraries. Each API and each program adds the headers that are its own. A name that
 /// ends in `-` is a prefix, here and below.

@@ -16,8 +16,8 @@ use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::provider::Block;
-use crate::runtime::cli::PROGRAMS;
-use crate::runtime::cli::environment::CALL;
+use crate::runtime::program::PROGRAMS;
+use crate::runtime::program::environment::CALL;
 use crate::tool::{policy, safe_text};
 
 /// Most bytes in a message.

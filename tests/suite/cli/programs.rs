@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flock::runtime::cli::named;
+use flock::runtime::program::named;
 
 use crate::support::home::{Run, TempHome, finish};
 

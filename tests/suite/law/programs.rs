@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use flock::runtime::cli::{PROGRAMS, Program};
+use flock::runtime::program::{PROGRAMS, Program};
 use flock::sandbox::mount;
 
 use super::places::below;
 use super::{Source, sources, verdict};
 
 /// The only list of programs.
-const LIST: &str = "runtime/cli/mod.rs";
+const LIST: &str = "runtime/program/mod.rs";
 /// What mounts are judged by is in a layer that can't ask programs for their logins: it has them, and has to.
 const MOUNTS: &str = "sandbox/mount.rs";
 
@@ -30,7 +30,7 @@ const VENDORS: [&str; 5] = [
 const OURS: (&str, &str) = ("agent/transcript", "\"callId\"");
 
 fn is_of(source: &Source, program: &dyn Program) -> bool {
-    let own = Path::new("runtime/cli").join(program.name());
+    let own = Path::new("runtime/program").join(program.name());
     source.path.starts_with(&own) || source.path == own.with_extension("rs")
 }
 

@@ -238,8 +238,8 @@ mod tests {
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
     use super::*;
-    use crate::runtime::cli::PROGRAMS;
-    use crate::runtime::cli::interface::ConversationStart;
+    use crate::runtime::program::PROGRAMS;
+    use crate::runtime::program::interface::ConversationStart;
 
     /// A log that keeps the target of each event.
     #[derive(Clone, Default)]

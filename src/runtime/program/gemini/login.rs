@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::runtime::cli::extract;
+use crate::runtime::program::extract;
 
 /// The files of its user's login: a key in `.env` or in a file of its own that only the program can read, or the tokens
 /// of a Google account. A login in the system's keyring, or one made by Google's own tools, is found by the program

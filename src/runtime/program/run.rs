@@ -127,7 +127,7 @@ impl ProgramRuntime {
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
         let access = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
         let turn =
-            ProgramTurn { cli: self, order, agent, withheld, found, access, folder: self.folder(order)? };
+            ProgramTurn { runtime: self, order, agent, withheld, found, access, folder: self.folder(order)? };
         let begun = conversation_record::origin(order, agent, turn.access.relay.is_some());
         let renews = self.program.facts().renews_prompt;
         // Another place, login or prompt needs a new conversation, even if the program knows the old one.
@@ -189,7 +189,7 @@ impl Runtime for ProgramRuntime {
 
 /// One turn and its resources.
 pub(super) struct ProgramTurn<'a> {
-    pub(super) cli: &'a ProgramRuntime,
+    pub(super) runtime: &'a ProgramRuntime,
     pub(super) order: &'a RuntimeRequest,
     agent: &'a Agent,
     withheld: DisabledTools,
@@ -200,8 +200,8 @@ pub(super) struct ProgramTurn<'a> {
 
 impl ProgramTurn<'_> {
     fn paths(&self) -> RunPaths {
-        let cli = self.cli;
-        RunPaths::of(&cli.parts.home, cli.program, self.agent, &self.order.session, &self.access)
+        let runtime = self.runtime;
+        RunPaths::of(&runtime.parts.home, runtime.program, self.agent, &self.order.session, &self.access)
     }
 
     /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
@@ -212,8 +212,8 @@ impl ProgramTurn<'_> {
         begun: &ConversationOrigin,
         tell: RuntimeEventSink<'_>,
     ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
-        let (cli, order, paths) = (self.cli, self.order, self.paths());
-        let unwritten = |why: String| cli.unwritten(&why);
+        let (runtime, order, paths) = (self.runtime, self.order, self.paths());
+        let unwritten = |why: String| runtime.unwritten(&why);
         let replaced = match (&paths.kept, conversation) {
             (Some(kept), ConversationStart::New(_)) => Some(kept.anew().map_err(unwritten)?),
             (Some(kept), ConversationStart::Resumed(_)) => {
@@ -224,7 +224,7 @@ impl ProgramTurn<'_> {
         };
         let text = prompt::compose(before, &prompt::said(&order.messages));
         let mut turn = paths.spec(order, self.agent, &self.access, conversation, &text);
-        let probe_answer = match cli.program.probe(&turn) {
+        let probe_answer = match runtime.program.probe(&turn) {
             Some(wanted) => match (self.learn(&wanted, &paths).await, conversation) {
                 (Ok(text), _) => Some(text),
                 // A resumed conversation that cannot be prepared is replaced by a new one. A new one that cannot be
@@ -235,10 +235,10 @@ impl ProgramTurn<'_> {
             None => None,
         };
         turn.probe_answer = probe_answer.as_deref();
-        let invocation = cli
+        let invocation = runtime
             .program
             .invocation(&turn)
-            .map_err(|message| RuntimeError::unsupported(cli.program.title(), message))?;
+            .map_err(|message| RuntimeError::unsupported(runtime.program.title(), message))?;
         if let Err(why) = self.write(&invocation, &paths) {
             return match conversation {
                 ConversationStart::Resumed(_) => Ok(self.unready(&why)),
@@ -256,16 +256,16 @@ impl ProgramTurn<'_> {
         replaced: Option<StateBackup>,
     ) -> ConversationRecorder {
         ConversationRecorder {
-            store: Arc::clone(&self.cli.parts.store),
+            store: Arc::clone(&self.runtime.parts.store),
             session: self.order.session.clone(),
-            program: self.cli.program.name(),
+            program: self.runtime.program.name(),
             turn: self.order.turn,
             begun,
             name: match conversation {
                 ConversationStart::Resumed(name) => Some(name.to_owned()),
                 // A program that takes no names reports its own when it has begun.
                 ConversationStart::New(name) => {
-                    self.cli.program.facts().takes_names.then(|| name.to_string())
+                    self.runtime.program.facts().takes_names.then(|| name.to_string())
                 }
             },
             has_turn: false,
@@ -282,10 +282,10 @@ impl ProgramTurn<'_> {
         mut recorder: ConversationRecorder,
         tell: RuntimeEventSink<'_>,
     ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
-        let (cli, order) = (self.cli, self.order);
+        let (runtime, order) = (self.runtime, self.order);
         // A second run of the same turn must not count the answers of the first.
         let answered = self.access.calls.now().answered;
-        let parser = cli.program.parser(conversation);
+        let parser = runtime.program.parser(conversation);
         let mut reader =
             OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| recorder.note(note)));
         let (doom, over) = (reader.doom.clone(), reader.over.subscribe());
@@ -294,13 +294,13 @@ impl ProgramTurn<'_> {
             started = self.start(invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
             // The program has reported its result, which counts. It is treated as one that exited with code 0.
-            () = lingers(over, cli.grace) => Some(Ok(RunExit::default())),
+            () = lingers(over, runtime.grace) => Some(Ok(RunExit::default())),
         };
         let (ran, stopped) = match started.transpose() {
             Ok(ran) => (ran, None),
             Err(error) => (None, Some(error)),
         };
-        if let Some(text) = ran.as_ref().and_then(|ran| ran.left.note(cli.program.title())) {
+        if let Some(text) = ran.as_ref().and_then(|ran| ran.left.note(runtime.program.title())) {
             reader.add_note(text);
         }
         // The count includes an earlier run of this turn, whose conversation could not be continued.
@@ -316,13 +316,13 @@ impl ProgramTurn<'_> {
         if matches!(ended, RunOutcome::Well { .. }) || calls.answered > answered {
             recorder.note(ConversationEvent::Begun);
         }
-        recorder.settled().await.map_err(|error| cli.failed(chain(&error)))?;
+        recorder.settled().await.map_err(|error| runtime.failed(chain(&error)))?;
         if let Some(error) = stopped {
             return Err(outcome::stopped(error, &seen, self.counted().as_ref()));
         }
         // A program that did not list flock's tools could not use them in this turn.
         if ended == (RunOutcome::Well { cut: false }) && !calls.listed_tools {
-            let title = cli.program.title();
+            let title = runtime.program.title();
             let note = format!("[{}] note: {title} did not reach flock's tools in this turn", order.agent);
             tell(RuntimeEvent::Trace(note));
             tracing::warn!(agent = %order.agent, "{title} has not asked for flock's tools");
@@ -362,19 +362,19 @@ impl ProgramTurn<'_> {
             input: Bytes::from(invocation.input.clone()),
         };
         if self.agent.runs_on_host() {
-            let parts = &self.cli.parts;
+            let parts = &self.runtime.parts;
             let home = parts.home.digest();
             let ended = host::attend(&run, &self.agent.workspace, &home, &parts.flock, heard).await;
-            return ended.map_err(|error| self.cli.not_begun(format!("it can't be started: {error}")));
+            return ended.map_err(|error| self.runtime.not_begun(format!("it can't be started: {error}")));
         }
         // In a sandbox its helper ends the processes that a program leaves.
-        let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
+        let ended = self.runtime.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         let code = ended.map_err(|error| self.start_error(&error))?;
         Ok(RunExit { code, ..RunExit::default() })
     }
 
     fn start_error(&self, error: &SandboxError) -> RuntimeError {
-        let program = self.cli.program.title();
+        let program = self.runtime.program.title();
         let hint = error.hint().unwrap_or_else(|| "flock doctor".to_owned());
         match error {
             SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {
@@ -385,7 +385,7 @@ impl ProgramTurn<'_> {
     }
 
     fn reply(&self, ended: RunOutcome, seen: &RunObservations) -> Result<RuntimeReply, RuntimeError> {
-        outcome::of(self.cli.program.title(), ended, seen, self.counted().as_ref())
+        outcome::of(self.runtime.program.title(), ended, seen, self.counted().as_ref())
     }
 
     /// Returns flock's own count of the turn's model calls. `None` if the program asks its models directly.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::config::{Api, Effort};
-use crate::runtime::cli::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
-use crate::runtime::cli::extract::{items, text};
-use crate::runtime::cli::interface::{TurnSpec, relay_path};
+use crate::runtime::program::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use crate::runtime::program::extract::{items, text};
+use crate::runtime::program::interface::{TurnSpec, relay_path};
 
 /// Returns its settings, with the values in TOML.
 pub(super) fn of(

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::runtime::cli::extract::text;
-use crate::runtime::cli::interface::TurnSpec;
+use crate::runtime::program::extract::text;
+use crate::runtime::program::interface::TurnSpec;
 
 /// Entries after which the entry of an unknown model is made. The first one that exists is used, otherwise the last of
 /// the list.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::provider::google;
-use crate::runtime::cli::environment::{self, MCP_TOKEN, SERVER};
-use crate::runtime::cli::interface::TurnSpec;
+use crate::runtime::program::environment::{self, MCP_TOKEN, SERVER};
+use crate::runtime::program::interface::TurnSpec;
 use crate::tool::policy::DisabledTools;
 
 /// Tools that are not offered: sub-agents, the web, and those that ask a person. A list of allowed tools instead would

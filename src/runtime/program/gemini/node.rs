@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::runtime::cli::executable;
+use crate::runtime::program::executable;
 
 /// Returns the Node beside which the package was installed, or the first suitable one on PATH. The result is the real
 /// file, which must work on its own, because only that file is mounted.

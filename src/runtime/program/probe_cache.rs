@@ -125,13 +125,13 @@ impl ProgramTurn<'_> {
         wanted: &ProgramProbe,
         paths: &RunPaths,
     ) -> Result<String, RuntimeError> {
-        let (cli, program) = (self.cli, self.cli.program);
+        let (runtime, program) = (self.runtime, self.runtime.program);
         let asked = ProbeRequest { wanted, state: paths.state.as_deref(), workspace: &paths.workspace };
-        let kept = CachedAnswer::of(&cli.parts.home, &self.order.agent, program, &self.found, asked);
+        let kept = CachedAnswer::of(&runtime.parts.home, &self.order.agent, program, &self.found, asked);
         if let Some(text) = kept.read() {
             return Ok(text);
         }
-        let unwritten = |why: String| cli.unwritten(&why);
+        let unwritten = |why: String| runtime.unwritten(&why);
         self.write(&wanted.invocation, paths).map_err(unwritten)?;
         let mut printed = Vec::new();
         let mut heard = |piece: OutputChunk<'_>| {
@@ -143,8 +143,9 @@ impl ProgramTurn<'_> {
             }
         };
         let ran = tokio::time::timeout(PROBE_TIMEOUT, self.start(&wanted.invocation, &mut heard)).await;
-        let ran =
-            ran.map_err(|_| cli.not_begun("it did not answer in time what it was asked first".to_owned()))??;
+        let ran = ran.map_err(|_| {
+            runtime.not_begun("it did not answer in time what it was asked first".to_owned())
+        })??;
         // The exit code is ignored. Gemini CLI, for example, fails on purpose after it has written its prompt.
         let text = match (&wanted.file, &paths.kept) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
@@ -153,7 +154,7 @@ impl ProgramTurn<'_> {
         };
         let Some(text) = (wanted.take)(&text) else {
             let message = format!("it did not answer what it was asked first (exit code {})", ran.code);
-            return Err(cli.not_begun(message));
+            return Err(runtime.not_begun(message));
         };
         kept.write(&text).map_err(unwritten)?;
         Ok(text)

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::provider::Usage;
-use crate::runtime::cli::extract::{self, count, one_line, status, text};
-use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
-use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::program::extract::{self, count, one_line, status, text};
+use crate::runtime::program::interface::{Parser, ProgramExit, RunOutcome};
+use crate::runtime::program::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "OpenCode";

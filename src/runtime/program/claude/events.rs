@@ -6,10 +6,10 @@
 use serde_json::Value;
 
 use crate::provider::Usage;
-use crate::runtime::cli::environment;
-use crate::runtime::cli::extract::{self, content, count, items, one_line, status, text};
-use crate::runtime::cli::interface::{Parser, ProgramExit, RunOutcome};
-use crate::runtime::cli::run_progress::RunProgress;
+use crate::runtime::program::environment;
+use crate::runtime::program::extract::{self, content, count, items, one_line, status, text};
+use crate::runtime::program::interface::{Parser, ProgramExit, RunOutcome};
+use crate::runtime::program::run_progress::RunProgress;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
 const TITLE: &str = "Claude Code";

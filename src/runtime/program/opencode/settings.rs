@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::config::{Api, Effort};
-use crate::runtime::cli::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
-use crate::runtime::cli::interface::{TurnSpec, relay_path};
+use crate::runtime::program::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use crate::runtime::program::interface::{TurnSpec, relay_path};
 use crate::tool::policy::DisabledTools;
 
 /// Returns its settings, and its name for the model.

@@ -47,7 +47,7 @@ pub use gate::AccessProvider;
 pub(crate) use gate::{CallCounter, RelayAccess, TurnAccess};
 pub use interface::Program;
 pub(crate) use output_reader::RAW_TARGET;
-pub(crate) use run::{ProgramRuntime, ProgramServices as CliParts};
+pub(crate) use run::{ProgramRuntime, ProgramServices};
 
 /// The programs that flock supports. There is no other list.
 pub static PROGRAMS: [&dyn Program; 4] =
