@@ -63,7 +63,7 @@ pub struct EngineParts {
     /// The source of models and their providers.
     pub catalog: Catalog,
     pub limits: TurnLimits,
-    /// The observer of turns: budget, approvals, audit and brake.
+    /// The observer of turns: budget, approvals, audit and freezes.
     pub oversight: Arc<dyn Oversight>,
 }
 

@@ -1,5 +1,5 @@
 //! The interface to an observer of turns: the budget around each model call, approvals of tool calls, the audit of tool
-//! calls, and the brake that stops an agent between two steps.
+//! calls, and the freeze that stops an agent between two steps.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ pub struct ProgramCallReport {
     pub ended: bool,
 }
 
-/// An oversight that does nothing: no budget, no brake, no audit, and nobody to ask.
+/// An oversight that does nothing: no budget, no freeze, no audit, and nobody to ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoOversight;
 

@@ -167,7 +167,7 @@ impl Engine {
         self.compact_until(key, may_ask.then_some(&deadline)).await
     }
 
-    /// Does the same as [`Engine::compact`]. `halt` stops the model call for the summary, and then nothing is
+    /// Does the same as [`Engine::compact`]. `deadline` stops the model call for the summary, and then nothing is
     /// compacted.
     pub(super) async fn compact_until(
         &self,

@@ -109,7 +109,7 @@ impl Engine {
         let started = Instant::now();
         let work = async {
             deadline.thawed().await?;
-            // Cancelling such a call cancels `halt`, so nothing else needs to cancel it.
+            // Cancelling such a call cancels `deadline`, so nothing else needs to cancel it.
             let given_up = CancellationToken::new();
             ToolCaller { engine: self, deadline: &deadline, context: &context, given_up: &given_up }
                 .call(&asked, 0, StopReason::ToolUse, started)

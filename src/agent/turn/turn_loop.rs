@@ -159,7 +159,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
         let Self { scope, state, repetition, .. } = self;
         let mut results = Vec::new();
         for (place, asked) in message.tool_calls().enumerate() {
-            // The brake and the deadline are looked at before each call, not once for the answer: one call may take
+            // The freeze and the deadline are looked at before each call, not once for the answer: one call may take
             // long.
             scope.thawed().await?;
             scope.deadline.now()?;
