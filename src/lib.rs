@@ -40,6 +40,7 @@ pub mod home;
 pub mod id;
 pub mod install;
 pub mod json;
+mod mutex;
 pub mod nix;
 pub mod openclaw;
 pub mod picture;

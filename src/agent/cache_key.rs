@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::home::{Home, instance};
-use crate::id::SessionKey;
+use crate::id::{SessionKey, hex};
 
 /// Returns the session's cache key, or `None` if the home has no instance id.
 ///
@@ -17,12 +17,7 @@ fn digest(instance: &str, session: &str) -> String {
     // The zero byte separates the two parts, so that no other pair of strings gives the same hash.
     let hash = Sha256::new().chain_update(instance).chain_update([0]).chain_update(session).finalize();
     // 128 bits are enough to keep sessions apart.
-    hash.iter().take(16).fold(String::with_capacity(32), |mut text, byte| {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
-        }
-        text
-    })
+    hex(&hash[..16])
 }
 
 #[cfg(test)]

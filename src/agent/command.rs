@@ -28,7 +28,7 @@ impl Command {
     ///
     /// Call this only for a person's post.
     #[must_use]
-    pub fn parse_post(text: &str) -> Option<Self> {
+    pub(crate) fn parse_post(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().rev();
         let command = Self::parse(words.next()?)?;
         let mut called = words.peekable();

@@ -12,12 +12,14 @@ use jiff::tz::TimeZone;
 use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, MarkerInput};
 use super::compaction::retention::{self, RetentionItem};
-use super::compaction::{COMPACT_ABOVE_PERCENT, KEPT, MIN_GAIN_PERCENT, shrink, summary};
+use super::compaction::{COMPACT_ABOVE_PERCENT, MIN_GAIN_PERCENT, TARGET_PERCENT, shrink, summary};
 use super::estimate::{ImageEstimate, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::{replay, shown_as};
 use super::imported;
 use super::prefix_cache::Prefix;
-use super::transcript::{CompactionRecord, Entry, EntryMetadata, Kind, MessageRecord, RecentConversation};
+use super::transcript::{
+    CompactionRecord, Entry, EntryKind, EntryMetadata, MessageRecord, RecentConversation,
+};
 use crate::clean;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
@@ -77,7 +79,7 @@ enum ItemRole {
 
 /// The inputs of a compaction besides the conversation.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct CompactionInput<'a> {
     /// The notes that the agent keeps on disk.
     pub findings: &'a Findings,
     /// The most staged files that are named.
@@ -183,7 +185,7 @@ impl ConversationContext {
     pub fn ask(&mut self, said: &[MessageRecord]) {
         self.has_begun = false;
         for record in said {
-            self.hear(record);
+            self.deliver(record);
         }
     }
 
@@ -196,11 +198,7 @@ impl ConversationContext {
     }
 
     /// Adds a message that was delivered between two steps and is in the transcript.
-    pub fn deliver(&mut self, record: &MessageRecord) {
-        self.hear(record);
-    }
-
-    fn hear(&mut self, record: &MessageRecord) {
+    pub(crate) fn deliver(&mut self, record: &MessageRecord) {
         // The first user message of a new conversation, kept for its first compaction.
         if self.first.is_none() && record.message.role == Role::User {
             self.first = Some(Box::new(record.clone()));
@@ -208,7 +206,7 @@ impl ConversationContext {
         self.said.push(record.clone());
         self.add(record, ItemRole::Said, true);
         if let Some(whole) = &mut self.whole {
-            whole.hear(record);
+            whole.deliver(record);
         }
     }
 
@@ -269,7 +267,7 @@ impl ConversationContext {
 
     /// Returns the estimated tokens of the messages behind the cached prefix.
     #[must_use]
-    pub fn uncached_cost(&self) -> u64 {
+    pub(crate) fn uncached_cost(&self) -> u64 {
         sum(&self.items)
     }
 
@@ -309,13 +307,13 @@ impl ConversationContext {
 
     /// Returns `true` if room should be made before the model is asked.
     #[must_use]
-    pub fn is_near_full(&self) -> bool {
+    pub(crate) fn is_near_full(&self) -> bool {
         self.has_more || self.cost() > percent_of(self.room, COMPACT_ABOVE_PERCENT)
     }
 
     /// Switches the context to another model with this much room. Messages that were left out only for the previous
     /// model come back.
-    pub fn switch_model(&mut self, room: u64, images: ImageEstimate) {
+    pub(crate) fn switch_model(&mut self, room: u64, images: ImageEstimate) {
         if let Some(whole) = self.whole.take() {
             *self = *whole;
         }
@@ -329,7 +327,7 @@ impl ConversationContext {
     }
 
     /// Halves the room after the provider counted more tokens than the estimate.
-    pub fn narrow(&mut self) {
+    pub(crate) fn narrow(&mut self) {
         // Half of the refused cost, because the room may be far larger than what was refused.
         self.room = self.cost().min(self.room) / 2;
     }
@@ -337,7 +335,7 @@ impl ConversationContext {
     /// Returns a compaction that makes room, if it gains enough to be worth it. `asked` makes one whenever anything can
     /// be taken out.
     #[must_use]
-    pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<CompactionDraft> {
+    pub fn draft(&self, wanted: &CompactionInput<'_>, asked: bool) -> Option<CompactionDraft> {
         // The head replaces earlier messages already. It is rebuilt, so only the items behind it can be taken out.
         let items = &self.items[self.head..];
         let pieces: Vec<RetentionItem> = items
@@ -386,7 +384,7 @@ impl ConversationContext {
         let standing = sum(&self.replacement_items(&record, false));
         // Messages that stay cost their part of the target before anything else is kept.
         let stays = pieces.iter().filter(|piece| piece.stays).map(|piece| piece.cost).sum::<u64>();
-        let mut target = percent_of(self.room, KEPT);
+        let mut target = percent_of(self.room, TARGET_PERCENT);
         // A person who asks for a compaction wants a shorter conversation, even if there is still room.
         if asked {
             target = target.min(self.cost() / 2);
@@ -430,16 +428,17 @@ impl ConversationContext {
     }
 
     /// Applies a compaction that is now in the transcript.
-    pub fn apply(&mut self, draft: CompactionDraft) {
+    pub(crate) fn apply(&mut self, draft: CompactionDraft) {
         let CompactionDraft { record, from } = draft;
         self.items = self.applied(&record, from);
-        self.head = self.items.iter().take_while(|item| is_replacement(item)).count();
+        let is_replacement = |item: &&ContextItem| matches!(item.place, ItemRole::Initial | ItemRole::Marker);
+        self.head = self.items.iter().take_while(is_replacement).count();
         self.has_more = false;
         self.last = Some(Box::new(record));
     }
 
     /// Applies a compaction only to what this model reads. The transcript does not have it.
-    pub fn shorten(&mut self, draft: CompactionDraft) {
+    pub(crate) fn shorten(&mut self, draft: CompactionDraft) {
         // The first of several keeps the whole conversation; the later ones shorten what is shown still more.
         let whole = self.whole.take().unwrap_or_else(|| Box::new(self.clone()));
         self.apply(draft);
@@ -460,14 +459,14 @@ impl ConversationContext {
 
     /// Returns the text that a compaction takes out, for a summary, together with the summary of the compaction before.
     #[must_use]
-    pub fn outgoing(&self, draft: &CompactionDraft) -> String {
+    pub(crate) fn outgoing(&self, draft: &CompactionDraft) -> String {
         let out = &self.items[self.head..][..draft.from];
         let free = out.iter().filter(|item| item.place == ItemRole::Free).map(|item| &*item.entry.message);
         summary::spoken(draft.record.summary.as_deref(), free)
     }
 
     /// Sets the summary of a compaction that is not written yet.
-    pub fn summarise(&self, draft: &mut CompactionDraft, summary: String) {
+    pub(crate) fn summarise(&self, draft: &mut CompactionDraft, summary: String) {
         draft.record.summary = Some(summary);
         draft.record.tokens_after = sum(&self.applied(&draft.record, draft.from));
     }
@@ -547,7 +546,7 @@ impl ConversationContext {
         let about = EntryMetadata {
             id: record.id.clone(),
             at: record.at,
-            kind: Kind::Compacted,
+            kind: EntryKind::Compacted,
             ..EntryMetadata::default()
         };
         let mut content = vec![Block::text(record.marker.clone())];
@@ -556,10 +555,6 @@ impl ConversationContext {
         items.push(self.item(Entry { message, about: Arc::new(about) }, ItemRole::Marker, false));
         items
     }
-}
-
-fn is_replacement(item: &ContextItem) -> bool {
-    matches!(item.place, ItemRole::Initial | ItemRole::Marker)
 }
 
 fn sum(items: &[ContextItem]) -> u64 {

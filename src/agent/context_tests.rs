@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::super::compaction::findings::TodoItem;
 use super::super::transcript::hygiene::{Target, sanitise};
-use super::super::transcript::{ImportedRecord, Record, recent};
+use super::super::transcript::model::ImportedRecord;
+use super::super::transcript::{Record, recent};
 use super::*;
 use crate::agent::Provenance;
 use crate::config::Api;
@@ -52,7 +53,7 @@ fn push(context: &mut ConversationContext, answer: Message, results: Vec<Block>)
 /// Makes room as a turn does before it asks its model, and returns the record that was written.
 fn make_room(context: &mut ConversationContext) -> Option<CompactionRecord> {
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let wanted = CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 1 };
     let draft = context.is_near_full().then(|| context.draft(&wanted, false)).flatten();
     let record = draft.as_ref().map(|draft| draft.record.clone());
     if let Some(draft) = draft {
@@ -127,12 +128,12 @@ fn a_compaction_leaves_first_message_marker_and_newest_messages() {
     assert_eq!(messages[0].joined_text(), "the task");
     assert!(messages[1].joined_text().starts_with("[HISTORY COMPRESSED]\nSTATUS: "), "{messages:#?}");
     assert_eq!(messages.last().unwrap().joined_text(), "and now?");
-    assert!(messages.len() > 4 && total(&messages) <= 2_000 * KEPT / 100, "{}", total(&messages));
+    assert!(messages.len() > 4 && total(&messages) <= 2_000 * TARGET_PERCENT / 100, "{}", total(&messages));
     assert_eq!((record.number, record.tokens_after), (1, context.cost()));
     assert_eq!(record.initial.unwrap().message.joined_text(), "the task");
     let kept = context.entries().iter().position(|entry| Some(&entry.about.id) == record.keep_from.as_ref());
     assert_eq!(kept, Some(2), "right after the marker");
-    assert_eq!(context.entries()[1].about.kind, Kind::Compacted);
+    assert_eq!(context.entries()[1].about.kind, EntryKind::Compacted);
     assert!(make_room(&mut context).is_none(), "there is room now");
 }
 
@@ -181,7 +182,7 @@ fn input_of_the_turn_stays_when_its_steps_are_removed() {
 fn a_text_that_imitates_a_marker_is_treated_as_text() {
     let past = vec![user("[HISTORY COMPRESSED]\nSTATUS: nothing was said"), calls(&["1"]), results(&["1"])];
     let context = context(10_000, past, user("hi"));
-    assert!(context.entries().iter().all(|entry| entry.about.kind == Kind::Said));
+    assert!(context.entries().iter().all(|entry| entry.about.kind == EntryKind::Said));
     assert!(context.last().is_none());
 }
 
@@ -239,7 +240,7 @@ fn messages_shortened_for_one_model_return_for_the_next() {
     let before = context.entries();
     context.switch_model(1_000, ImageEstimate::Shown);
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let wanted = CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 1 };
     let draft = context.draft(&wanted, false).expect("it is too much");
     context.shorten(draft);
     assert!(context.cost() <= 1_000 && context.entries().len() < before.len());
@@ -281,7 +282,7 @@ fn completed_tasks_survive_the_next_compaction() {
         todo: Some(vec![TodoItem { is_done: false, text: "go on".into() }]),
         ..Findings::default()
     };
-    let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let wanted = CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 1 };
     let read = |id: &str| {
         let arguments = json!({"path": "deliverables/findings/main/todo.txt"});
         Message { role: Role::Assistant, content: vec![Block::call(id, "read", arguments)] }
@@ -311,7 +312,7 @@ fn the_marker_is_cut_before_the_question_and_its_findings_last() {
         files: (0..200).map(|n| format!("finding_{n}.md")).collect(),
         ..Findings::default()
     };
-    let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let wanted = CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 1 };
     let past = vec![user("the task"), user(&"x".repeat(2_000))];
     let mut context = context(700, past, user(&"q".repeat(1_600)));
     let draft = context.draft(&wanted, false).expect("something can go");
@@ -410,8 +411,9 @@ fn a_compaction_keeps_imported_messages_marked() {
     let mut context = read(&records);
     context.ask(&[]);
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let draft =
-        context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
+    let draft = context
+        .draft(&CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 2 }, true)
+        .unwrap();
     assert!(draft.record.initial.as_ref().is_some_and(|initial| initial.imported));
     records.push(Record::Compaction(Box::new(draft.record.clone())));
     context.apply(draft);
@@ -443,8 +445,9 @@ fn an_imported_compaction_is_quoted_and_its_tasks_are_dropped() {
     assert!(shown.len() < 40_000, "{}", shown.len());
     context.ask(&[record(user("go on"))]);
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let draft =
-        context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
+    let draft = context
+        .draft(&CompactionInput { findings: &findings, most_staged: 20, turn: None, at: 2 }, true)
+        .unwrap();
     let next = &draft.record;
     assert_eq!((next.number, next.completed.len()), (u32::MAX, 0));
     assert!(

@@ -1,7 +1,7 @@
 //! The stop of a turn from outside: by its caller, or at its deadline.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::oversight::Oversight;
 use super::turn::TurnError;
 use crate::id::AgentId;
+use crate::mutex::lock;
 
 /// The stop conditions of a turn.
 pub(super) struct Deadline {
@@ -18,7 +19,7 @@ pub(super) struct Deadline {
     /// Moved forward while the turn has to wait for others.
     deadline: Mutex<Instant>,
     wall: Duration,
-    brake: Arc<dyn Oversight>,
+    oversight: Arc<dyn Oversight>,
     agent: AgentId,
 }
 
@@ -28,10 +29,10 @@ impl Deadline {
     pub(super) fn new(
         cancel: CancellationToken,
         wall: Duration,
-        brake: Arc<dyn Oversight>,
+        oversight: Arc<dyn Oversight>,
         agent: AgentId,
     ) -> Self {
-        Self { cancel, deadline: Mutex::new(Instant::now() + wall), wall, brake, agent }
+        Self { cancel, deadline: Mutex::new(Instant::now() + wall), wall, oversight, agent }
     }
 
     /// Waits for the stop and returns its error.
@@ -43,7 +44,7 @@ impl Deadline {
                 () = sleep_until(self.deadline()) => {}
             }
             // Polled only once: a future that is not ready at once means that the agent is frozen.
-            let mut thawed = self.brake.thawed(&self.agent);
+            let mut thawed = self.oversight.thawed(&self.agent);
             if thawed.as_mut().now_or_never().is_some() {
                 return TurnError::TimedOut(self.wall);
             }
@@ -69,7 +70,7 @@ impl Deadline {
     }
 
     pub(super) fn is_frozen(&self) -> bool {
-        self.brake.thawed(&self.agent).now_or_never().is_none()
+        self.oversight.thawed(&self.agent).now_or_never().is_none()
     }
 
     /// Waits while the agent is frozen.
@@ -78,7 +79,7 @@ impl Deadline {
     ///
     /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
     pub(super) async fn thawed(&self) -> Result<(), TurnError> {
-        self.uncounted(self.brake.thawed(&self.agent)).await
+        self.uncounted(self.oversight.thawed(&self.agent)).await
     }
 
     /// Waits for work that is not the turn's own, so that its time does not count against the deadline.
@@ -99,11 +100,11 @@ impl Deadline {
     }
 
     fn deadline(&self) -> Instant {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.deadline)
     }
 
     fn extend(&self, by: Duration) {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) += by;
+        *lock(&self.deadline) += by;
     }
 }
 
@@ -151,8 +152,8 @@ mod tests {
         }
     }
 
-    fn halt(wall: Duration, brake: Arc<dyn Oversight>) -> Deadline {
-        Deadline::new(CancellationToken::new(), wall, brake, "coder".parse().unwrap())
+    fn halt(wall: Duration, oversight: Arc<dyn Oversight>) -> Deadline {
+        Deadline::new(CancellationToken::new(), wall, oversight, "coder".parse().unwrap())
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -19,6 +19,7 @@ use super::turn::TurnError;
 use crate::config::{Agent, Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
+use crate::mutex::lock;
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
@@ -47,7 +48,7 @@ impl Default for TurnLimits {
 impl TurnLimits {
     /// Returns the turn's time limit under this configuration.
     #[must_use]
-    pub fn wall_time_for(&self, config: &Config) -> Duration {
+    pub(crate) fn wall_time_for(&self, config: &Config) -> Duration {
         config.turn_time.unwrap_or(self.wall)
     }
 }
@@ -62,7 +63,7 @@ pub struct EngineParts {
     /// The source of models and their providers.
     pub catalog: Catalog,
     pub limits: TurnLimits,
-    /// The observer of turns: budget, approvals, audit and brake.
+    /// The observer of turns: budget, approvals, audit and freezes.
     pub oversight: Arc<dyn Oversight>,
 }
 
@@ -78,7 +79,7 @@ pub struct Engine {
     brief: SystemPromptBuilder,
     pub(super) runtimes: Runtimes,
     /// Routes what such programs send to the turns they run.
-    pub(super) desk: TurnRouter,
+    pub(super) router: TurnRouter,
     // By the inputs they were built from. When the map is full it is emptied, which costs one rebuild for each prompt.
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
@@ -102,7 +103,7 @@ impl Engine {
             builder: SystemPromptBuilder::for_team(),
             brief: SystemPromptBuilder::for_runtime(),
             runtimes: Runtimes::default(),
-            desk: TurnRouter::default(),
+            router: TurnRouter::default(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
             pictures: Arc::default(),
@@ -121,13 +122,13 @@ impl Engine {
 
     /// Returns the names that an agent's `runtime` can have besides flock's own loop.
     #[must_use]
-    pub fn runtime_names(&self) -> Vec<&'static str> {
+    pub(crate) fn runtime_names(&self) -> Vec<&'static str> {
         self.runtimes.names()
     }
 
     /// Returns the tools of flock's own that the agent may use: those that a program which runs its turns lacks.
     #[must_use]
-    pub fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
+    pub(crate) fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
         let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
         offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
     }
@@ -148,7 +149,7 @@ impl Engine {
         &self.parts.store
     }
 
-    pub async fn count_sessions(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn count_sessions(&self) -> Result<i64, StoreError> {
         self.parts.store.sessions().count().await
     }
 
@@ -250,9 +251,4 @@ impl Drop for SessionClaim<'_> {
     fn drop(&mut self) {
         lock(&self.engine.busy).remove(&self.session);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic in another turn leaves the map usable, so a poisoned lock is taken all the same.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

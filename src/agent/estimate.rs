@@ -11,10 +11,10 @@ const IMAGE_TOKENS: u64 = 1_600;
 const REPLACED_IMAGE_TOKENS: u64 = 20;
 
 /// Tokens of a message besides its content.
-pub const MESSAGE_TOKENS: u64 = 8;
+pub(crate) const MESSAGE_TOKENS: u64 = 8;
 
 /// Tokens of the time that is shown beside a message.
-pub const TIME_TOKENS: u64 = 20;
+pub(crate) const TIME_TOKENS: u64 = 20;
 
 /// The model's handling of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,6 @@ impl ImageEstimate {
     pub const fn of(model: &ResolvedModel) -> Self {
         if model.images { Self::Shown } else { Self::Named }
     }
-
-    const fn tokens(self) -> u64 {
-        match self {
-            Self::Shown => IMAGE_TOKENS,
-            Self::Named => REPLACED_IMAGE_TOKENS,
-        }
-    }
 }
 
 /// Estimates the tokens of a message with this content.
@@ -48,7 +41,7 @@ pub fn cost(content: &[Block], images: ImageEstimate) -> u64 {
 
 /// Estimates the tokens of one block.
 #[must_use]
-pub fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
+pub(crate) fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
     match block {
         Block::Text { text, .. } => text_cost(text),
         // Signatures and encrypted thinking are sent back as text, so they cost tokens as well.
@@ -66,7 +59,10 @@ pub fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
             let inner: u64 = content.iter().map(|block| block_cost(block, images)).sum();
             text_cost(call_id) + inner + MESSAGE_TOKENS
         }
-        Block::Image { .. } => images.tokens(),
+        Block::Image { .. } => match images {
+            ImageEstimate::Shown => IMAGE_TOKENS,
+            ImageEstimate::Named => REPLACED_IMAGE_TOKENS,
+        },
         // Unknown blocks are not sent.
         Block::Other(_) => 0,
     }
@@ -74,13 +70,13 @@ pub fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
 
 /// Estimates the tokens of a request besides its messages: the system prompt and the tools.
 #[must_use]
-pub fn fixed_cost(request: &Request) -> u64 {
+pub(crate) fn fixed_cost(request: &Request) -> u64 {
     text_cost(&request.system) + tools_cost(&request.tools)
 }
 
 /// Estimates the tokens of a request's tool definitions.
 #[must_use]
-pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
+pub(crate) fn tools_cost(tools: &[ToolSpec]) -> u64 {
     let cost = |tool: &ToolSpec| {
         text_cost(&tool.name) + text_cost(&tool.description) + text_cost(tool.parameters.text())
     };
@@ -126,13 +122,13 @@ fn value_bytes(value: &Value) -> u64 {
 
 /// Estimates the tokens of what is shown beside a message: the time and a client's system text.
 #[must_use]
-pub fn context_tokens(client: &[String]) -> u64 {
+pub(crate) fn context_tokens(client: &[String]) -> u64 {
     // Each block also has an opening and a closing tag.
     client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
 }
 
 /// Estimates the tokens of a text.
 #[must_use]
-pub const fn text_cost(text: &str) -> u64 {
+pub(crate) const fn text_cost(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
 }

@@ -2,12 +2,13 @@
 //! failed model is avoided. Pure; [`super::model_chain`] makes the calls.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::overflow::is_too_long;
 use super::turn::TurnError;
 use crate::id::ModelRef;
+use crate::mutex::lock;
 use crate::provider::ProviderError;
 
 /// First time for which a failed model is avoided. It doubles with each further failure.
@@ -152,7 +153,7 @@ struct CooldownEntry {
 impl Cooldowns {
     /// Records that a model failed at `now` (Unix milliseconds).
     pub fn failed(&self, model: &ModelRef, trouble: ModelFailure, now: i64) {
-        let mut models = self.models();
+        let mut models = lock(&self.0);
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
         let Some(rest) = rest(trouble, failures) else { return };
         // Only expired entries are dropped. If all are active, the new failure is not remembered.
@@ -167,13 +168,13 @@ impl Cooldowns {
 
     /// Forgets the failures of a model that answered.
     pub fn answered(&self, model: &ModelRef) {
-        self.models().remove(model);
+        lock(&self.0).remove(model);
     }
 
     /// Returns the models in the order in which to ask them: recently failed ones come last, sorted by the end of their
     /// cooldown.
     pub fn order<'m>(&self, models: impl Iterator<Item = &'m ModelRef>, now: i64) -> VecDeque<ModelRef> {
-        let known = self.models();
+        let known = lock(&self.0);
         let mut order: Vec<(i64, &ModelRef)> = models
             .map(|model| {
                 let until = known.get(model).map_or(0, |cooling| cooling.until);
@@ -184,10 +185,6 @@ impl Cooldowns {
         // The sort is stable, so the models that are not cooling down keep the order of the configuration.
         order.sort_by_key(|(until, _)| *until);
         order.into_iter().map(|(_, model)| model.clone()).collect()
-    }
-
-    fn models(&self) -> MutexGuard<'_, HashMap<ModelRef, CooldownEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -100,9 +100,9 @@ fn remembered_models_are_bounded() {
     for at in 0..1_000 {
         cooldowns.failed(&model(&at.to_string()), ModelFailure::Down, 0);
     }
-    assert_eq!(cooldowns.models().len(), MAX_REMEMBERED);
+    assert_eq!(lock(&cooldowns.0).len(), MAX_REMEMBERED);
     cooldowns.failed(&model("late"), ModelFailure::Down, 1_000_000);
-    assert_eq!(cooldowns.models().len(), 1);
+    assert_eq!(lock(&cooldowns.0).len(), 1);
 }
 
 #[test]

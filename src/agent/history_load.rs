@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::estimate::{self, ImageEstimate};
-use super::prefix_cache::{MessagesSince, Prefix};
+use super::prefix_cache::Prefix;
 use super::transcript::{self, MessageRecord, RecentConversation, Transcript, TranscriptError};
 
 /// Reads the conversation, and repairs the file first if it is damaged. Only for the holder of the session's claim.
@@ -22,14 +22,6 @@ pub(super) fn load(
     }
     transcript.repair()?;
     read(transcript.file(), transcript.path(), room, images)
-}
-
-/// Returns the messages after a cached prefix, or `None` if the prefix no longer matches this transcript.
-pub(super) fn since(
-    transcript: &Transcript,
-    prefix: &Prefix,
-) -> Result<Option<MessagesSince>, TranscriptError> {
-    prefix.since(transcript.file()).map_err(TranscriptError::reading(transcript.path()))
 }
 
 /// Reads the messages of a cached prefix.

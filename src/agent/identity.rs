@@ -151,7 +151,7 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<UnreadFile> {
 /// # Errors
 ///
 /// Returns an error if the file can't be written.
-pub fn rewrite_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathBuf>, IdentityError> {
+pub(crate) fn rewrite_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathBuf>, IdentityError> {
     let (Some(soul), Ok(root)) = (who.soul(), Root::open(folder)) else { return Ok(None) };
     let Ok(text) = root.read(Path::new(SOUL_FILE), MAX_COPIED_BYTES) else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);

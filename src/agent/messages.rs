@@ -6,7 +6,7 @@ use super::derived_trace;
 use super::engine::Engine;
 use super::recent_exchanges::words;
 use super::trace_buffer;
-use super::transcript::{Exchange, MessageRecord, Scope, TranscriptError, exchanges, look};
+use super::transcript::{Exchange, ExchangeScope, MessageRecord, TranscriptError, exchanges, look};
 use super::turn::TurnError;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::Role;
@@ -50,7 +50,7 @@ impl Engine {
         limit: usize,
         with_trace: bool,
     ) -> Result<Vec<ListedMessage>, TurnError> {
-        let scope = if with_trace { Scope::Whole } else { Scope::All };
+        let scope = if with_trace { ExchangeScope::Whole } else { ExchangeScope::All };
         let agent = key.agent().clone();
         self.read_transcript(key, move |path| {
             let mut newest: Vec<ListedMessage> = Vec::new();
@@ -77,7 +77,7 @@ impl Engine {
     ///
     /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
     /// can't.
-    pub async fn answer_of(
+    pub(crate) async fn answer_of(
         &self,
         key: &SessionKey,
         turn: TurnId,
@@ -85,7 +85,7 @@ impl Engine {
         let agent = key.agent().clone();
         self.read_transcript(key, move |path| {
             let mut found = None;
-            read(path, Scope::All, |exchange| {
+            read(path, ExchangeScope::All, |exchange| {
                 let answer = listed_messages(exchange, &agent).pop();
                 found = answer.filter(|answer| answer.role == Role::Assistant && answer.turn == turn);
                 // The turn has only just ended. Another one of the session may have begun since, seldom more, so the
@@ -112,7 +112,11 @@ impl Engine {
     }
 }
 
-fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TranscriptError> {
+fn read(
+    path: &Path,
+    scope: ExchangeScope,
+    take: impl FnMut(Exchange) -> bool,
+) -> Result<(), TranscriptError> {
     let Some(file) = look(path)? else { return Ok(()) };
     exchanges(&file, scope, MAX_BYTES, take).map_err(TranscriptError::reading(path))
 }

@@ -30,8 +30,8 @@ pub(super) struct ModelChain {
     pub(super) refused_pictures: bool,
     /// A notice for the client why an earlier model was skipped.
     pub(super) passed: Option<String>,
-    config: Arc<Config>,
-    agent: Agent,
+    pub(super) config: Arc<Config>,
+    pub(super) agent: Agent,
     /// Start of the session or of its last compaction, in Unix milliseconds. The prompt names it.
     pub(super) began: i64,
 }
@@ -44,26 +44,6 @@ pub(super) struct PromptSpec {
 }
 
 impl ModelChain {
-    /// Creates a line with one model and no fallbacks.
-    pub(super) fn new(
-        resolved: ResolvedModel,
-        told: PromptSpec,
-        config: Arc<Config>,
-        agent: Agent,
-        began: i64,
-    ) -> Self {
-        Self {
-            resolved,
-            told,
-            others: ModelQueue::default(),
-            refused_pictures: false,
-            passed: None,
-            config,
-            agent,
-            began,
-        }
-    }
-
     /// Returns `true` if a fallback with a smaller context window is asked. The conversation is then shortened only for
     /// its requests, and the agent's own model sees all of it again.
     pub(super) fn is_smaller_fallback(&self) -> bool {
@@ -208,7 +188,7 @@ pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
 }
 
 /// Returns the notice that another model answers.
-pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
+pub(super) fn fallback_notice(answers: &str, asked: &ModelRef, why: &str) -> String {
     format!("{answers} answers in the place of {asked}: {why}")
 }
 

@@ -1,5 +1,5 @@
 //! The interface to an observer of turns: the budget around each model call, approvals of tool calls, the audit of tool
-//! calls, and the brake that stops an agent between two steps.
+//! calls, and the freeze that stops an agent between two steps.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Reservation {
 
     /// Returns the reservation with flock's own estimate of the call.
     #[must_use]
-    pub const fn with_estimate(self, seen: TokenEstimate) -> Self {
+    pub(crate) const fn with_estimate(self, seen: TokenEstimate) -> Self {
         Self { seen, ..self }
     }
 
@@ -127,7 +127,7 @@ impl PauseReason {
     /// Returns `true` if the reason is [`PauseReason::unknown`]. That is no pause: the same call may be made once the
     /// database can be read.
     #[must_use]
-    pub fn is_unknown(why: &str) -> bool {
+    pub(crate) fn is_unknown(why: &str) -> bool {
         why == UNKNOWN_BUDGET
     }
 }
@@ -162,7 +162,7 @@ pub struct ProgramCallReport {
     pub ended: bool,
 }
 
-/// An oversight that does nothing: no budget, no brake, no audit, and nobody to ask.
+/// An oversight that does nothing: no budget, no freeze, no audit, and nobody to ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoOversight;
 

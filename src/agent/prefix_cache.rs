@@ -10,12 +10,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use super::transcript::hygiene::{Target, sanitise};
-use super::transcript::{Entry, Kind, MessageRecord, Record, repair};
+use super::transcript::{Entry, EntryKind, MessageRecord, Record, repair};
 use crate::id::SessionKey;
+use crate::mutex::lock;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
 
 /// The fewest messages for which a prefix is cached. Fewer are read faster than the cache would save.
@@ -169,7 +170,7 @@ fn is_plain(entry: &Entry) -> bool {
     let is_text =
         |block: &Block| matches!(block, Block::Text { signature: None, text } if !text.trim().is_empty());
     let content = &entry.message.content;
-    about.kind == Kind::Said
+    about.kind == EntryKind::Said
         && !about.imported
         && about.provenance.is_none()
         && has_ended
@@ -192,7 +193,7 @@ struct CacheEntries {
 impl PrefixCache {
     /// Returns the cached prefix of a session for this route.
     pub(super) fn get(&self, session: &SessionKey, way: &EncodingKey) -> Option<Prefix> {
-        let mut kept = self.kept();
+        let mut kept = lock(&self.0);
         kept.clock += 1;
         let clock = kept.clock;
         // A prefix for another route stays in the cache: the session may return to it.
@@ -203,7 +204,7 @@ impl PrefixCache {
 
     /// Caches a prefix, and evicts others if there are too many bytes.
     pub(super) fn keep(&self, session: &SessionKey, prefix: Prefix) {
-        let mut kept = self.kept();
+        let mut kept = lock(&self.0);
         kept.clock += 1;
         let clock = kept.clock;
         // A single long conversation must not evict those of all other sessions.
@@ -221,10 +222,6 @@ impl PrefixCache {
 
     /// Drops the cached prefix of a session.
     pub(super) fn forget(&self, session: &SessionKey) {
-        self.kept().sessions.remove(session);
-    }
-
-    fn kept(&self) -> MutexGuard<'_, CacheEntries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).sessions.remove(session);
     }
 }

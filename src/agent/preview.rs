@@ -4,18 +4,20 @@
 //! The preview shows the conversation as it is in the transcript. It has neither the input of a later turn nor a
 //! summary by a model, which a real turn would add if the configuration asks for one.
 
+use std::path::PathBuf;
+
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::context::{ConversationContext, Wanted};
+use super::context::{CompactionInput, ConversationContext};
 use super::delegated;
 use super::estimate::{self, ImageEstimate};
 use super::history_load;
 use super::model_chain::{PromptSpec, asked, room, target, told};
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
-use super::recent_exchanges::{self, EarlierExchanges};
+use super::recent_exchanges;
 use super::session::{CompactionReport, ContextReport};
 use super::transcript::hygiene::{AppliedRule, sanitise};
 use super::transcript::{self, RecentConversation, TranscriptError};
@@ -25,7 +27,7 @@ use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, ResolvedModel, Route, ToolSpec};
-use crate::runtime::cli::{self, Program};
+use crate::runtime::program::{self, Program};
 use crate::runtime::{NATIVE, RuntimeError, RuntimeRequest, openclaw};
 use crate::store::{ProgramConversation, Session};
 use crate::tool::policy;
@@ -76,14 +78,8 @@ impl RequestPreviewer<'_> {
         model: &ModelRef,
         session: Option<&Session>,
     ) -> Result<PreviewedRequest, TurnError> {
-        if agent.runtime != NATIVE {
-            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
-        }
-        if let Some(session) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
+        check_native(agent)?;
+        check_owner(agent, session)?;
         // Resolved without a key: nothing is sent, so a missing key must not prevent the preview.
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
@@ -122,9 +118,7 @@ impl RequestPreviewer<'_> {
     ///   missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files.
     pub fn report(&self, agent: &Agent, session: &Session) -> Result<ContextReport, TurnError> {
-        if agent.runtime != NATIVE {
-            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
-        }
+        check_native(agent)?;
         let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
@@ -151,45 +145,22 @@ impl RequestPreviewer<'_> {
         session: Option<&Session>,
         known: Option<&ProgramConversation>,
     ) -> Result<Value, TurnError> {
-        if let Some(session) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
-        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
-        let system = self.brief(agent, model, began)?;
-        let mut before = EarlierExchanges::default();
-        let conversation = session.map(delegated::conversation);
-        if let Some((session, conversation)) = session.zip(conversation.as_ref()) {
+        let mut order = self.order(agent, model, session)?;
+        if let Some(session) = session {
             // A program's conversation from before the last reset is not resumed.
-            let turn =
-                known.filter(|known| known.begun.conversation == *conversation).map(|known| known.turn);
-            let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
+            let turn = known.filter(|known| known.begun.conversation == order.conversation);
+            let turn = turn.map(|known| known.turn);
+            let path = self.transcript_path(session);
             if let Some(file) = transcript::look(&path)? {
-                before = recent_exchanges::before(&file, &agent.id, turn)
-                    .map_err(TranscriptError::reading(&path))?;
+                let before = recent_exchanges::before(&file, &agent.id, turn);
+                let before = before.map_err(TranscriptError::reading(&path))?;
+                (order.recent, order.missed) = (before.recent, before.missed);
             }
         }
-        // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
-        let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
-        let wanted = cli::preview::Wanted {
-            home: self.home,
-            config: self.config,
-            agent,
-            model,
-            system: &system,
-            session: session.map_or(&none, |session| &session.key),
-            conversation: conversation.as_deref().unwrap_or_default(),
-            known,
-            recent: &before.recent,
-            missed: before.missed.as_deref(),
-        };
-        Ok(cli::preview::of(program, &wanted).map_err(|message| RuntimeError::Refused {
-            program: program.title(),
-            status: 400,
-            message,
-            hint: "flock doctor".to_owned(),
-        })?)
+        let (home, config) = (self.home, self.config);
+        let previewed = program::preview::PreviewedTurn { home, config, agent, order: &order, known };
+        Ok(program::preview::of(program, &previewed)
+            .map_err(|message| RuntimeError::unsupported(program.title(), message))?)
     }
 
     /// Returns the request that OpenClaw would get for the session now, without the new input, or for a new session if
@@ -205,14 +176,22 @@ impl RequestPreviewer<'_> {
         model: &ModelRef,
         session: Option<&Session>,
     ) -> Result<Value, TurnError> {
-        if let Some(session) = session
-            && session.key.agent() != &agent.id
-        {
-            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
-        }
-        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        Ok(openclaw::preview(&self.order(agent, model, session)?))
+    }
+
+    /// Returns the order that a runtime would get for the session now, or for a new session if there is none, without
+    /// new messages.
+    fn order(
+        &self,
+        agent: &Agent,
+        model: &ModelRef,
+        session: Option<&Session>,
+    ) -> Result<RuntimeRequest, TurnError> {
+        check_owner(agent, session)?;
+        // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
         let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
-        Ok(openclaw::preview(&RuntimeRequest {
+        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        Ok(RuntimeRequest {
             agent: agent.id.clone(),
             session: session.map_or(none, |session| session.key.clone()),
             turn: TurnId::new(),
@@ -223,33 +202,36 @@ impl RequestPreviewer<'_> {
             messages: Vec::new(),
             recent: String::new(),
             missed: None,
-        }))
+        })
+    }
+
+    fn transcript_path(&self, session: &Session) -> PathBuf {
+        self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file))
     }
 
     /// Returns the prompt that a program gets about the agent.
     fn brief(&self, agent: &Agent, model: &ModelRef, began: i64) -> Result<String, TurnError> {
-        let (knowledge, zone) = (Knowledge::read(self.home, agent), &self.zone);
         let mut tools = policy::offered(agent, self.tools);
         // The program has its own tools, so it is offered only flock's.
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
-        let context = PromptContext {
-            agent,
-            model: model.as_str(),
-            tools: &tools,
-            calls: ToolCallStyle::Native,
-            knowledge: &knowledge,
-            began,
-            zone,
-        };
-        Ok(SystemPromptBuilder::for_runtime().build(&context)?)
+        let spec = PromptSpec { label: model.to_string(), tools, calls: ToolCallStyle::Native };
+        self.build(&SystemPromptBuilder::for_runtime(), agent, &spec, began)
     }
 
     fn prompt(&self, agent: &Agent, told: &PromptSpec, began: i64) -> Result<String, TurnError> {
-        let knowledge = Knowledge::read(self.home, agent);
-        let PromptSpec { label, tools, calls } = told;
-        let (calls, zone) = (*calls, &self.zone);
-        let context = PromptContext { agent, model: label, tools, calls, knowledge: &knowledge, began, zone };
-        Ok(SystemPromptBuilder::for_team().build(&context)?)
+        self.build(&SystemPromptBuilder::for_team(), agent, told, began)
+    }
+
+    fn build(
+        &self,
+        builder: &SystemPromptBuilder,
+        agent: &Agent,
+        spec: &PromptSpec,
+        began: i64,
+    ) -> Result<String, TurnError> {
+        let PromptSpec { label: model, tools, calls } = spec;
+        let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
+        Ok(builder.build(&PromptContext { agent, model, tools, calls, knowledge, began, zone })?)
     }
 
     /// Returns the conversation of a session, and the size of its transcript in bytes.
@@ -262,10 +244,7 @@ impl RequestPreviewer<'_> {
         let (room, images) = (room(resolved, asked), ImageEstimate::of(resolved));
         let (found, bytes) = match session {
             // The transcript is only read here. Damage in it is repaired by the next turn.
-            Some(session) => {
-                let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
-                history_load::look(&path, room, images)?
-            }
+            Some(session) => history_load::look(&self.transcript_path(session), room, images)?,
             None => (RecentConversation::default(), 0),
         };
         Ok((ConversationContext::new(room, images, &self.zone, found), bytes))
@@ -285,12 +264,26 @@ impl RequestPreviewer<'_> {
         }
         let found = findings::read(&agent.workspace, &findings::mission(&session.key));
         let (most_staged, at) = (self.config.compaction.most_staged, clock::unix_ms());
-        let wanted = Wanted { findings: &found, most_staged, turn: None, at };
+        let wanted = CompactionInput { findings: &found, most_staged, turn: None, at };
         let Some(draft) = context.draft(&wanted, false) else { return Ok(None) };
         let compacted = CompactionReport::from(&draft.record);
         context.apply(draft);
         // A turn rebuilds its prompt after a compaction.
         asked.system = self.prompt(agent, told, at)?;
         Ok(Some(compacted))
+    }
+}
+
+fn check_native(agent: &Agent) -> Result<(), TurnError> {
+    if agent.runtime == NATIVE {
+        return Ok(());
+    }
+    Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() })
+}
+
+fn check_owner(agent: &Agent, session: Option<&Session>) -> Result<(), TurnError> {
+    match session.filter(|session| session.key.agent() != &agent.id) {
+        Some(other) => Err(TurnError::WrongAgent { agent: agent.id.clone(), session: other.key.clone() }),
+        None => Ok(()),
     }
 }

@@ -72,17 +72,17 @@ pub struct SourceSession<'p> {
 
 impl Provenance {
     /// Name of the tool that sends a message to another session.
-    pub const SEND_TOOL: &str = "sessions_send";
+    pub(crate) const SEND_TOOL: &str = "sessions_send";
 
     /// Name of the tool that starts another session with a task.
-    pub const SPAWN_TOOL: &str = "sessions_spawn";
+    pub(crate) const SPAWN_TOOL: &str = "sessions_spawn";
 
     /// Returns the facts about the session that sent this, or `None` if no other session did.
     ///
     /// The facts are complete if flock wrote the provenance. They may all be missing if an older version or another
     /// program did.
     #[must_use]
-    pub fn source_session(&self) -> Option<SourceSession<'_>> {
+    pub(crate) fn source_session(&self) -> Option<SourceSession<'_>> {
         match self {
             Self::InterSession { session, tool, item } => Some(SourceSession {
                 session: Some(session.as_str().into()),

@@ -12,7 +12,7 @@ use std::io;
 use super::context_wrapper::unwrapped;
 use super::prompt::without_marks;
 use super::trace_buffer;
-use super::transcript::{Exchange, MessageRecord, Scope, TurnPhase, TurnRecord, exchanges};
+use super::transcript::{Exchange, ExchangeScope, MessageRecord, TurnPhase, TurnRecord, exchanges};
 use crate::clean;
 use crate::id::{AgentId, TurnId};
 use crate::provider::Block;
@@ -50,7 +50,7 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
     let mut told = Vec::new();
     let mut size = 0;
     let mut missed = None;
-    exchanges(file, Scope::Conversation, MAX_BYTES, |exchange| {
+    exchanges(file, ExchangeScope::Conversation, MAX_BYTES, |exchange| {
         // The exchanges come newest first, so the count so far is the number of those after the known turn.
         if missed.is_none() && known.is_some() && exchange.turn() == known {
             missed = Some(told.len());

@@ -3,7 +3,8 @@ use std::io::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::agent::transcript::{ImportedRecord, Record, ResetRecord};
+use crate::agent::transcript::model::ImportedRecord;
+use crate::agent::transcript::{Record, ResetRecord};
 use crate::id::TurnId;
 use crate::provider::{Message, Role};
 

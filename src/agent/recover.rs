@@ -17,7 +17,7 @@ use crate::clock;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, Usage};
-use crate::runtime::cli::state;
+use crate::runtime::program::state;
 use crate::store::{Session, Turn, TurnCompletion, TurnState};
 
 /// The most sessions that one database change deletes.
@@ -58,7 +58,7 @@ impl Engine {
     /// # Errors
     ///
     /// Returns the first error there was. The other turns are ended all the same.
-    pub async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
+    pub(crate) async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
         let (mut marked, mut failed) = (0, None);
         for id in turns {
             match end_lost_turn(self, *id).await {
@@ -176,30 +176,20 @@ struct TurnRecords {
 
 impl TurnRecords {
     fn into_turn_end(self) -> TurnCompletion {
-        let at = clock::unix_ms();
-        match self.end {
-            // The process died between its writes to the transcript and to the database. The transcript is written
-            // first, so it is right.
-            Some(end) => TurnCompletion {
-                state: match end.state {
-                    TurnPhase::Done => TurnState::Done,
-                    TurnPhase::Failed => TurnState::Failed,
-                    TurnPhase::Cancelled => TurnState::Cancelled,
-                    TurnPhase::Started | TurnPhase::Interrupted => TurnState::Interrupted,
-                },
-                steps: end.steps.unwrap_or(self.steps),
-                tokens: tokens(end.usage.unwrap_or(self.usage)),
-                error: end.error,
-                at: end.at,
-            },
-            None => TurnCompletion {
-                state: TurnState::Interrupted,
-                steps: self.steps,
-                tokens: tokens(self.usage),
-                error: None,
-                at,
-            },
-        }
+        let state = match self.end.as_ref().map(|end| end.state) {
+            Some(TurnPhase::Done) => TurnState::Done,
+            Some(TurnPhase::Failed) => TurnState::Failed,
+            Some(TurnPhase::Cancelled) => TurnState::Cancelled,
+            Some(TurnPhase::Started | TurnPhase::Interrupted) | None => TurnState::Interrupted,
+        };
+        // If the transcript has an end, the process died between its writes to the transcript and to the database. The
+        // transcript is written first, so it is right.
+        let (steps, usage, error, at) = match self.end {
+            Some(end) => (end.steps, end.usage, end.error, end.at),
+            None => (None, None, None, clock::unix_ms()),
+        };
+        let tokens = tokens(usage.unwrap_or(self.usage));
+        TurnCompletion { state, steps: steps.unwrap_or(self.steps), tokens, error, at }
     }
 
     fn note(&mut self, message: &MessageRecord) {

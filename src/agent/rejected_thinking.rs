@@ -5,9 +5,10 @@
 //! lost.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::id::SessionKey;
+use crate::mutex::lock;
 use crate::provider::Route;
 
 /// The most entries. More sessions are not in use at a time.
@@ -20,7 +21,7 @@ pub(super) struct RejectedThinking(Mutex<HashMap<(SessionKey, Route), i64>>);
 impl RejectedThinking {
     /// Records that the provider rejected the session's thinking up to `now` on this route.
     pub(super) fn note(&self, session: &SessionKey, route: &Route, now: i64) {
-        let mut known = self.known();
+        let mut known = lock(&self.0);
         // When the table is full, the oldest rejection goes, because it is the least likely to be needed.
         if known.len() >= MAX_ENTRIES {
             let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
@@ -31,11 +32,7 @@ impl RejectedThinking {
 
     /// Returns the time up to which thinking is left out, or `None` if none was rejected.
     pub(super) fn until(&self, session: &SessionKey, route: &Route) -> Option<i64> {
-        self.known().get(&(session.clone(), route.clone())).copied()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<(SessionKey, Route), i64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).get(&(session.clone(), route.clone())).copied()
     }
 }
 
@@ -58,6 +55,6 @@ mod tests {
             refusals.note(&session(n), &one, 10 + i64::try_from(n).unwrap());
         }
         assert_eq!(refusals.until(&session(0), &one), None);
-        assert_eq!(refusals.known().len(), MAX_ENTRIES);
+        assert_eq!(lock(&refusals.0).len(), MAX_ENTRIES);
     }
 }

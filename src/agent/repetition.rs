@@ -28,7 +28,7 @@ struct LastCall {
 
 /// The consequence of a call for the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RepetitionOutcome {
     Fine,
     /// A warning that is added to the result the model reads.
     Told(String),
@@ -38,7 +38,7 @@ pub(super) enum Verdict {
 
 impl Repetition {
     /// Records a finished call and returns its consequence.
-    pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> Verdict {
+    pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> RepetitionOutcome {
         // A result that can't be serialised counts as empty. At worst, two such results look the same.
         let bytes = serde_json::to_vec(result).unwrap_or_default();
         let seen = LastCall {
@@ -59,11 +59,13 @@ impl Repetition {
         );
         // The model is warned with every repetition from the fifth on.
         match self.times {
-            END_AFTER.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
-            WARN_AFTER.. => Verdict::Told(format!(
+            END_AFTER.. => {
+                RepetitionOutcome::Ended(format!("{said}; the turn was ended for that]"), self.times)
+            }
+            WARN_AFTER.. => RepetitionOutcome::Told(format!(
                 "{said}; do something else, or say what blocks you. At {END_AFTER} times the turn is ended]"
             )),
-            _ => Verdict::Fine,
+            _ => RepetitionOutcome::Fine,
         }
     }
 }
@@ -79,12 +81,12 @@ mod tests {
         let verdict = |(tool, arguments, result): &(&str, Value, &str)| {
             let result = [Block::text(*result)];
             match repetition.note(tool, arguments, &result) {
-                Verdict::Fine => '.',
-                Verdict::Told(text) => {
+                RepetitionOutcome::Fine => '.',
+                RepetitionOutcome::Told(text) => {
                     assert!(text.contains("times in a row"), "{text}");
                     't'
                 }
-                Verdict::Ended(_, times) => {
+                RepetitionOutcome::Ended(_, times) => {
                     assert!(times >= END_AFTER);
                     'E'
                 }

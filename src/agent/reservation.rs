@@ -1,11 +1,12 @@
 //! The reservation of one model call's cost: made before the call, told of each attempt, and settled exactly once when
 //! it is dropped. Native turns, delegated turns and the relay all use it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::estimate;
 use super::metering::CallUsage;
 use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
+use crate::mutex::lock;
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
 
@@ -53,27 +54,27 @@ impl CallReservation {
 
     /// Changes flock's own estimate of the call, which is zero at first.
     pub fn estimate(&self, change: impl FnOnce(&mut TokenEstimate)) {
-        change(&mut self.meter().seen);
+        change(&mut lock(&self.meter).seen);
     }
 
     /// Records that the provider is being asked.
     pub fn start_attempt(&self) {
-        self.meter().begun = Some(false);
+        lock(&self.meter).begun = Some(false);
     }
 
     /// Records that the answer has begun.
     pub fn start_answer(&self) {
-        self.meter().begun = Some(true);
+        lock(&self.meter).begun = Some(true);
     }
 
     /// Records the usage reported so far. It counts if the attempt ends without a final report.
     pub fn report_interim(&self, usage: Usage) {
-        self.meter().interim = Some(usage);
+        lock(&self.meter).interim = Some(usage);
     }
 
     /// Records that the running attempt failed, or was given up if `error` is `None`.
     pub fn fail_attempt(&self, error: Option<&ProviderError>) {
-        let mut meter = self.meter();
+        let mut meter = lock(&self.meter);
         let Some(begun) = meter.begun.take() else { return };
         let taken = match (CallUsage::failed(error, begun), meter.interim) {
             (CallUsage::Sent | CallUsage::Begun, Some(usage)) => CallUsage::Told(usage),
@@ -85,12 +86,12 @@ impl CallReservation {
 
     /// Records that the running attempt never began, whatever was assumed when it was started.
     pub fn discard_attempt(&self) {
-        self.meter().begun = None;
+        lock(&self.meter).begun = None;
     }
 
     /// Records the end of the running attempt with the usage that was reported.
     pub fn complete(&self, usage: Usage) {
-        let mut meter = self.meter();
+        let mut meter = lock(&self.meter);
         meter.begun = None;
         meter.ended = meter.ended.or(CallUsage::Told(usage));
     }
@@ -110,7 +111,7 @@ impl CallReservation {
         on_retry: &mut (dyn FnMut(RetryNotice<'_>) + Send),
     ) -> Result<Response, ProviderError> {
         let mut watch = |delta: Delta| {
-            let mut meter = self.meter();
+            let mut meter = lock(&self.meter);
             meter.begun = Some(true);
             // A tool call alone shows nothing to a person, so another model may still be asked after it.
             meter.shown |= delta != Delta::ToolCall;
@@ -140,16 +141,12 @@ impl CallReservation {
 
     /// Returns `true` if an attempt is running and has returned nothing yet.
     pub(super) fn is_silent(&self) -> bool {
-        self.meter().begun == Some(false)
+        lock(&self.meter).begun == Some(false)
     }
 
     /// Returns `true` if a part of an answer was shown.
     pub(super) fn shown(&self) -> bool {
-        self.meter().shown
-    }
-
-    fn meter(&self) -> MutexGuard<'_, CallMeter> {
-        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.meter).shown
     }
 
     fn settle(&mut self, taken: CallUsage, seen: TokenEstimate) {
@@ -166,11 +163,8 @@ impl Drop for CallReservation {
         // If an attempt is still running here, it was given up in the middle.
         self.fail_attempt(None);
         // The lock is released before `settle`, which is another module's code.
-        let (taken, seen) = {
-            let meter = self.meter();
-            (meter.ended, meter.seen)
-        };
-        self.settle(taken, seen);
+        let CallMeter { ended, seen, .. } = *lock(&self.meter);
+        self.settle(ended, seen);
     }
 }
 

@@ -12,10 +12,10 @@ use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
 use super::failover::{self, ModelQueue};
 use super::identity;
-use super::model_chain::{ModelChain, PreparedModel, instead, ready};
+use super::model_chain::{ModelChain, PreparedModel, fallback_notice, ready};
 use super::session_command;
 use super::turn::{
-    EventSink, TurnError, TurnEvent, TurnInput, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
+    EventSink, PlannedRequest, TurnError, TurnEvent, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
 };
 use super::turn_recorder::{TurnRecorder, tokens};
 use crate::clock;
@@ -32,12 +32,8 @@ use crate::tool::CallContext;
 /// The parts of a turn besides its request.
 struct TurnPlan {
     model: ModelRef,
-    line: ModelChain,
     prompt: StoredPrompt,
-    /// The request without its messages.
-    asked: Request,
-    /// Tokens available for the conversation after prompt, tools and answer.
-    room: u64,
+    request: PlannedRequest,
 }
 
 impl Engine {
@@ -58,28 +54,29 @@ impl Engine {
         // One configuration for the whole plan, so that a change in the middle can't mix two.
         let config = self.parts.config.current();
         let wall = self.parts.limits.wall_time_for(&config);
-        let halt = Deadline::new(cancel, wall, Arc::clone(&self.parts.oversight), request.agent.clone());
+        let deadline = Deadline::new(cancel, wall, Arc::clone(&self.parts.oversight), request.agent.clone());
         let agent = check_request(self, &config, &request)?;
         // A command needs no claim here: each one claims the session itself for what it changes.
         if let Some(command) = request.command {
             let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-            halt.now()?;
+            deadline.now()?;
             let text =
-                session_command::run(self, &request.session, command, request.provenance, &halt).await?;
+                session_command::run(self, &request.session, command, request.provenance, &deadline).await?;
             on_event(TurnEvent::TextDelta(text.clone()));
             return Ok(TurnOutcome { text, stop: TurnStop::End, usage: Usage::default(), model, steps: 0 });
         }
         // Held until the turn ends: two turns of one session would write into each other's records.
         let _claim = self.claim(&request.session)?;
-        halt.now()?;
+        deadline.now()?;
         create_workspace(self.home(), agent);
         let context = CallContext {
             agent: request.agent.clone(),
             session: request.session.clone(),
             turn: request.turn,
-            cancel: halt.cancel.clone(),
+            cancel: deadline.cancel.clone(),
         };
-        let scope = TurnScope { engine: self, halt: &halt, events: &EventSink::new(on_event), context };
+        let scope =
+            TurnScope { engine: self, deadline: &deadline, events: &EventSink::new(on_event), context };
         if agent.runtime == NATIVE {
             run_native(&scope, &config, agent, request).await
         } else {
@@ -95,18 +92,16 @@ async fn run_native(
     agent: &Agent,
     request: TurnRequest,
 ) -> Result<TurnOutcome, TurnError> {
-    let TurnPlan { model, line, prompt, asked, room } = plan(scope.engine, config, agent, &request).await?;
-    let route = line.resolved.route.clone();
-    let (_, mut running) = begin(scope.engine, &request, &model, prompt, route).await?;
-    let TurnRequest { input, context: client, guidance, provenance, inbox, .. } = request;
-    let turn = TurnInput { input, client, guidance, provenance, inbox, line, asked, room };
-    let last = match TurnLoop::run(scope, turn, &mut running).await {
+    let TurnPlan { model, prompt, request: planned } = plan(scope.engine, config, agent, &request).await?;
+    let route = planned.line.resolved.route.clone();
+    let (_, mut recorder) = begin(scope.engine, &request, &model, prompt, route).await?;
+    let last = match TurnLoop::run(scope, request, planned, &mut recorder).await {
         Ok(last) => last,
-        Err(error) => return Err(running.failed(error).await),
+        Err(error) => return Err(recorder.failed(error).await),
     };
     let text = joined_text(&last.message.content);
-    let model = running.route.model.clone();
-    let (steps, usage) = running.done(last.message, &last.response).await?;
+    let model = recorder.route.model.clone();
+    let (steps, usage) = recorder.done(last.message, &last.response).await?;
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
 }
 
@@ -126,10 +121,10 @@ async fn run_delegated(
     let system = prompt.text.to_string();
     // The API between flock and the program. No provider's thinking or signature comes over it.
     let route = Route { model: model.clone(), api: Api::OpenAiCompletions };
-    let (session, mut running) = begin(engine, &request, &model, prompt, route).await?;
-    running.runtime = Some(runtime.name());
+    let (session, mut recorder) = begin(engine, &request, &model, prompt, route).await?;
+    recorder.runtime = Some(runtime.name());
     DelegatedTurn { scope, runtime, system, session: &session, effort: agent.effort }
-        .run(request, running)
+        .run(request, recorder)
         .await
 }
 
@@ -148,12 +143,13 @@ async fn plan(
         match plan_with(engine, config, agent, request, model.clone()).await {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
-                if plan.line.resolved.route.model != *primary {
+                let line = &mut plan.request.line;
+                if line.resolved.route.model != *primary {
                     let why = failed.filter(|(model, _)| model == primary).map(|(_, error)| chain(&error));
                     let why = why.unwrap_or_else(|| "it failed a short while ago".to_owned());
-                    plan.line.passed = Some(instead(&plan.line.resolved.label, primary, &why));
+                    line.passed = Some(fallback_notice(&line.resolved.label, primary, &why));
                 }
-                plan.line.others = models;
+                line.others = models;
                 return Ok(plan);
             }
             // If every model fails, the first error is reported: that model is the one a person wants fixed.
@@ -186,9 +182,18 @@ async fn plan_with(
     if tokens > room {
         return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
-    let line = ModelChain::new(resolved, told, Arc::clone(config), agent.clone(), began);
+    let line = ModelChain {
+        resolved,
+        told,
+        others: ModelQueue::default(),
+        refused_pictures: false,
+        passed: None,
+        config: Arc::clone(config),
+        agent: agent.clone(),
+        began,
+    };
     let asked = Request { format: request.format.clone(), ..asked };
-    Ok(TurnPlan { model, line, prompt, asked, room })
+    Ok(TurnPlan { model, prompt, request: PlannedRequest { line, asked, room } })
 }
 
 /// Begins the turn in the database, and opens its transcript. From here on every failure has to end it there as well.
@@ -214,8 +219,8 @@ async fn begin(
     }
     match engine.open_transcript(&session) {
         Ok(transcript) => {
-            let running = TurnRecorder::new(Arc::clone(store), transcript, request.turn, route);
-            Ok((session, running))
+            let recorder = TurnRecorder::new(Arc::clone(store), transcript, request.turn, route);
+            Ok((session, recorder))
         }
         Err(error) => Err(end_without_transcript(engine, request.turn, error.into()).await),
     }

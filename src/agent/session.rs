@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::context::{ConversationContext, Wanted};
+use super::context::{CompactionInput, ConversationContext};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
 use super::estimate::{self, ImageEstimate};
@@ -18,7 +18,7 @@ use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecor
 use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
-use crate::config::Agent;
+use crate::config::{Agent, Config};
 use crate::id::SessionKey;
 use crate::provider::{Request, ResolvedModel};
 use crate::runtime::NATIVE;
@@ -112,20 +112,20 @@ impl From<&CompactionRecord> for CompactionReport {
 
 /// A session with the parts of its next request.
 struct PreparedSession<'e> {
+    engine: &'e Engine,
+    config: Arc<Config>,
     agent: Agent,
     session: Session,
-    resolved: ResolvedModel,
-    asked: Request,
-    images: ImageEstimate,
-    room: u64,
-    most_staged: usize,
-    wants_summary: bool,
-    engine: &'e Engine,
+    model: PreparedModel,
 }
 
 impl PreparedSession<'_> {
+    fn images(&self) -> ImageEstimate {
+        ImageEstimate::of(&self.model.resolved)
+    }
+
     fn context(&self, found: RecentConversation) -> ConversationContext {
-        ConversationContext::new(self.room, self.images, &self.engine.zone, found)
+        ConversationContext::new(self.model.room, self.images(), &self.engine.zone, found)
     }
 }
 
@@ -138,16 +138,16 @@ impl Engine {
     /// are read.
     pub async fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
         // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
-        let Some(sized) = self.sized(key).await? else { return Ok(None) };
-        let PreparedSession { session, resolved, asked, room, images, .. } = &sized;
-        let (path, room, images) = (self.transcript_path(session), *room, *images);
+        let Some(prepared) = self.prepared(key).await? else { return Ok(None) };
+        let PreparedSession { session, model, .. } = &prepared;
+        let (path, room, images) = (self.transcript_path(session), model.room, prepared.images());
         let own = path.clone();
         // A transcript can be long.
         let look = tokio::task::spawn_blocking(move || history_load::look(&own, room, images)).await;
         let (found, transcript_bytes) =
             look.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))??;
-        let context = sized.context(found);
-        Ok(Some(ContextReport::new(session, resolved, asked, &context, transcript_bytes)))
+        let context = prepared.context(found);
+        Ok(Some(ContextReport::new(session, &model.resolved, &model.asked, &context, transcript_bytes)))
     }
 
     /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the
@@ -166,33 +166,36 @@ impl Engine {
     ) -> Result<Option<CompactionReport>, TurnError> {
         let EngineParts { limits, oversight, config, .. } = &self.parts;
         let wall = limits.wall_time_for(&config.current());
-        let halt = Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
-        self.compact_until(key, may_ask.then_some(&halt)).await
+        let deadline =
+            Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
+        self.compact_until(key, may_ask.then_some(&deadline)).await
     }
 
-    /// Does the same as [`Engine::compact`]. `halt` stops the model call for the summary, and then nothing is
+    /// Does the same as [`Engine::compact`]. `deadline` stops the model call for the summary, and then nothing is
     /// compacted.
     pub(super) async fn compact_until(
         &self,
         key: &SessionKey,
-        halt: Option<&Deadline>,
+        deadline: Option<&Deadline>,
     ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
-        let Some(sized) = self.sized(key).await? else { return Err(TurnError::NoSession(key.clone())) };
-        let mut transcript = self.open_transcript(&sized.session)?;
-        let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
-        let found = findings::read(&sized.agent.workspace, &findings::mission(key));
+        let Some(prepared) = self.prepared(key).await? else { return Err(TurnError::NoSession(key.clone())) };
+        let mut transcript = self.open_transcript(&prepared.session)?;
+        let context =
+            prepared.context(history_load::load(&mut transcript, prepared.model.room, prepared.images())?);
+        let found = findings::read(&prepared.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
-        let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
+        let most_staged = prepared.config.compaction.most_staged;
+        let wanted = CompactionInput { findings: &found, most_staged, turn: None, at };
         let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
-        if let Some(halt) = halt.filter(|_| sized.wants_summary) {
+        if let Some(deadline) = deadline.filter(|_| prepared.config.compaction.summary) {
             // A frozen agent makes no model call.
-            halt.thawed().await?;
+            deadline.thawed().await?;
             let request = SummaryRequest {
                 engine: self,
-                halt,
-                resolved: &sized.resolved,
+                deadline,
+                resolved: &prepared.model.resolved,
                 session: key,
                 turn: crate::id::TurnId::new(),
                 step: 1,
@@ -249,7 +252,7 @@ impl Engine {
         self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
     }
 
-    async fn sized(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
+    async fn prepared(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
         let Some(session) = self.parts.store.sessions().find(key).await? else { return Ok(None) };
         // Without the agent in the configuration there is no model to size the request for.
         let config = self.parts.config.current();
@@ -261,19 +264,7 @@ impl Engine {
         }
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let cache_key = cache_key::of(self.home(), key);
-        let PreparedModel { resolved, asked, room, .. } =
-            model_chain::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
-        let images = ImageEstimate::of(&resolved);
-        Ok(Some(PreparedSession {
-            agent,
-            session,
-            resolved,
-            asked,
-            images,
-            room,
-            most_staged: config.compaction.most_staged,
-            wants_summary: config.compaction.summary,
-            engine: self,
-        }))
+        let model = model_chain::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
+        Ok(Some(PreparedSession { engine: self, config, agent, session, model }))
     }
 }

@@ -22,9 +22,9 @@ pub(super) async fn run(
     key: &SessionKey,
     command: Command,
     provenance: Option<Provenance>,
-    halt: &Deadline,
+    deadline: &Deadline,
 ) -> Result<String, TurnError> {
-    let answer = execute(engine, key, command, halt).await?;
+    let answer = execute(engine, key, command, deadline).await?;
     let record = CommandRecord {
         id: uuid::Uuid::now_v7().to_string(),
         at: clock::unix_ms(),
@@ -43,18 +43,18 @@ async fn execute(
     engine: &Engine,
     key: &SessionKey,
     command: Command,
-    halt: &Deadline,
+    deadline: &Deadline,
 ) -> Result<String, TurnError> {
     let nothing = "Nothing was said in this session yet.";
     let done = match command {
         Command::Context => {
             return Ok(engine.report(key).await?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
-        Command::Compact => engine.compact_until(key, Some(halt)).await.map(|done| match done {
+        Command::Compact => engine.compact_until(key, Some(deadline)).await.map(|done| match done {
             // The answer goes to everybody in the channel, and the marker has the agent's own notes, which are of no
             // use to them.
             Some(done) if key.channel().is_some() => format_compaction_summary(&done),
-            Some(done) => told(&done),
+            Some(done) => format!("{}\n\n{}", format_compaction_summary(&done), done.marker),
             None => "There is nothing to compact: the conversation is short.".to_owned(),
         }),
         // The transcript keeps the old messages: a reset only hides them from the model.
@@ -94,11 +94,6 @@ fn describe(report: &ContextReport, zone: &TimeZone) -> String {
         );
     }
     text
-}
-
-/// Formats a finished compaction for people, with its marker.
-fn told(done: &CompactionReport) -> String {
-    format!("{}\n\n{}", format_compaction_summary(done), done.marker)
 }
 
 fn format_compaction_summary(done: &CompactionReport) -> String {

@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct SummaryRequest<'a> {
     /// The engine, which reserves the budget.
     pub(super) engine: &'a Engine,
-    pub(super) halt: &'a Deadline,
+    pub(super) deadline: &'a Deadline,
     /// The model to ask.
     pub(super) resolved: &'a ResolvedModel,
     pub(super) session: &'a SessionKey,
@@ -55,7 +55,7 @@ impl SummaryRequest<'_> {
         // Biased: a stop wins over a summary that arrives at the same moment.
         let answered = tokio::select! {
             biased;
-            error = self.halt.wait() => return Err(error),
+            error = self.deadline.wait() => return Err(error),
             answered = self.ask(&text) => answered,
         };
         Ok(answered.map_or_else(Usage::default, |(summary, usage)| {

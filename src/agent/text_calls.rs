@@ -30,7 +30,7 @@ const UNREADABLE: &str = "unreadable_tool_call";
 
 /// An answer split into its text and its tool calls.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer<'t> {
+pub struct ParsedAnswer<'t> {
     /// The text for people.
     pub text: &'t str,
     /// The calls that follow the text, each as name and arguments.
@@ -44,21 +44,21 @@ pub struct Answer<'t> {
 /// Each part is read once: if other text follows some calls, none of them is at the end, and the search goes on behind
 /// that text.
 #[must_use]
-pub fn parse(answer: &str) -> Answer<'_> {
+pub fn parse(answer: &str) -> ParsedAnswer<'_> {
     let mut lines = FenceTracker::default();
     let (mut at, mut from) = (0, 0);
     for line in answer.split_inclusive('\n') {
         // `from` skips lines inside a run of calls that other text has followed: they were read already.
         if at >= from && is_call_start(line) && lines.fence.is_none() {
             match calls(&answer[at..]) {
-                Ok(calls) => return Answer { text: answer[..at].trim_end(), calls },
+                Ok(calls) => return ParsedAnswer { text: answer[..at].trim_end(), calls },
                 Err(other) => from = at + other,
             }
         }
         lines.read(line);
         at += line.len();
     }
-    Answer { text: answer, calls: Vec::new() }
+    ParsedAnswer { text: answer, calls: Vec::new() }
 }
 
 /// Returns the calls of a text that consists only of calls.

@@ -93,7 +93,7 @@ fn a_long_answer_is_read_in_one_pass() {
         "<tool_call>{\"a\n<tool_call>",
     ] {
         let answer = format!("{}</tool_call>x", line.repeat(5_000));
-        assert!(parse(&answer) == Answer { text: &answer, calls: Vec::new() }, "{line:?}");
+        assert!(parse(&answer) == ParsedAnswer { text: &answer, calls: Vec::new() }, "{line:?}");
         let mut shown = CallFilter::default();
         let told = shown.push(&answer).to_owned() + shown.finish();
         assert!(told == answer, "{line:?}");

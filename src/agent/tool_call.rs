@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::oversight::ToolCallRecord;
-use super::repetition::{Repetition, Verdict};
-use super::turn::TurnError;
+use super::repetition::{Repetition, RepetitionOutcome};
+use super::turn::{TurnError, TurnEvent};
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::Agent;
 use crate::id::hex;
@@ -140,7 +140,7 @@ pub(super) struct CallEnd {
 /// Decides about single tool calls and runs them, for one agent in one session.
 pub(super) struct ToolCaller<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) halt: &'a Deadline,
+    pub(super) deadline: &'a Deadline,
     pub(super) context: &'a CallContext,
     /// Cancels the call alone, not the turn.
     pub(super) given_up: &'a CancellationToken,
@@ -203,7 +203,7 @@ impl ToolCaller<'_> {
     /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> CallEnd {
         // A child token: it is cancelled with the turn, and can be cancelled for this tool alone.
-        let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
+        let own = CallContext { cancel: self.deadline.cancel.child_token(), ..self.context.clone() };
         let mut work = std::pin::pin!(run(tool, &own, asked.arguments));
         let stopped = tokio::select! {
             // A tool that is ready counts as ended even if the turn is stopped in the same instant: its result is
@@ -216,7 +216,7 @@ impl ToolCaller<'_> {
                     CallEnd { answer: None, halted: Some(failed) }
                 }
             },
-            error = self.halt.wait() => Some(error),
+            error = self.deadline.wait() => Some(error),
             () = self.given_up.cancelled() => None,
         };
         own.cancel.cancel();
@@ -286,12 +286,12 @@ pub(super) fn count_repetition(
     content: &mut Vec<Block>,
 ) -> Option<TurnError> {
     match repetition.note(tool, arguments, content) {
-        Verdict::Fine => None,
-        Verdict::Told(text) => {
+        RepetitionOutcome::Fine => None,
+        RepetitionOutcome::Told(text) => {
             content.push(Block::text(text));
             None
         }
-        Verdict::Ended(text, times) => {
+        RepetitionOutcome::Ended(text, times) => {
             content.push(Block::text(text));
             Some(TurnError::Looping { tool: tool.to_owned(), times })
         }
@@ -314,6 +314,15 @@ pub(super) fn tidy(content: &mut [Block]) {
             let kept: String = name.chars().map(|c| if valid(c) { c } else { '_' }).take(MAX_NAME).collect();
             *name = if kept.is_empty() { "unnamed".to_owned() } else { kept };
         }
+    }
+}
+
+/// Returns the event for the beginning of a call.
+pub(super) fn started(call: &ToolCall<'_>) -> TurnEvent {
+    TurnEvent::ToolStarted {
+        call_id: call.id.to_owned(),
+        name: call.name.to_owned(),
+        arguments_preview: preview(call.arguments),
     }
 }
 

@@ -118,7 +118,7 @@ impl TurnRecorder {
         response: &Response,
     ) -> Result<MessageRecord, TurnError> {
         let open = message.tool_calls().map(|call| (call.id.to_owned(), call.name.to_owned())).collect();
-        let record = self.answer_record(message, response);
+        let record = self.answer_record(message, response.stop, Some(response.usage));
         self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
         // Recorded only after the append succeeded: a call that is not in the transcript must not get a result.
         self.open = open;
@@ -134,10 +134,7 @@ impl TurnRecorder {
         let arguments = call.arguments.clone();
         let call = Block::ToolCall { id: id.clone(), name: name.clone(), arguments, signature: None };
         let message = Message { role: Role::Assistant, content: text.into_iter().chain([call]).collect() };
-        let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
-        record.model = Some(self.route.model.to_string());
-        record.api = Some(self.route.api);
-        record.stop = Some(StopReason::ToolUse);
+        let record = self.answer_record(message, StopReason::ToolUse, None);
         self.transcript.append(&[Record::Message(Box::new(record))])?;
         self.open.push((id, name));
         Ok(())
@@ -166,7 +163,7 @@ impl TurnRecorder {
         message: Message,
         response: &Response,
     ) -> Result<(u32, Usage), TurnError> {
-        let mut answer = self.answer_record(message, response);
+        let mut answer = self.answer_record(message, response.stop, Some(response.usage));
         answer.trace = self.trace.take();
         let answer = Record::Message(Box::new(answer));
         // One append for both: an answer without its end would look like an interrupted turn after a crash.
@@ -222,12 +219,12 @@ impl TurnRecorder {
         }
     }
 
-    fn answer_record(&self, message: Message, response: &Response) -> MessageRecord {
+    fn answer_record(&self, message: Message, stop: StopReason, usage: Option<Usage>) -> MessageRecord {
         let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
-        record.usage = Some(response.usage);
+        record.usage = usage;
         record.model = Some(self.route.model.to_string());
         record.api = Some(self.route.api);
-        record.stop = Some(response.stop);
+        record.stop = Some(stop);
         record
     }
 

@@ -24,7 +24,7 @@ use crate::id::{AgentId, ModelRef};
 use crate::nix::Attribute;
 use crate::openclaw::{RUNTIME, port};
 use crate::runtime::NATIVE;
-use crate::runtime::cli::{self, Program};
+use crate::runtime::program::{self, Program};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::{Level, Store};
@@ -117,7 +117,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Returns an error if the program that is to run the agent's turns can't do so.
 fn check_runtime(agent: &NewAgent, home: &Home, context: &Context) -> Result<(), Failure> {
-    let program = cli::named(&agent.runtime);
+    let program = program::named(&agent.runtime);
     // Native turns need no other program.
     if agent.runtime != RUNTIME && program.is_none() {
         return Ok(());
@@ -270,14 +270,14 @@ pub(super) fn on_host_text(id: &AgentId) -> String {
 
 /// Returns the names of all runtimes that this build knows, as the values of an option.
 pub(super) fn runtimes() -> PossibleValuesParser {
-    [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
+    [NATIVE, RUNTIME].into_iter().chain(program::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
 }
 
 /// Checks everything that can be checked without the home, and returns the agent to add.
 fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
-    let is_program = cli::named(&args.runtime).is_some();
+    let is_program = program::named(&args.runtime).is_some();
     if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
         return usage(
             "agents on OpenClaw have no network, so --network proxy and --egress do not work with --runtime openclaw"
@@ -291,7 +291,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         return usage("a sysadmin has no sandbox, so --network and --egress have no effect".into());
     }
     if args.on_host && !is_program {
-        let [one, ..] = cli::PROGRAMS;
+        let [one, ..] = program::PROGRAMS;
         return usage(format!("--on-host is for agent programs, as in --runtime {}", one.name()));
     }
     if args.on_host

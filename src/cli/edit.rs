@@ -16,7 +16,7 @@ use crate::home::{Home, pending};
 use crate::id::{AgentId, IdError};
 use crate::openclaw::RUNTIME;
 use crate::provider::price;
-use crate::runtime::cli;
+use crate::runtime::program;
 use crate::sandbox::egress::EgressRule;
 use crate::ui::{StyledLine, TextStyle, ask as question};
 
@@ -208,7 +208,7 @@ impl Plan {
         if self.now.runtime == RUNTIME {
             context.block_on(openclaw::check(home, after, config))?;
         }
-        match cli::named(&self.now.runtime) {
+        match program::named(&self.now.runtime) {
             Some(program) => programs::check(program, &self.now, config, "edit", context),
             None => Ok(()),
         }

@@ -1,9 +1,9 @@
-//! `flock hold`: the process between flock and a program on the host; see `runtime::cli::subreaper`.
+//! `flock hold`: the process between flock and a program on the host; see `runtime::program::subreaper`.
 
 use std::ffi::OsString;
 
 use super::{Context, Exit, Failure};
-use crate::runtime::cli::subreaper;
+use crate::runtime::program::subreaper;
 
 /// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,7 @@ use super::{Context, Exit, Failure};
 use crate::env;
 use crate::error::{Kind, chain};
 use crate::gateway::routes::mcp::MAX_BODY;
-use crate::runtime::cli::environment;
+use crate::runtime::program::environment;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 
 /// Time limit for one message, slightly longer than the gateway's limit for a call.

@@ -9,14 +9,14 @@ use crate::id::ModelRef;
 use crate::openclaw::RUNTIME;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
-use crate::runtime::cli::model_access::{self, ModelAccess, ModelAccessError};
-pub use crate::runtime::cli::version_check::InstalledProgram;
-use crate::runtime::cli::version_check::{install_hint, renewal_hint};
-use crate::runtime::cli::{self, Program, host, locate};
+use crate::runtime::program::model_access::{self, ModelAccess, ModelAccessError};
+pub use crate::runtime::program::version_check::InstalledProgram;
+use crate::runtime::program::version_check::{install_hint, renewal_hint};
+use crate::runtime::program::{self, Program, host, locate};
 
 /// Returns the installed programs.
 pub async fn installed() -> Vec<InstalledProgram> {
-    let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
+    let found = program::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
     // Each program is run to ask for its version, so all of them are asked at the same time.
     let asked = found.map(|(program, found)| async move { InstalledProgram::ask(program, &found).await });
     future::join_all(asked).await
@@ -25,7 +25,7 @@ pub async fn installed() -> Vec<InstalledProgram> {
 /// Returns `true` if an agent needs no provider in this home: its program runs on the host and may have its own login.
 #[must_use]
 pub fn has_own_login(agent: &Agent) -> bool {
-    agent.runs_on_host() && cli::named(&agent.runtime).is_some()
+    agent.runs_on_host() && program::named(&agent.runtime).is_some()
 }
 
 /// Checks, before an agent is added or changed, that its program can run its turns.
@@ -66,14 +66,14 @@ pub fn check(
         context.printer.warn(&format!(
             "{} is older than {}, the oldest version that flock knows; {}",
             installed.label(),
-            program.oldest(),
+            program.facts().oldest,
             renewal_hint(program)
         ));
     }
     if let Some(model) = &agent.model {
         check_model_access(program, agent, model, config, verb, context)?;
     }
-    let least = program.habits().least_memory;
+    let least = program.facts().least_memory;
     // Only a limit on a container can be too low. On the host the program has the machine's memory.
     if !agent.on_host && agent.docker.memory.is_some_and(|memory| memory < least) {
         context.printer.warn(&format!(
@@ -137,7 +137,7 @@ fn check_model_access(
 pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
     let installed = installed().await;
     let mut found = Vec::new();
-    for program in cli::PROGRAMS {
+    for program in program::PROGRAMS {
         let agents: Vec<&Agent> =
             config.agents.iter().filter(|agent| agent.runtime == program.name()).collect();
         if agents.is_empty() {
@@ -159,7 +159,7 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 found.push((true, text, renewal_hint(program)));
             }
             Some(installed) if installed.is_old() => {
-                let text = format!("{} is older than {}", installed.label(), program.oldest());
+                let text = format!("{} is older than {}", installed.label(), program.facts().oldest);
                 found.push((false, text, renewal_hint(program)));
             }
             Some(_) => {}
@@ -167,18 +167,19 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
     }
     for agent in &config.agents {
         // A configuration edited by hand can name a runtime that this flock does not have.
-        if cli::named(&agent.runtime).is_none() && ![NATIVE, RUNTIME].contains(&agent.runtime.as_str()) {
+        if program::named(&agent.runtime).is_none() && ![NATIVE, RUNTIME].contains(&agent.runtime.as_str()) {
             let text =
                 format!("agent {} has the runtime {:?}, which flock does not have", agent.id, agent.runtime);
             let at = format!("plugins.entries.flock.config.gatewayAgents[{}].runtime", agent.id);
             found.push((true, text, format!("flock config set {at} native")));
         }
         // A person chose this, but should be reminded of it.
-        if cli::named(&agent.runtime).is_some() && agent.runs_on_host() {
+        if program::named(&agent.runtime).is_some() && agent.runs_on_host() {
             let text = format!("agent {} runs on this machine itself, in no sandbox, as you chose", agent.id);
             found.push((false, text, host::off(&agent.id)));
         }
-        let refuses = cli::named(&agent.runtime).and_then(|program| program.refuses_host(host::is_root()));
+        let refuses =
+            program::named(&agent.runtime).and_then(|program| program.refuses_host(host::is_root()));
         if let Some(why) = refuses.filter(|_| agent.runs_on_host()) {
             let text = format!("agent {} can't run on this machine itself: {why}", agent.id);
             found.push((true, text, host::off(&agent.id)));

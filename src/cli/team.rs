@@ -14,7 +14,7 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
 use crate::nix::Store;
-use crate::runtime::cli::folders::mount_resolver;
+use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;

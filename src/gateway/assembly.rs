@@ -20,7 +20,7 @@ use crate::agent::{self, Engine};
 use crate::config::Live;
 use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
-use crate::runtime::cli as programs;
+use crate::runtime::program as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::egress::SandboxApi;
@@ -122,7 +122,7 @@ fn runtimes(
 ) -> Runtimes {
     let (openclaws, newest) = (live.clone(), live.clone());
     let find = move || openclaw::find(openclaws.home(), &openclaws.current());
-    let parts = Arc::new(programs::CliParts {
+    let parts = Arc::new(programs::ProgramServices {
         home: live.home().clone(),
         config: Arc::new(move || newest.current()),
         store,

@@ -97,7 +97,7 @@ impl TeamGrants {
                 let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
                 let rules_now = CachedRules { config, version, read: Instant::now(), rules: rules.clone() };
                 // Of two reads at the same time an older one may be kept. Its version shows that, so it is not used.
-                known().insert(agent.clone(), rules_now);
+                lock(&self.known).insert(agent.clone(), rules_now);
                 rules
             }
             Err(error) => {

@@ -22,7 +22,7 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
 use crate::nix::Store as Packages;
 use crate::provider::BoxFuture;
-use crate::runtime::cli as programs;
+use crate::runtime::program as programs;
 use crate::sandbox::SandboxError;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};

@@ -102,6 +102,12 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Returns the error of a turn that the program can't run as it is set up.
+    #[must_use]
+    pub fn unsupported(program: &'static str, message: String) -> Self {
+        Self::Refused { program, status: 400, message, hint: "flock doctor".to_owned() }
+    }
+
     /// Returns `true` if the problem may be temporary, so that the same turn can succeed later.
     #[must_use]
     pub const fn is_passing(&self) -> bool {

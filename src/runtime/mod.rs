@@ -4,12 +4,12 @@
 //! calls itself. flock keeps everything around a turn: who may begin one, the budget, the record, and the delivery of
 //! the final text. `agent::delegated` does that. A [`Runtime`] only runs one turn and reports what happens.
 
-pub mod cli;
 mod error;
-pub mod openclaw;
+pub(crate) mod openclaw;
+pub mod program;
 mod program_event;
-pub mod prompt;
-pub mod trace;
+pub(crate) mod prompt;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, StopReason, Usage};
 
 /// Name of flock's own loop, which is not a [`Runtime`].
-pub const NATIVE: &str = "native";
+pub(crate) const NATIVE: &str = "native";
 
 /// One turn that a program is to run.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub enum RuntimeEvent {
     /// More of the answer's text.
     Text(String),
     /// The whole text of the answer so far. It replaces the text of earlier events.
-    Anew(String),
+    Replaced(String),
     /// A call of one of flock's tools. The text of the answer begins after it.
     FlockTool,
     /// More thinking.

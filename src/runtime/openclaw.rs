@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest};
 use crate::config::{Config, secret};
@@ -110,7 +110,7 @@ impl OpenClaw {
                 // OpenClaw reports its own tool calls through the plugin, not in this stream.
                 Delta::ToolCall => {}
             };
-            openai::complete(&endpoint, &self.http, request(order), &mut sink).await
+            openai::complete(&endpoint, &self.http, body(order).to_string().into_bytes(), &mut sink).await
         };
         let response = answered.map_err(|error| runtime_error(error, place.port))?;
         said.end(tell)?;
@@ -215,10 +215,6 @@ pub fn preview(order: &RuntimeRequest) -> Value {
     })
 }
 
-fn request(order: &RuntimeRequest) -> Vec<u8> {
-    body(order).to_string().into_bytes()
-}
-
 fn body(order: &RuntimeRequest) -> Value {
     // The text about the agent comes first, as a system message.
     let system = (!order.system.is_empty()).then(|| json!({"role": "system", "content": order.system}));
@@ -238,11 +234,11 @@ fn message(message: &Message) -> Option<Value> {
         Role::Assistant => "assistant",
         Role::Tool => return None,
     };
-    let parts: Vec<Map<String, Value>> = message.content.iter().filter_map(part).collect();
+    let parts: Vec<Value> = message.content.iter().filter_map(part).collect();
     if parts.is_empty() {
         return None;
     }
-    if parts.iter().any(|part| part.contains_key("image_url")) {
+    if parts.iter().any(|part| part.get("image_url").is_some()) {
         return Some(json!({"role": role, "content": parts}));
     }
     // A message without pictures is sent as one string.
@@ -250,15 +246,14 @@ fn message(message: &Message) -> Option<Value> {
     Some(json!({"role": role, "content": texts.join("\n\n")}))
 }
 
-fn part(block: &Block) -> Option<Map<String, Value>> {
-    let part = match block {
+fn part(block: &Block) -> Option<Value> {
+    Some(match block {
         Block::Text { text, .. } => json!({"type": "text", "text": text}),
         Block::Image { media_type, data, .. } => {
             json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,{data}")}})
         }
         _ => return None,
-    };
-    if let Value::Object(part) = part { Some(part) } else { None }
+    })
 }
 
 fn logs_hint() -> String {
@@ -275,7 +270,7 @@ fn shorten(text: &str) -> String {
 /// Converts a provider error to an error of this program. It is not a provider with a key that a person sets, so the
 /// hints differ.
 fn runtime_error(error: ProviderError, port: u16) -> RuntimeError {
-    let program = TITLE;
+    let (program, hint) = (TITLE, logs_hint());
     match error {
         // The token is flock's own. After a restart OpenClaw has the present one.
         ProviderError::Unauthorised { status, message, .. } => {
@@ -294,23 +289,19 @@ fn runtime_error(error: ProviderError, port: u16) -> RuntimeError {
             RuntimeError::Refused { program, status, message, hint: hint.to_owned() }
         }
         ProviderError::Limited { status, message, .. } => {
-            RuntimeError::Refused { program, status, message, hint: logs_hint() }
+            RuntimeError::Refused { program, status, message, hint }
         }
         // The error has no variants for these cases, so its text decides.
         ProviderError::Failed { message, .. } if message.starts_with("can't connect") => {
             RuntimeError::NotRunning { program, reason: message, hint: "flock start".to_owned() }
         }
         ProviderError::Failed { message, .. } if message.starts_with("status ") => {
-            RuntimeError::Failed { program, message, hint: logs_hint() }
+            RuntimeError::Failed { program, message, hint }
         }
-        ProviderError::Failed { message, .. } => {
-            RuntimeError::Interrupted { program, message, hint: logs_hint() }
-        }
-        ProviderError::Garbled { message, .. } => {
-            RuntimeError::Failed { program, message, hint: logs_hint() }
-        }
+        ProviderError::Failed { message, .. } => RuntimeError::Interrupted { program, message, hint },
+        ProviderError::Garbled { message, .. } => RuntimeError::Failed { program, message, hint },
         ProviderError::TimedOut { .. } | ProviderError::NotConfigured { .. } => {
-            RuntimeError::Interrupted { program, message: error.to_string(), hint: logs_hint() }
+            RuntimeError::Interrupted { program, message: error.to_string(), hint }
         }
     }
 }

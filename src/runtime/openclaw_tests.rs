@@ -242,7 +242,7 @@ async fn pictures_and_message_order_are_kept() {
             ],
         },
     ];
-    let body: Value = serde_json::from_slice(&request(&order)).unwrap();
+    let body = body(&order);
     assert_eq!(body["messages"][0], json!({"role": "user", "content": "one"}));
     assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "two"}));
     assert_eq!(body["messages"][2]["content"][1]["image_url"]["url"], "data:image/png;base64,AAAA");

@@ -14,7 +14,7 @@ pub enum ProgramEvent {
     Thinking(String),
     /// The whole text of the answer so far. Earlier text is withdrawn, for example because an answer broke off and is
     /// requested again.
-    Anew(String),
+    Replaced(String),
     /// A call of one of flock's tools, which flock reports itself. The text of the answer begins after it.
     FlockTool,
     /// A call of one of the program's own tools. Calls of flock's tools are not reported here.
@@ -38,5 +38,5 @@ pub enum ProgramEvent {
     /// Other information for a person, such as a warning, on one line.
     Note(String),
     /// The program still runs, but its turn cannot end well. Holds the reason. The program may be stopped.
-    Doomed(String),
+    WillFail(String),
 }

@@ -64,7 +64,7 @@ impl TraceFormatter {
         match said {
             ProgramEvent::Text(piece) => self.piece(false, piece, lines),
             ProgramEvent::Thinking(piece) => self.piece(true, piece, lines),
-            ProgramEvent::Anew(text) => {
+            ProgramEvent::Replaced(text) => {
                 self.flush(lines);
                 if !text.is_empty() {
                     self.line("agent: (anew)", lines);
@@ -84,7 +84,7 @@ impl TraceFormatter {
             ProgramEvent::Search(query) => self.told("search", query, MAX_CALL, lines),
             ProgramEvent::Retrying(why) => self.told("retrying", why, MAX_CALL, lines),
             ProgramEvent::Note(text) => self.told("note", text, MAX_TEXT, lines),
-            ProgramEvent::Doomed(why) => self.told("failed", why, MAX_TEXT, lines),
+            ProgramEvent::WillFail(why) => self.told("failed", why, MAX_TEXT, lines),
             ProgramEvent::Usage(usage) => self.usage = Some(*usage),
             ProgramEvent::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
             ProgramEvent::Cost(cost) => self.cost = Some(*cost),
@@ -113,11 +113,7 @@ impl TraceFormatter {
     fn tokens(&self, usage: Usage, of: &str, lines: &mut Vec<String>) {
         // Programs count cached tokens apart. A person expects all input in one number.
         let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        let (all, cached, out) = (
-            with_thousands_separators(all),
-            with_thousands_separators(usage.cache_read),
-            with_thousands_separators(usage.output),
-        );
+        let [all, cached, out] = [all, usage.cache_read, usage.output].map(with_thousands_separators);
         self.line(&format!("tokens: in={all} cached={cached} out={out}{of}"), lines);
     }
 
@@ -347,11 +343,11 @@ mod tests {
     fn long_text_is_cut_and_replacements_are_marked() {
         let seen = lines(&[
             ProgramEvent::Text("ä".repeat(300)),
-            ProgramEvent::Anew(String::new()),
+            ProgramEvent::Replaced(String::new()),
             ProgramEvent::Text("b".into()),
         ]);
         assert_eq!(seen, [format!("[main] agent: {}…", "ä".repeat(199)), "[main] agent: b".to_owned()]);
-        let seen = lines(&[ProgramEvent::Text("one".into()), ProgramEvent::Anew("on".into())]);
+        let seen = lines(&[ProgramEvent::Text("one".into()), ProgramEvent::Replaced("on".into())]);
         assert_eq!(seen, ["[main] agent: one", "[main] agent: (anew)", "[main] agent: on"]);
     }
 
@@ -403,7 +399,7 @@ mod tests {
                 ended("x", &d, &b, None),
                 ProgramEvent::Search(c.clone()),
                 ProgramEvent::Note(d.clone()),
-                ProgramEvent::Anew(e.clone()),
+                ProgramEvent::Replaced(e.clone()),
             ]);
             for line in seen {
                 prop_assert!(!line.chars().any(clean::is_unseen), "{line:?}");

@@ -6,11 +6,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::runtime::cli;
+use crate::runtime::program;
 use crate::{env, provider};
 
 /// The log targets that receive every word of providers and agent programs.
-const RAW_TARGETS: [&str; 2] = [provider::RAW_TARGET, cli::RAW_TARGET];
+const RAW_TARGETS: [&str; 2] = [provider::RAW_TARGET, program::RAW_TARGET];
 
 /// Starts logging with the filter in `FLOCK_LOG`.
 ///

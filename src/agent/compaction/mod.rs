@@ -13,7 +13,7 @@ pub mod summary;
 pub const COMPACT_ABOVE_PERCENT: u64 = 80;
 
 /// The most that a compaction leaves, in hundredths of the room, if possible.
-pub const KEPT: u64 = 40;
+pub const TARGET_PERCENT: u64 = 40;
 
 /// The least that a compaction should free, in hundredths of the room. One that would free less waits until there is no
 /// room at all. Otherwise a turn with a long question would compact at every step.

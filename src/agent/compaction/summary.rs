@@ -29,13 +29,8 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
                 // Thinking is left out: it may be long and is not part of what was said.
                 Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => continue,
             };
-            text.extend([
-                "[",
-                who,
-                "] ",
-                &indent_continuations(&safe_text::middle_cut(&said, MAX_MESSAGE_BYTES)),
-                "\n",
-            ]);
+            let said = indent_continuations(&safe_text::middle_cut(&said, MAX_MESSAGE_BYTES));
+            text.extend(["[", who, "] ", &said, "\n"]);
         }
     }
     text

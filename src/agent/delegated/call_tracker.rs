@@ -5,6 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::provider::message::ToolCall;
+
 /// The most calls running at once. A program that reports more is not believed.
 const MAX_OPEN: usize = 128;
 /// Number of ended calls that are remembered, so that a repeated report counts once.
@@ -26,6 +28,10 @@ impl UnfinishedCall {
     /// Creates a call that begins now.
     pub(super) fn new(id: String, name: String, tool: String, arguments: Value) -> Self {
         Self { id, name, tool, arguments, since: Instant::now() }
+    }
+
+    pub(super) fn as_call(&self) -> ToolCall<'_> {
+        ToolCall { id: &self.name, name: &self.tool, arguments: &self.arguments }
     }
 }
 

@@ -5,12 +5,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::parallel_calls::{FinishedCall, ParallelCalls, QueuedCall};
-use super::turn_router::{Asked, ToolCallResponse};
-use super::{AnswerState, DelegatedTurn, reported_calls};
+use super::turn_router::{IncomingCall, ToolCallResponse};
+use super::{DelegatedTurn, RunningTurn};
 use crate::agent::derived_trace;
 use crate::agent::tool_call::{self, ToolCaller};
 use crate::agent::turn::{TurnError, TurnEvent, TurnScope};
-use crate::agent::turn_recorder::TurnRecorder;
 use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::{Block, StopReason};
 
@@ -20,18 +19,15 @@ impl DelegatedTurn<'_, '_> {
         &'c self,
         call: QueuedCall,
         calls: &mut ParallelCalls<'c>,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
+        turn: &mut RunningTurn<'_>,
     ) -> Result<(), TurnError> {
         // Checked for each call, because the program itself goes on while its agent is frozen.
         self.check_not_frozen()?;
-        self.scope.halt.now()?;
-        let Asked { id, tool, arguments, .. } = &call.asked;
-        let name = so.name(id);
+        self.scope.deadline.now()?;
+        let IncomingCall { id, tool, arguments, .. } = &call.asked;
+        let name = turn.answer.name(id);
         // Committed before it runs, so that a crash leaves a call with an unknown outcome and no unrecorded effect.
-        running.calls(std::mem::take(&mut so.text), &ToolCall { id: &name, name: tool, arguments })?;
-        so.shown.called();
-        self.scope.events.tell(reported_calls::started(&name, tool, arguments));
+        self.commit(&ToolCall { id: &name, name: tool, arguments }, turn)?;
         // A child token: all calls are cancelled if the turn ends first.
         let (tool, over) = (tool.clone(), calls.over().child_token());
         calls.begin(&tool, Box::pin(self.run_call(name, call, over)));
@@ -42,11 +38,11 @@ impl DelegatedTurn<'_, '_> {
     async fn run_call(&self, name: String, call: QueuedCall, given_up: CancellationToken) -> FinishedCall {
         let started = Instant::now();
         let ended = {
-            let Asked { tool, arguments, cancel, .. } = &call.asked;
+            let IncomingCall { tool, arguments, cancel, .. } = &call.asked;
             let asked = ToolCall { id: &name, name: tool, arguments };
-            let TurnScope { engine, halt, context, .. } = self.scope;
-            let hand = ToolCaller { engine, halt, context, given_up: &given_up };
-            let mut work = std::pin::pin!(hand.call(&asked, 0, StopReason::ToolUse, started));
+            let TurnScope { engine, deadline, context, .. } = self.scope;
+            let caller = ToolCaller { engine, deadline, context, given_up: &given_up };
+            let mut work = std::pin::pin!(caller.call(&asked, 0, StopReason::ToolUse, started));
             match cancel.run_until_cancelled(&mut work).await {
                 // The client is gone, but the call is awaited all the same, so that its result is recorded.
                 Some(ended) => ended,
@@ -60,21 +56,20 @@ impl DelegatedTurn<'_, '_> {
     }
 
     /// Writes down the result of a call and answers the program.
-    pub(super) fn called(
-        &self,
-        done: FinishedCall,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-    ) -> Result<(), TurnError> {
+    pub(super) fn called(&self, done: FinishedCall, turn: &mut RunningTurn<'_>) -> Result<(), TurnError> {
         let FinishedCall { name: id, call: QueuedCall { asked, reply }, started, ended } = done;
         let ended = ended?;
         let Some((mut content, is_error)) = ended.answer else {
             return Err(ended.halted.unwrap_or(TurnError::Cancelled));
         };
-        let repeated =
-            tool_call::count_repetition(&mut so.repetition, &asked.tool, &asked.arguments, &mut content);
+        let repeated = tool_call::count_repetition(
+            &mut turn.answer.repetition,
+            &asked.tool,
+            &asked.arguments,
+            &mut content,
+        );
         let halted = ended.halted.or(repeated);
-        running.result(Block::ToolResult {
+        turn.recorder.result(Block::ToolResult {
             call_id: id.clone(),
             name: asked.tool.clone(),
             content: content.clone().into(),
@@ -87,7 +82,7 @@ impl DelegatedTurn<'_, '_> {
             let failure = is_error.then(|| joined_text(&content));
             let agent = &self.scope.context.agent;
             for line in derived_trace::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
-                self.log(&line, running);
+                self.log(&line, turn);
             }
         }
         let name = asked.tool;

@@ -1,7 +1,7 @@
 //! A turn that another program runs. It begins, is charged, recorded and ended like any other turn, with a [`Runtime`]
 //! in place of the loop of model calls.
 //!
-//! One task owns the turn. It receives the program's events and, through `desk`, what the program's models ask of
+//! One task owns the turn. It receives the program's events and, through [`TurnRouter`], what the program's models ask of
 //! flock. Each call of flock's tools is committed, decided, run and its result committed here; `parallel_calls` decides which
 //! of them run in parallel. Each report of another call is written down.
 
@@ -25,15 +25,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::call_tracker::{CallTracker, UnfinishedCall};
-pub use self::outside_turn::EventObserver;
 use self::parallel_calls::{CallEvent, ParallelCalls};
 use self::streamed_text::{StreamedText, TextUpdate};
 pub(super) use self::turn_router::TurnRouter;
-pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use self::turn_router::{Inbound, TurnRegistration};
+pub use self::turn_router::{IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use super::estimate;
 use super::history;
-use super::oversight::PauseReason;
+use super::oversight::{PauseReason, ToolCallRecord};
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
 use super::reservation::CallReservation;
@@ -68,6 +67,13 @@ pub(super) struct DelegatedTurn<'a, 's> {
     pub(super) effort: Option<Effort>,
 }
 
+/// A turn while its program runs.
+struct RunningTurn<'r> {
+    recorder: &'r mut TurnRecorder,
+    reservation: CallReservation,
+    answer: AnswerState,
+}
+
 /// The state of the answer so far.
 #[derive(Default)]
 struct AnswerState {
@@ -75,7 +81,7 @@ struct AnswerState {
     text: String,
     /// The part of the text that was sent to the client.
     shown: StreamedText,
-    ledger: CallTracker,
+    calls: CallTracker,
     repetition: Repetition,
     /// Names of the committed calls.
     names: HashSet<String>,
@@ -86,43 +92,43 @@ impl DelegatedTurn<'_, '_> {
     pub(super) async fn run(
         self,
         request: TurnRequest,
-        mut running: TurnRecorder,
+        mut recorder: TurnRecorder,
     ) -> Result<TurnOutcome, TurnError> {
-        let (reply, text) = match self.work(request, &mut running).await {
+        let (reply, text) = match self.work(request, &mut recorder).await {
             Ok(done) => done,
-            Err(error) => return Err(running.failed(error).await),
+            Err(error) => return Err(recorder.failed(error).await),
         };
         let nothing = text.trim().is_empty().then_some("the agent said nothing");
         let stop = self.scope.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
         // The program's own model calls are not visible here, so the turn counts as one step.
-        running.steps = 1;
-        running.usage = usage;
-        let model = running.route.model.clone();
+        recorder.steps = 1;
+        recorder.usage = usage;
+        let model = recorder.route.model.clone();
         let message = Message { role: Role::Assistant, content };
         let response = Response { content: Vec::new(), stop: reply.stop, usage };
-        let (steps, usage) = running.done(message, &response).await?;
+        let (steps, usage) = recorder.done(message, &response).await?;
         Ok(TurnOutcome { text, stop, usage, model, steps })
     }
 
     async fn work(
         &self,
         request: TurnRequest,
-        running: &mut TurnRecorder,
+        recorder: &mut TurnRecorder,
     ) -> Result<(RuntimeReply, String), TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
-        let said = running.said(input, (context, guidance), provenance);
+        let said = recorder.said(input, (context, guidance), provenance);
         // The program gets the same words as a model would, with the time and the remarks beside the input.
         let messages = said.iter().map(|record| history::replay(record, &self.scope.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
-        let EarlierExchanges { recent, missed } = self.before(&conversation, &running.transcript).await?;
+        let EarlierExchanges { recent, missed } = self.before(&conversation, &recorder.transcript).await?;
         let order = RuntimeRequest {
             agent: self.scope.context.agent.clone(),
             session: self.scope.context.session.clone(),
             turn: self.scope.context.turn,
-            model: running.route.model.clone(),
+            model: recorder.route.model.clone(),
             effort: self.effort,
             conversation,
             system: self.system.clone(),
@@ -132,44 +138,42 @@ impl DelegatedTurn<'_, '_> {
         };
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        self.scope.halt.thawed().await?;
-        self.scope.halt.now()?;
-        let (oversight, desk) = (&self.scope.engine.parts.oversight, &self.scope.engine.desk);
-        let charge =
-            turn_reservation::reserve(oversight, desk, self.scope.halt, &**self.runtime, &order).await?;
+        self.scope.deadline.thawed().await?;
+        self.scope.deadline.now()?;
+        let reservation = turn_reservation::reserve(self.scope, &**self.runtime, &order).await?;
         // From here on, the program's calls are routed to this turn.
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
-        let (seat, knocks) = desk.sit(&source);
-        running.begin(&said)?;
+        let (registration, inbound) = self.scope.engine.router.register(&source);
+        recorder.begin(&said)?;
         self.scope.events.tell(TurnEvent::Began);
         if let (Some(inbox), Some(provenance)) =
             (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
         {
             inbox.committed(provenance).await;
         }
-        let mut so = AnswerState::default();
-        let result = self.follow(&order, (seat, knocks), running, &mut so, &charge).await;
-        let reply = match result {
+        let mut turn = RunningTurn { recorder, reservation, answer: AnswerState::default() };
+        let reply = match self.follow(&order, (registration, inbound), &mut turn).await {
             Ok(reply) => reply,
             Err(error) => {
                 // The results of these calls are written with the turn's end, as calls whose outcome is unknown.
-                for open in so.ledger.close() {
-                    self.unended(&open).await;
+                for open in turn.answer.calls.close() {
+                    self.tell_end(&reported_calls::called(self.runtime.name(), &open, None)).await;
                 }
                 return Err(error);
             }
         };
         // These calls ended with the answer, but their ends were not reported.
-        for open in so.ledger.close() {
-            self.ended(running, open, None).await?;
+        for open in turn.answer.calls.close() {
+            self.ended(open, None, &mut turn).await?;
         }
-        charge.estimate(|seen| seen.output = estimate::text_cost(&so.text));
+        let RunningTurn { reservation, mut answer, .. } = turn;
+        reservation.estimate(|seen| seen.output = estimate::text_cost(&answer.text));
         match reply.usage {
-            Some(usage) => charge.complete(usage),
-            None => charge.start_answer(),
+            Some(usage) => reservation.complete(usage),
+            None => reservation.start_answer(),
         }
-        self.show(so.shown.ended(&so.text));
-        Ok((reply, so.text))
+        self.show(answer.shown.ended(&answer.text));
+        Ok((reply, answer.text))
     }
 
     /// Returns the earlier exchanges for the program, if it wants them. Reading a long transcript takes time, so it
@@ -201,19 +205,17 @@ impl DelegatedTurn<'_, '_> {
     async fn follow(
         &self,
         order: &RuntimeRequest,
-        (seat, knocks): (TurnRegistration<'_>, mpsc::Receiver<Inbound>),
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-        charge: &CallReservation,
+        (registration, inbound): (TurnRegistration<'_>, mpsc::Receiver<Inbound>),
+        turn: &mut RunningTurn<'_>,
     ) -> Result<RuntimeReply, TurnError> {
-        let mut calls = ParallelCalls::new(knocks);
-        let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
+        let mut calls = ParallelCalls::new(inbound);
+        let followed = self.attend(order, (registration, &mut calls), turn).await;
         if followed.is_err() {
             // Each running call gets a moment to end, so that its effects are known.
             let mut left = calls.end();
             while let Some(done) = left.next().await {
                 // The turn has already failed, so further errors change nothing.
-                drop(self.called(done, running, so));
+                drop(self.called(done, turn));
             }
         }
         followed
@@ -222,48 +224,46 @@ impl DelegatedTurn<'_, '_> {
     async fn attend<'c>(
         &'c self,
         order: &RuntimeRequest,
-        (seat, calls): (TurnRegistration<'_>, &mut ParallelCalls<'c>),
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-        charge: &CallReservation,
+        (registration, calls): (TurnRegistration<'_>, &mut ParallelCalls<'c>),
+        turn: &mut RunningTurn<'_>,
     ) -> Result<RuntimeReply, TurnError> {
         // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
-        let (told, mut heard) = mpsc::unbounded_channel();
-        let mut tell = move |event| drop(told.send(event));
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let mut tell = move |event| drop(sender.send(event));
         let mut look = tokio::time::interval(FREEZE_CHECK_INTERVAL);
         let reply = {
-            charge.start_attempt();
+            turn.reservation.start_attempt();
             let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
             loop {
                 tokio::select! {
                     // Biased and in this order: a stop comes first, and events that came before the reply are handled
                     // before it.
                     biased;
-                    error = self.scope.halt.wait() => return Err(error),
-                    Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
-                    Some(came) = calls.come() => self.came(came, calls, running, so).await?,
+                    error = self.scope.deadline.wait() => return Err(error),
+                    Some(event) = events.recv() => self.on_event(event, turn).await?,
+                    Some(event) = calls.next() => self.on_call_event(event, calls, turn).await?,
                     reply = &mut work => break reply,
                     _ = look.tick() => self.check_not_frozen()?,
                 }
             }
         };
         // Events that came before the reply, such as the last report of a tool, belong to the turn.
-        while let Ok(event) = heard.try_recv() {
-            self.heard(event, running, so, charge).await?;
+        while let Ok(event) = events.try_recv() {
+            self.on_event(event, turn).await?;
         }
         if reply.is_ok() {
-            self.last_words(calls, running, so).await?;
+            self.last_words(calls, turn).await?;
         }
         // New calls are refused from here on. Those that were accepted are still answered.
         calls.close();
         // Dropping the registration sends later calls of this conversation elsewhere.
-        drop(seat);
+        drop(registration);
         loop {
             tokio::select! {
                 biased;
-                error = self.scope.halt.wait() => return Err(error),
-                came = calls.come() => match came {
-                    Some(came) => self.came(came, calls, running, so).await?,
+                error = self.scope.deadline.wait() => return Err(error),
+                event = calls.next() => match event {
+                    Some(event) => self.on_call_event(event, calls, turn).await?,
                     None => break,
                 },
             }
@@ -271,11 +271,11 @@ impl DelegatedTurn<'_, '_> {
         reply.map_err(|error| {
             // A program that never began cost nothing, whatever was assumed when it was asked.
             if !error.may_have_begun() {
-                charge.discard_attempt();
+                turn.reservation.discard_attempt();
             }
             // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
-                self.scope.engine.desk.set_shortfall(&order.session, Some(*call));
+                self.scope.engine.router.set_shortfall(&order.session, Some(*call));
             }
             error.into()
         })
@@ -285,16 +285,15 @@ impl DelegatedTurn<'_, '_> {
     async fn last_words<'c>(
         &'c self,
         calls: &mut ParallelCalls<'c>,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
+        turn: &mut RunningTurn<'_>,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + END_REPORT_WAIT;
         let agent = &self.scope.context.agent;
-        while so.ledger.has_open() && self.scope.engine.desk.reports_call_ends(agent) {
-            match tokio::time::timeout_at(end, calls.come()).await {
-                Ok(Some(came)) => self.came(came, calls, running, so).await?,
+        while turn.answer.calls.has_open() && self.scope.engine.router.reports_call_ends(agent) {
+            match tokio::time::timeout_at(end, calls.next()).await {
+                Ok(Some(event)) => self.on_call_event(event, calls, turn).await?,
                 // This program does not report ends, so later turns of the agent do not wait for them.
-                Ok(None) | Err(_) => self.scope.engine.desk.set_end_reported(agent, false),
+                Ok(None) | Err(_) => self.scope.engine.router.set_end_reported(agent, false),
             }
         }
         Ok(())
@@ -311,39 +310,33 @@ impl DelegatedTurn<'_, '_> {
         }
     }
 
-    async fn heard(
-        &self,
-        event: RuntimeEvent,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-        charge: &CallReservation,
-    ) -> Result<(), TurnError> {
+    async fn on_event(&self, event: RuntimeEvent, turn: &mut RunningTurn<'_>) -> Result<(), TurnError> {
         // A usage report does not mean that the answer has begun.
         if !matches!(event, RuntimeEvent::Usage(_)) {
-            charge.start_answer();
+            turn.reservation.start_answer();
         }
         match event {
             RuntimeEvent::Text(text) => {
-                so.text.push_str(&text);
-                self.show(so.shown.grown(&so.text));
+                turn.answer.text.push_str(&text);
+                self.show(turn.answer.shown.grown(&turn.answer.text));
             }
-            RuntimeEvent::Anew(text) => {
-                so.text = text;
-                self.show(so.shown.anew(&so.text));
+            RuntimeEvent::Replaced(text) => {
+                turn.answer.text = text;
+                self.show(turn.answer.shown.anew(&turn.answer.text));
             }
-            // The call itself arrives through the `desk` and is announced then.
+            // The call itself arrives through the [`TurnRouter`] and is announced then.
             RuntimeEvent::FlockTool => {
                 // The text before a call is no part of the final answer.
-                so.text.clear();
-                so.shown.called();
+                turn.answer.text.clear();
+                turn.answer.shown.called();
             }
             RuntimeEvent::Thinking(text) => self.scope.events.tell(TurnEvent::ThinkingDelta(text)),
-            RuntimeEvent::Tool(event) => self.reported(event, running, so).await?,
-            RuntimeEvent::Trace(told) => self.log(&told, running),
+            RuntimeEvent::Tool(event) => self.reported(event, turn).await?,
+            RuntimeEvent::Trace(told) => self.log(&told, turn),
             RuntimeEvent::Usage(usage) => {
-                charge.report_interim(usage);
+                turn.reservation.report_interim(usage);
                 // Set at once, so that a turn that fails later still shows what it cost.
-                running.usage = usage;
+                turn.recorder.usage = usage;
             }
         }
         Ok(())
@@ -358,52 +351,47 @@ impl DelegatedTurn<'_, '_> {
         }
     }
 
-    fn log(&self, told: &str, running: &mut TurnRecorder) {
-        for line in running.trace.push(told) {
+    fn log(&self, told: &str, turn: &mut RunningTurn<'_>) {
+        for line in turn.recorder.trace.push(told) {
             tracing::info!(agent = %self.scope.context.agent, "{line}");
         }
     }
 
-    async fn came<'c>(
+    async fn on_call_event<'c>(
         &'c self,
-        came: CallEvent,
+        event: CallEvent,
         calls: &mut ParallelCalls<'c>,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
+        turn: &mut RunningTurn<'_>,
     ) -> Result<(), TurnError> {
-        match came {
-            CallEvent::Call(call) => self.call(call, calls, running, so),
-            CallEvent::Done(done) => self.called(done, running, so),
-            CallEvent::Told(ProgramReport::Tool(event)) => self.reported(event, running, so).await,
+        match event {
+            CallEvent::Call(call) => self.call(call, calls, turn),
+            CallEvent::Done(done) => self.called(done, turn),
+            CallEvent::Report(ProgramReport::Tool(event)) => self.reported(event, turn).await,
             // The answer's end says the same, and reports may still be on their way.
-            CallEvent::Told(ProgramReport::Over) => Ok(()),
+            CallEvent::Report(ProgramReport::Over) => Ok(()),
         }
     }
 
     /// Writes down a program's report of a call of its own.
-    async fn reported(
-        &self,
-        event: ToolEvent,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-    ) -> Result<(), TurnError> {
+    async fn reported(&self, event: ToolEvent, turn: &mut RunningTurn<'_>) -> Result<(), TurnError> {
         match event {
-            ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
+            ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, turn),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 // The program reports ends, so waiting for them makes sense.
-                self.scope.engine.desk.set_end_reported(&self.scope.context.agent, true);
-                let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
+                self.scope.engine.router.set_end_reported(&self.scope.context.agent, true);
+                let Ok(open) = turn.answer.calls.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,
                     None => {
-                        let open = reported_calls::unannounced_call(call.clone(), so.name(&call), tool);
-                        self.commit(&open, running, so)?;
+                        let open =
+                            reported_calls::unannounced_call(call.clone(), turn.answer.name(&call), tool);
+                        self.commit(&open.as_call(), turn)?;
                         open
                     }
                 };
                 // A failed call's error is its result for the record.
                 let text = error.clone().unwrap_or(result);
-                self.ended(running, open, Some((error.is_some(), took, text))).await
+                self.ended(open, Some((error.is_some(), took, text)), turn).await
             }
         }
     }
@@ -413,35 +401,29 @@ impl DelegatedTurn<'_, '_> {
         id: &str,
         tool: String,
         arguments: serde_json::Value,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
+        turn: &mut RunningTurn<'_>,
     ) -> Result<(), TurnError> {
-        if so.ledger.is_open(id) {
+        if turn.answer.calls.is_open(id) {
             return Ok(());
         }
-        let open = UnfinishedCall::new(id.to_owned(), so.name(id), tool, arguments);
-        if so.ledger.begin(open.clone()) { self.commit(&open, running, so) } else { Ok(()) }
+        let open = UnfinishedCall::new(id.to_owned(), turn.answer.name(id), tool, arguments);
+        if turn.answer.calls.begin(open.clone()) { self.commit(&open.as_call(), turn) } else { Ok(()) }
     }
 
-    fn commit(
-        &self,
-        open: &UnfinishedCall,
-        running: &mut TurnRecorder,
-        so: &mut AnswerState,
-    ) -> Result<(), TurnError> {
-        let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
-        running.calls(std::mem::take(&mut so.text), &call)?;
-        so.shown.called();
-        self.scope.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
+    /// Writes a call to the transcript and announces it. The text before it is no part of the final answer.
+    fn commit(&self, call: &ToolCall<'_>, turn: &mut RunningTurn<'_>) -> Result<(), TurnError> {
+        turn.recorder.calls(std::mem::take(&mut turn.answer.text), call)?;
+        turn.answer.shown.called();
+        self.scope.events.tell(tool_call::started(call));
         Ok(())
     }
 
     /// Writes down the end of a call as `(failed, running time, result)`, or `None` if the program did not report one.
     async fn ended(
         &self,
-        running: &mut TurnRecorder,
         open: UnfinishedCall,
         end: Option<(bool, Option<Duration>, String)>,
+        turn: &mut RunningTurn<'_>,
     ) -> Result<(), TurnError> {
         let text = end.as_ref().map_or(NO_END_REPORT, |(_, _, text)| text.as_str());
         let called = reported_calls::called(
@@ -449,22 +431,20 @@ impl DelegatedTurn<'_, '_> {
             &open,
             end.as_ref().map(|(failed, took, _)| (*failed, *took)),
         );
-        running.result(Block::ToolResult {
+        turn.recorder.result(Block::ToolResult {
             call_id: open.name,
             name: open.tool,
             content: tool_call::text(text).into(),
             is_error: called.is_error,
         })?;
-        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
-        self.scope.events.tell(reported_calls::ended(&called));
+        self.tell_end(&called).await;
         Ok(())
     }
 
-    /// Reports a call that the turn's end cut off.
-    async fn unended(&self, open: &UnfinishedCall) {
-        let called = reported_calls::called(self.runtime.name(), open, None);
-        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
-        self.scope.events.tell(reported_calls::ended(&called));
+    /// Records and announces the end of a call.
+    async fn tell_end(&self, called: &ToolCallRecord) {
+        self.scope.engine.parts.oversight.called(&self.scope.context, called).await;
+        self.scope.events.tell(reported_calls::ended(called));
     }
 }
 

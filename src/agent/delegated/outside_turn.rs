@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::call_tracker::UnfinishedCall;
 use super::reported_calls;
-use super::turn_router::{Asked, Inbound, ProgramReport, ProgramSource, ToolCallResponse};
+use super::turn_router::{Inbound, IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::tool_call::{self, ToolCaller};
@@ -29,13 +29,13 @@ pub type EventObserver<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync)
 impl Engine {
     /// Calls a tool for the agent and conversation that a program names: within the turn that runs there, or on its
     /// own. Every error becomes an answer that the model reads.
-    pub async fn call_tool_for(
+    pub(crate) async fn call_tool_for(
         &self,
         source: &ProgramSource,
-        asked: Asked,
+        asked: IncomingCall,
         witness: EventObserver<'_>,
     ) -> ToolCallResponse {
-        if let Some(turn) = self.desk.turn(source) {
+        if let Some(turn) = self.router.turn(source) {
             let (reply, answer) = tokio::sync::oneshot::channel();
             // The turn may end before it answers, in which case the channel closes.
             if turn.send(Inbound::Call(asked, reply)).await.is_ok()
@@ -55,15 +55,15 @@ impl Engine {
     }
 
     /// Handles a program's report of its own calls.
-    pub async fn handle_report(
+    pub(crate) async fn handle_report(
         &self,
         runtime: &str,
         source: &ProgramSource,
         told: ProgramReport,
         witness: EventObserver<'_>,
     ) {
-        if let Some(turn) = self.desk.turn(source)
-            && turn.send(Inbound::Told(told.clone())).await.is_ok()
+        if let Some(turn) = self.router.turn(source)
+            && turn.send(Inbound::Report(told.clone())).await.is_ok()
         {
             return;
         }
@@ -71,19 +71,19 @@ impl Engine {
         let called = match told {
             ProgramReport::Over => {
                 // Calls that never reported an end are closed when the program's agent ends.
-                let left = self.desk.outside(source, super::call_tracker::CallTracker::close);
+                let left = self.router.outside(source, super::call_tracker::CallTracker::close);
                 left.into_iter().map(|open| reported_calls::called(runtime, &open, None)).collect()
             }
             ProgramReport::Tool(ToolEvent::Began { call, tool, arguments }) => {
-                let started = reported_calls::started(&call, &tool, &arguments);
                 let open = UnfinishedCall::new(call.clone(), call, tool, arguments);
-                if self.desk.outside(source, |ledger| ledger.begin(open)) {
+                let started = tool_call::started(&open.as_call());
+                if self.router.outside(source, |ledger| ledger.begin(open)) {
                     witness(&context, started);
                 }
                 return;
             }
             ProgramReport::Tool(ToolEvent::Ended { call, tool, error, took, .. }) => {
-                let Ok(open) = self.desk.outside(source, |ledger| ledger.end(&call)) else { return };
+                let Ok(open) = self.router.outside(source, |ledger| ledger.end(&call)) else { return };
                 let open = open.unwrap_or_else(|| reported_calls::unannounced_call(call.clone(), call, tool));
                 vec![reported_calls::called(runtime, &open, Some((error.is_some(), took)))]
             }
@@ -97,21 +97,21 @@ impl Engine {
     async fn call_outside(
         &self,
         source: &ProgramSource,
-        asked: &Asked,
+        asked: &IncomingCall,
         witness: EventObserver<'_>,
     ) -> ToolCallResponse {
         let context = context(source, asked.cancel.clone());
         let oversight = std::sync::Arc::clone(&self.parts.oversight);
         // A time limit of its own, because there is no turn whose deadline could apply.
-        let halt = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
+        let deadline = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
         let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
-        witness(&context, reported_calls::started(asked.id, asked.name, asked.arguments));
+        witness(&context, tool_call::started(&asked));
         let started = Instant::now();
         let work = async {
-            halt.thawed().await?;
-            // Cancelling such a call cancels `halt`, so nothing else needs to cancel it.
+            deadline.thawed().await?;
+            // Cancelling such a call cancels `deadline`, so nothing else needs to cancel it.
             let given_up = CancellationToken::new();
-            ToolCaller { engine: self, halt: &halt, context: &context, given_up: &given_up }
+            ToolCaller { engine: self, deadline: &deadline, context: &context, given_up: &given_up }
                 .call(&asked, 0, StopReason::ToolUse, started)
                 .await
         };

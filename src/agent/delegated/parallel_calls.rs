@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::turn_router::{Asked, Inbound, ProgramReport, ToolCallResponse};
+use super::turn_router::{Inbound, IncomingCall, ProgramReport, ToolCallResponse};
 use crate::agent::tool_call::CallEnd;
 use crate::agent::turn::TurnError;
 use crate::provider::BoxFuture;
@@ -23,7 +23,7 @@ const MAX_PARALLEL: usize = 16;
 
 /// A call, with the channel for its answer.
 pub(super) struct QueuedCall {
-    pub(super) asked: Asked,
+    pub(super) asked: IncomingCall,
     pub(super) reply: oneshot::Sender<ToolCallResponse>,
 }
 
@@ -43,12 +43,12 @@ pub(super) enum CallEvent {
     /// A call that has ended.
     Done(FinishedCall),
     /// A report of the program about its own calls.
-    Told(ProgramReport),
+    Report(ProgramReport),
 }
 
 /// The calls of a turn.
 pub(super) struct ParallelCalls<'c> {
-    knocks: mpsc::Receiver<Inbound>,
+    inbound: mpsc::Receiver<Inbound>,
     /// The next call, if it can't begin yet. Later ones wait behind it.
     next: Option<QueuedCall>,
     under_way: FuturesUnordered<BoxFuture<'c, FinishedCall>>,
@@ -59,9 +59,9 @@ pub(super) struct ParallelCalls<'c> {
 }
 
 impl<'c> ParallelCalls<'c> {
-    pub(super) fn new(knocks: mpsc::Receiver<Inbound>) -> Self {
+    pub(super) fn new(inbound: mpsc::Receiver<Inbound>) -> Self {
         Self {
-            knocks,
+            inbound,
             next: None,
             under_way: FuturesUnordered::new(),
             is_alone: false,
@@ -71,7 +71,7 @@ impl<'c> ParallelCalls<'c> {
 
     /// Waits for the next event. Dropping the future loses nothing. Returns `None` once no more events can come, which
     /// is only after [`Self::close`].
-    pub(super) async fn come(&mut self) -> Option<CallEvent> {
+    pub(super) async fn next(&mut self) -> Option<CallEvent> {
         loop {
             let next = self.next.take_if(|next| {
                 let is_wanted = !next.asked.cancel.is_cancelled();
@@ -92,9 +92,9 @@ impl<'c> ParallelCalls<'c> {
                     return Some(CallEvent::Done(done));
                 }
                 // While a call waits, no further event is received: it would overtake that call.
-                Some(knock) = self.knocks.recv(), if waits.is_none() => match knock {
+                Some(event) = self.inbound.recv(), if waits.is_none() => match event {
                     Inbound::Call(asked, reply) => self.next = Some(QueuedCall { asked, reply }),
-                    Inbound::Told(told) => return Some(CallEvent::Told(told)),
+                    Inbound::Report(told) => return Some(CallEvent::Report(told)),
                 },
                 // Wakes up if the waiting call is cancelled: calls behind it may be able to begin.
                 Some(()) = gone(waits.as_ref()) => {}
@@ -116,7 +116,7 @@ impl<'c> ParallelCalls<'c> {
 
     /// Stops accepting new calls.
     pub(super) fn close(&mut self) {
-        self.knocks.close();
+        self.inbound.close();
     }
 
     /// Cancels the running calls and drops the waiting ones. Returns the running ones, to wait for their end.
@@ -138,5 +138,5 @@ async fn gone(waits: Option<&CancellationToken>) -> Option<()> {
 }
 
 #[cfg(test)]
-#[path = "beside_tests.rs"]
+#[path = "parallel_calls_tests.rs"]
 mod tests;

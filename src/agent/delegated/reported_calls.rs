@@ -10,15 +10,6 @@ use crate::agent::tool_call;
 use crate::agent::turn::TurnEvent;
 use crate::tool::policy::Decision;
 
-/// Returns the event for the beginning of a call.
-pub(super) fn started(id: &str, tool: &str, arguments: &Value) -> TurnEvent {
-    TurnEvent::ToolStarted {
-        call_id: id.to_owned(),
-        name: tool.to_owned(),
-        arguments_preview: tool_call::preview(arguments),
-    }
-}
-
 /// Returns a call of which only the end was reported.
 pub(super) fn unannounced_call(id: String, name: String, tool: String) -> UnfinishedCall {
     UnfinishedCall::new(id, name, tool, Value::Object(serde_json::Map::new()))

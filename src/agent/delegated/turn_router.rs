@@ -2,7 +2,7 @@
 //! that conversation. Without such a turn, [`super::outside_turn`] handles it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_tracker::CallTracker;
 use crate::id::{AgentId, SessionKey};
+use crate::mutex::lock;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 
@@ -30,7 +31,7 @@ pub struct ProgramSource {
 
 /// A call of one of flock's tools.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct IncomingCall {
     /// The call's id, unique within one answer of the model.
     pub id: String,
     pub tool: String,
@@ -66,59 +67,59 @@ pub enum ProgramReport {
 
 /// An event for a turn.
 pub(super) enum Inbound {
-    Call(Asked, oneshot::Sender<ToolCallResponse>),
-    Told(ProgramReport),
+    Call(IncomingCall, oneshot::Sender<ToolCallResponse>),
+    Report(ProgramReport),
 }
 
 /// The turns that programs are running, by conversation.
 #[derive(Default)]
 pub(in crate::agent) struct TurnRouter {
-    seats: Mutex<HashMap<String, RunningTurn>>,
+    turns: Mutex<HashMap<String, RegisteredTurn>>,
     outside: Mutex<HashMap<String, CallTracker>>,
     /// Calls that ended the last turn of their session because the budget had no room for them, as tokens of the
     /// request and of the answer.
     short: Mutex<HashMap<SessionKey, (u64, u64)>>,
     /// The agents whose program did not report the last awaited end of a call. Some versions of programs report none.
     /// One entry per agent, because each may run on another program, and no agent should change what others wait for.
-    mute: Mutex<HashSet<AgentId>>,
+    without_ends: Mutex<HashSet<AgentId>>,
 }
 
-struct RunningTurn {
+struct RegisteredTurn {
     agent: AgentId,
     sender: mpsc::Sender<Inbound>,
 }
 
 impl TurnRouter {
     /// Registers a turn for this conversation until the returned guard is dropped.
-    pub(super) fn sit(&self, source: &ProgramSource) -> (TurnRegistration<'_>, mpsc::Receiver<Inbound>) {
+    pub(super) fn register(&self, source: &ProgramSource) -> (TurnRegistration<'_>, mpsc::Receiver<Inbound>) {
         // Bounded: a program that sends faster than the turn works has to wait.
-        let (sender, knocks) = mpsc::channel(MAX_QUEUED_EVENTS);
-        let seat = RunningTurn { agent: source.agent.clone(), sender };
-        lock(&self.seats).insert(source.conversation.clone(), seat);
-        (TurnRegistration { desk: self, conversation: source.conversation.clone() }, knocks)
+        let (sender, inbound) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let turn = RegisteredTurn { agent: source.agent.clone(), sender };
+        lock(&self.turns).insert(source.conversation.clone(), turn);
+        (TurnRegistration { router: self, conversation: source.conversation.clone() }, inbound)
     }
 
     /// Returns the channel of the turn that runs in this conversation, if it is this agent's. Programs may write the
     /// conversation's id in lower case.
     pub(super) fn turn(&self, source: &ProgramSource) -> Option<mpsc::Sender<Inbound>> {
-        let seats = lock(&self.seats);
-        let seat = seats.get(&source.conversation)?;
+        let turns = lock(&self.turns);
+        let turn = turns.get(&source.conversation)?;
         // A conversation's id must not be enough: the caller also has to be the turn's agent.
-        (seat.agent == source.agent).then(|| seat.sender.clone())
+        (turn.agent == source.agent).then(|| turn.sender.clone())
     }
 
     /// Returns `true` if it is worth waiting for a report of a call's end from this agent's program.
     pub(super) fn reports_call_ends(&self, agent: &AgentId) -> bool {
-        !lock(&self.mute).contains(agent)
+        !lock(&self.without_ends).contains(agent)
     }
 
     /// Records that this agent's program reported the end of a call, or did not report it in time.
-    pub(super) fn set_end_reported(&self, agent: &AgentId, heard: bool) {
-        let mut mute = lock(&self.mute);
-        if heard {
-            mute.remove(agent);
+    pub(super) fn set_end_reported(&self, agent: &AgentId, reported: bool) {
+        let mut without_ends = lock(&self.without_ends);
+        if reported {
+            without_ends.remove(agent);
         } else {
-            mute.insert(agent.clone());
+            without_ends.insert(agent.clone());
         }
     }
 
@@ -154,19 +155,15 @@ impl TurnRouter {
 }
 
 /// A registered turn. Dropping it removes the registration.
-pub(super) struct TurnRegistration<'d> {
-    desk: &'d TurnRouter,
+pub(super) struct TurnRegistration<'r> {
+    router: &'r TurnRouter,
     conversation: String,
 }
 
 impl Drop for TurnRegistration<'_> {
     fn drop(&mut self) {
-        lock(&self.desk.seats).remove(&self.conversation);
+        lock(&self.router.turns).remove(&self.conversation);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -175,13 +172,13 @@ mod tests {
 
     #[test]
     fn a_program_that_reports_no_ends_is_known_for_its_own_agent_alone() {
-        let desk = TurnRouter::default();
+        let router = TurnRouter::default();
         let [coder, tester] = ["coder", "tester"].map(|id| id.parse::<AgentId>().unwrap());
-        desk.set_end_reported(&coder, false);
-        assert!(!desk.reports_call_ends(&coder) && desk.reports_call_ends(&tester));
-        desk.set_end_reported(&tester, true);
-        assert!(!desk.reports_call_ends(&coder), "another agent's program says nothing about this one");
-        desk.set_end_reported(&coder, true);
-        assert!(desk.reports_call_ends(&coder));
+        router.set_end_reported(&coder, false);
+        assert!(!router.reports_call_ends(&coder) && router.reports_call_ends(&tester));
+        router.set_end_reported(&tester, true);
+        assert!(!router.reports_call_ends(&coder), "another agent's program says nothing about this one");
+        router.set_end_reported(&coder, true);
+        assert!(router.reports_call_ends(&coder));
     }
 }

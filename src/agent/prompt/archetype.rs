@@ -58,10 +58,7 @@ impl Explain for ArchetypeError {
         Some(match self {
             Self::Name(_) => "flock add --help".to_owned(),
             Self::Unknown { name, folder, .. } => {
-                format!(
-                    "take one of these, or write your own into {}",
-                    folder.join(format!("{name}.md")).display()
-                )
+                format!("take one of these, or write your own into {}/{name}.md", folder.display())
             }
             Self::File { file, .. } => format!("ls -l {}", file.display()),
         })
@@ -115,7 +112,7 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
 
 /// Returns an archetype's strengths: the points of its `## Focus` section, at most five, each on one line.
 #[must_use]
-pub fn focus(text: &str) -> Vec<String> {
+pub(crate) fn focus(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);
     let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
     let point = |text: &str| -> String {

@@ -7,7 +7,7 @@ pub mod archetype;
 mod files;
 mod front_matter;
 mod knowledge;
-pub mod locale;
+pub(crate) mod locale;
 mod persona;
 mod quote;
 mod section;
@@ -19,12 +19,11 @@ use sha2::{Digest as _, Sha256};
 use crate::config::Agent;
 use crate::provider::ToolSpec;
 
-pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
-pub use knowledge::{FileListing, Knowledge, Vault};
-pub use persona::Persona;
-pub use quote::without_marks;
+pub use files::{FILES, read_identity};
+pub use knowledge::Knowledge;
+pub(crate) use quote::without_marks;
 pub(super) use quote::{call_marks, marks};
-pub use skills::{Skill, SkillList};
+pub(crate) use section::role_and_team;
 
 /// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +106,7 @@ pub struct PromptError {
 }
 
 /// A section of the prompt.
-pub trait PromptSection: Send + Sync {
+pub(crate) trait PromptSection: Send + Sync {
     /// Returns the section's name, for people who inspect a prompt.
     fn name(&self) -> &str;
 
@@ -136,30 +135,32 @@ impl SystemPromptBuilder {
     /// Creates a builder with the nine sections that every prompt has: identity, tool honesty, tools, safety, skills,
     /// workspace, date and time, runtime, channel media.
     #[must_use]
-    pub fn with_defaults() -> Self {
-        Self { sections: section::defaults() }
+    pub(crate) fn with_defaults() -> Self {
+        Self { sections: Vec::new() }.with(section::DEFAULTS)
     }
 
     /// Creates the builder for a member of a team: the nine sections, then the team's conventions, the agent's notes
     /// and the shared vaults.
     #[must_use]
     pub fn for_team() -> Self {
-        section::team_sections().into_iter().fold(Self::with_defaults(), Self::add_section)
+        Self::with_defaults().with(section::TEAM)
     }
 
     /// Creates the builder for a program that runs an agent's turns and has a prompt of its own. It adds the agent's
     /// identity, the rule about tool results, safety with autonomy and policy, skills, media, the team's conventions,
     /// the agent's notes and the shared vaults.
     #[must_use]
-    pub fn for_runtime() -> Self {
-        section::team_sections()
-            .into_iter()
-            .fold(Self { sections: section::for_programs() }, Self::add_section)
+    pub(crate) fn for_runtime() -> Self {
+        Self { sections: Vec::new() }.with(section::for_programs()).with(section::TEAM)
+    }
+
+    fn with(self, sections: impl IntoIterator<Item = section::OwnSection>) -> Self {
+        sections.into_iter().fold(self, |builder, section| builder.add_section(Box::new(section)))
     }
 
     /// Adds a section at the end.
     #[must_use]
-    pub fn add_section(mut self, section: Box<dyn PromptSection>) -> Self {
+    pub(crate) fn add_section(mut self, section: Box<dyn PromptSection>) -> Self {
         self.sections.push(section);
         self
     }
@@ -201,7 +202,12 @@ impl SystemPromptBuilder {
 /// They belong to the message, not to the system prompt: a client has no say in that, and it must not change with each
 /// turn.
 #[must_use]
-pub fn message_context(at: i64, zone: &TimeZone, client: &[String], guidance: &[String]) -> Vec<String> {
+pub(crate) fn message_context(
+    at: i64,
+    zone: &TimeZone,
+    client: &[String],
+    guidance: &[String],
+) -> Vec<String> {
     let open = crate::provider::message::CONTEXT_OPEN;
     let mut blocks = Vec::with_capacity(1 + client.len() + guidance.len());
     if let Ok(time) = jiff::Timestamp::from_millisecond(at) {
@@ -220,12 +226,6 @@ pub fn message_context(at: i64, zone: &TimeZone, client: &[String], guidance: &[
         blocks.push(format!("{open} source=\"client\">\n{text}\n</flock-context>"));
     }
     blocks
-}
-
-/// Returns the introduction and the team section for an agent whose other prompt text comes from another program.
-#[must_use]
-pub fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
-    section::role_and_team(agent, tools)
 }
 
 #[cfg(test)]

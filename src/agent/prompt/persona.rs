@@ -188,10 +188,8 @@ fn scalar(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(true) => Some("yes".to_owned()),
         Value::Bool(false) => Some("no".to_owned()),
-        Value::Null => Some(String::new()),
-        Value::Array(_) | Value::Object(_) => None,
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
-    .filter(|text| !text.is_empty() || !value.is_null())
 }
 
 fn key_label(key: &str) -> String {

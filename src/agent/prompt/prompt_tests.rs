@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use super::files::{IdentityFile, MAX_CHARS};
+use super::skills::{Skill, SkillList};
 use super::*;
 use crate::config::model::DockerSettings;
 use crate::config::{Autonomy, CommandPolicy, Network, Role, SandboxMode, SkillsMode};

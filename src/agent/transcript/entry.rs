@@ -31,12 +31,12 @@ pub struct EntryMetadata {
     pub provenance: Option<Provenance>,
     /// `true` if the message was imported.
     pub imported: bool,
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// An ordinary message.
     #[default]
     Said,
@@ -51,14 +51,14 @@ pub enum Kind {
 /// The models under which OpenClaw and similar gateways store texts that people were shown and no model said.
 const DISPLAY_ONLY_MODELS: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
 
-fn kind_of(record: &MessageRecord) -> Kind {
+fn kind_of(record: &MessageRecord) -> EntryKind {
     // The flag wins over the model's name, because a repair keeps the model of the failed answer.
     if record.filled {
-        return Kind::Filled;
+        return EntryKind::Filled;
     }
     match record.model.as_deref() {
-        Some(model) if DISPLAY_ONLY_MODELS.contains(&model) => Kind::ForPeople,
-        _ => Kind::Said,
+        Some(model) if DISPLAY_ONLY_MODELS.contains(&model) => EntryKind::ForPeople,
+        _ => EntryKind::Said,
     }
 }
 
@@ -102,13 +102,13 @@ mod tests {
             Entry::stored(&record, record.message.clone()).about.kind
         };
         for model in DISPLAY_ONLY_MODELS {
-            assert_eq!(kind(Some(model), false), Kind::ForPeople);
+            assert_eq!(kind(Some(model), false), EntryKind::ForPeople);
         }
         let mut traced = MessageRecord::new(TurnId::new(), 1, Message::text(Role::Assistant, "x"));
         let plain = Entry::stored(&traced, traced.message.clone());
         traced.trace = vec!["[coder] cmd: ls → exit 0".into()];
         assert_eq!(Entry::stored(&traced, traced.message.clone()), plain, "the log is for people");
-        assert_eq!(kind(Some("openclaw/main"), false), Kind::Said);
-        assert_eq!((kind(None, true), kind(None, false)), (Kind::Filled, Kind::Said));
+        assert_eq!(kind(Some("openclaw/main"), false), EntryKind::Said);
+        assert_eq!((kind(None, true), kind(None, false)), (EntryKind::Filled, EntryKind::Said));
     }
 }

@@ -35,7 +35,7 @@ impl Exchange {
 
 /// The part of a transcript that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ExchangeScope {
     /// The current conversation: back to the last reset that forgets the earlier messages.
     Conversation,
     /// The whole transcript.
@@ -51,7 +51,7 @@ pub enum Scope {
 /// Returns an error if the file can't be read.
 pub fn exchanges(
     file: &File,
-    scope: Scope,
+    scope: ExchangeScope,
     most: u64,
     mut take: impl FnMut(Exchange) -> bool,
 ) -> io::Result<()> {
@@ -63,11 +63,11 @@ pub fn exchanges(
         let Some(line) = tail.next_line()? else { break };
         read += line.len() as u64;
         // The check is on bytes, before the parser: these are the longest lines.
-        if scope != Scope::Whole && is_intermediate(line, &open) {
+        if scope != ExchangeScope::Whole && is_intermediate(line, &open) {
             continue;
         }
         let record = match Record::parse(line) {
-            Ok(Record::Reset(reset)) if scope == Scope::Conversation && !reset.keeps_recent => break,
+            Ok(Record::Reset(reset)) if scope == ExchangeScope::Conversation && !reset.keeps_recent => break,
             // All records before this one are imported, and the file is read backwards, so they come now.
             Ok(Record::Imported(_)) => {
                 imported = true;
@@ -91,7 +91,7 @@ pub fn exchanges(
                 match message.message.role {
                     Role::User => open.said.push(*message),
                     Role::Assistant if open.answer.is_none() => open.answer = Some(*message),
-                    _ if scope == Scope::Whole => open.between.push(*message),
+                    _ if scope == ExchangeScope::Whole => open.between.push(*message),
                     _ => {}
                 }
             }

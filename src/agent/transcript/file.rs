@@ -158,7 +158,7 @@ impl Transcript {
     /// # Errors
     ///
     /// Returns [`TranscriptError`] if the file can't be repaired or opened again.
-    pub fn repair(&mut self) -> Result<(), TranscriptError> {
+    pub(crate) fn repair(&mut self) -> Result<(), TranscriptError> {
         let mend = || -> io::Result<(Option<PathBuf>, Self)> {
             let mended = repair::repair(&self.path)?;
             Ok((mended.backup, Self::open_file(&self.path, self.syncer.clone())?))
@@ -173,7 +173,7 @@ impl Transcript {
     }
 
     /// Removes and returns the backups that could not be deleted, so that a person can be told.
-    pub fn take_backups(&mut self) -> Vec<PathBuf> {
+    pub(crate) fn take_backups(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.backups)
     }
 }

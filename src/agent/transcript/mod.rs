@@ -7,26 +7,26 @@ mod entry;
 mod exchanges;
 mod file;
 pub mod hygiene;
-pub mod import_export;
-pub mod import_note;
-pub mod inspect;
+pub(crate) mod import_export;
+pub(crate) mod import_note;
+pub(crate) mod inspect;
 mod interrupted;
 mod lenient;
-pub mod message_reader;
+pub(crate) mod message_reader;
 pub mod model;
 mod recent;
-pub mod repair;
+pub(crate) mod repair;
 mod reverse_lines;
 mod reverse_records;
-pub mod stale_files;
+pub(crate) mod stale_files;
 
-pub use entry::{Entry, EntryMetadata, Kind};
-pub use exchanges::{Exchange, Scope, exchanges};
-pub use file::{Transcript, TranscriptError, look};
-pub use interrupted::{INTERRUPTED, unknown_result};
-pub use model::{
-    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Record, ResetRecord, TurnPhase,
-    TurnRecord,
-};
-pub use recent::{RecentConversation, recent, recent_before};
-pub use reverse_lines::ReverseLines;
+pub use entry::{Entry, EntryKind, EntryMetadata};
+pub(crate) use exchanges::{Exchange, ExchangeScope, exchanges};
+pub use file::TranscriptError;
+pub(crate) use file::{Transcript, look};
+pub(crate) use interrupted::{INTERRUPTED, unknown_result};
+pub(crate) use model::{CommandRecord, Header, ResetRecord, TurnPhase, TurnRecord};
+pub use model::{CompactionRecord, MessageRecord, Record};
+pub use recent::recent;
+pub(crate) use recent::{RecentConversation, recent_before};
+pub(crate) use reverse_lines::ReverseLines;

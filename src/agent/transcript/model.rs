@@ -286,7 +286,7 @@ impl Record {
     /// # Errors
     ///
     /// Returns an error if the line is no record, or has a known type and the wrong fields.
-    pub fn parse_strict(line: &[u8]) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse_strict(line: &[u8]) -> Result<Self, serde_json::Error> {
         // The most frequent lines are parsed in one pass, in the form in which flock writes them.
         if line.starts_with(br#"{"type":"message","#) {
             return serde_json::from_slice(line).map(Self::Message);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::state::{TurnScope, TurnState};
 use super::{TurnError, TurnEvent};
 use crate::agent::compaction::findings;
-use crate::agent::context::{ConversationContext, Wanted};
+use crate::agent::context::{CompactionInput, ConversationContext};
 use crate::agent::estimate::ImageEstimate;
 use crate::agent::history_load;
 use crate::agent::model_chain::{ModelChain, PromptSpec, asks_to_think, target};
 use crate::agent::prefix_cache::{self, EncodingKey, FilePosition, LARGEST, MIN_MESSAGES, Prefix};
 use crate::agent::prompt::ToolCallStyle;
 use crate::agent::summary_request::SummaryRequest;
-use crate::agent::transcript::{Entry, RecentConversation};
+use crate::agent::transcript::{Entry, RecentConversation, TranscriptError};
 use crate::agent::turn_recorder::TurnRecorder;
 use crate::clock;
 use crate::provider::{BodyPrefix, Request};
@@ -32,13 +32,14 @@ pub(super) fn load(
     line: &ModelChain,
     asked: &Request,
     room: u64,
-    running: &mut TurnRecorder,
+    recorder: &mut TurnRecorder,
 ) -> Result<LoadedContext, TurnError> {
     let images = ImageEstimate::of(&line.resolved);
     let zone = &scope.engine.zone;
     let kept = way(line, asked).and_then(|way| scope.engine.prefixes.get(&scope.context.session, &way));
     if let Some(prefix) = kept {
-        if let Some(since) = history_load::since(&running.transcript, &prefix)? {
+        let since = prefix.since(recorder.transcript.file());
+        if let Some(since) = since.map_err(TranscriptError::reading(recorder.transcript.path()))? {
             let (messages, ends) = since.into_iter().unzip();
             let context = ConversationContext::new(
                 room,
@@ -52,8 +53,8 @@ pub(super) fn load(
         // since.
         scope.engine.prefixes.forget(&scope.context.session);
     }
-    let read = history_load::load(&mut running.transcript, line.reach(room), images)?;
-    let ends = vec![running.transcript.length()];
+    let read = history_load::load(&mut recorder.transcript, line.reach(room), images)?;
+    let ends = vec![recorder.transcript.length()];
     Ok(LoadedContext { context: ConversationContext::new(room, images, zone, read), ends })
 }
 
@@ -62,7 +63,7 @@ pub(super) fn unfold(state: &mut TurnState<'_>) -> Result<(), TurnError> {
     let Some(prefix) = state.context.prefix() else { return Ok(()) };
     // All of it is read, however little room is left by now: a compaction has to name everything that it takes out.
     let images = ImageEstimate::of(&state.line.resolved);
-    let read = history_load::before(&state.running.transcript, prefix, images)?;
+    let read = history_load::before(&state.recorder.transcript, prefix, images)?;
     state.context.unfold(read);
     Ok(())
 }
@@ -83,15 +84,15 @@ pub(super) async fn make_room(scope: &TurnScope<'_>, state: &mut TurnState<'_>) 
 }
 
 async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(), TurnError> {
-    let TurnState { line, asked, context, running } = state;
+    let TurnState { line, asked, context, recorder } = state;
     let config = scope.engine.parts.config.current();
     let Some(agent) = config.agent(&scope.context.agent) else { return Ok(()) };
     let mission = findings::mission(&scope.context.session);
     let found = findings::read(&agent.workspace, &mission);
-    let wanted = Wanted {
+    let wanted = CompactionInput {
         findings: &found,
         most_staged: config.compaction.most_staged,
-        turn: Some(running.turn),
+        turn: Some(recorder.turn),
         at: clock::unix_ms(),
     };
     let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
@@ -109,17 +110,17 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     if config.compaction.summary {
         let request = SummaryRequest {
             engine: scope.engine,
-            halt: scope.halt,
+            deadline: scope.deadline,
             resolved: &line.resolved,
             session: &scope.context.session,
-            turn: running.turn,
-            step: running.steps + 1,
+            turn: recorder.turn,
+            step: recorder.steps + 1,
         };
-        running.usage += request.add_to(context, &mut draft).await?;
+        recorder.usage += request.add_to(context, &mut draft).await?;
     }
     // Committed before it is applied: a crash in between must not leave an answer to a conversation that the
     // transcript does not show.
-    running.compacted(&draft.record)?;
+    recorder.compacted(&draft.record)?;
     let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
     let at = draft.record.at;
     context.apply(draft);
@@ -139,7 +140,7 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
 /// Caches the beginning of this turn's request for the next turn: everything that was said before this turn's input.
 /// `ends` is that of the [`LoadedContext`]. A failure to cache is no failure of the turn.
 pub(super) async fn cache_prefix(scope: &TurnScope<'_>, state: &TurnState<'_>, ends: &[u64]) {
-    let TurnState { line, asked, context, running } = state;
+    let TurnState { line, asked, context, recorder } = state;
     let Some(way) = way(line, asked) else { return };
     // Only messages of earlier turns are cached, because they do not change any more.
     let (entries, costs): (Vec<&Entry>, Vec<u64>) = context.earlier().into_iter().unzip();
@@ -155,7 +156,7 @@ pub(super) async fn cache_prefix(scope: &TurnScope<'_>, state: &TurnState<'_>, e
     let size = before.as_ref().map_or(0, |before| before.body.size() as u64) + 4 * tokens;
     let Some(end) = end.copied().filter(|_| size <= LARGEST as u64) else { return };
     // Without creation times in the file system, the position could not be recognised later.
-    let Ok(Some(at)) = FilePosition::of(running.transcript.file(), end) else { return };
+    let Ok(Some(at)) = FilePosition::of(recorder.transcript.file(), end) else { return };
     let tokens = tokens + before.as_ref().map_or(0, |before| before.tokens);
     let entries: Vec<Entry> = entries[..count].iter().copied().cloned().collect();
     // The size limit for pictures does not matter, because only plain texts are cached.

@@ -125,7 +125,7 @@ impl TurnError {
     /// Returns `true` if the transcript could not be written because the disk, the quota or the file size limit is
     /// exhausted, or the file system is read-only.
     #[must_use]
-    pub fn is_out_of_space(&self) -> bool {
+    pub(crate) fn is_out_of_space(&self) -> bool {
         // These errors pass once a person makes room, raises a limit or remounts the file system for writing.
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let Self::Transcript(TranscriptError { source, .. }) = self else { return false };

@@ -17,7 +17,7 @@ use crate::provider::{AnswerFormat, Block, Message, Role, Usage};
 
 pub use error::TurnError;
 pub(super) use state::{EventSink, TurnScope};
-pub(super) use turn_loop::{TurnInput, TurnLoop};
+pub(super) use turn_loop::{PlannedRequest, TurnLoop};
 
 /// A request to run one turn of a session.
 #[derive(Clone)]
@@ -45,21 +45,6 @@ pub struct TurnRequest {
     pub inbox: Option<Arc<dyn Inbox>>,
     /// The form that the final text must have. Models that support it are held to it; the caller checks the rest.
     pub format: Option<AnswerFormat>,
-}
-
-impl std::fmt::Debug for TurnRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not all fields: the inbox can't be printed.
-        f.debug_struct("TurnRequest")
-            .field("session", &self.session)
-            .field("turn", &self.turn)
-            .field("input", &self.input)
-            .field("context", &self.context)
-            .field("guidance", &self.guidance)
-            .field("provenance", &self.provenance)
-            .field("command", &self.command)
-            .finish_non_exhaustive()
-    }
 }
 
 impl TurnRequest {
@@ -137,7 +122,7 @@ pub enum TurnEvent {
 impl TurnEvent {
     /// Returns `true` if the event proves work that running the turn again would repeat.
     #[must_use]
-    pub const fn is_work(&self) -> bool {
+    pub(crate) const fn is_work(&self) -> bool {
         match self {
             Self::Began
             | Self::TextDelta(_)

@@ -10,11 +10,11 @@ use super::state::{TurnScope, TurnState};
 use super::{TurnError, TurnEvent};
 use crate::agent::estimate;
 use crate::agent::failover::{self, FailoverDecision, ModelFailure};
-use crate::agent::model_chain::{ModelChain, instead, target};
+use crate::agent::model_chain::{ModelChain, fallback_notice, target};
 use crate::agent::overflow::{is_too_long, limit_in};
 use crate::agent::oversight::ModelCall;
 use crate::agent::reservation::CallReservation;
-use crate::agent::transcript::hygiene::{HygieneError, Target, sanitise};
+use crate::agent::transcript::hygiene::{HygieneError, Target, pictures_in, sanitise};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::provider::retry::RetryNotice;
@@ -37,13 +37,13 @@ pub(super) async fn reserve(
         agent: scope.context.agent.clone(),
         session: scope.context.session.clone(),
         turn: scope.context.turn,
-        model: state.running.route.model.clone(),
+        model: state.recorder.route.model.clone(),
         input_estimate: estimate::fixed_cost(&state.asked) + state.context.cost(),
         max_output: u64::from(state.asked.max_tokens),
-        step: state.running.steps + 1,
+        step: state.recorder.steps + 1,
     };
     let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
-    Ok(scope.halt.uncounted(reserved).await??)
+    Ok(scope.deadline.uncounted(reserved).await??)
 }
 
 /// Asks the turn's model, and if it fails the models behind it.
@@ -75,11 +75,15 @@ pub(super) async fn ask_with_fallback(
             return Err(error);
         }
         // The failed call may have taken long: the agent may have been frozen or the deadline passed meanwhile.
-        scope.halt.thawed().await?;
-        scope.halt.now()?;
+        scope.deadline.thawed().await?;
+        scope.deadline.now()?;
         reserved = reserve(scope, state).await?;
         // The notice comes after the reservation, so that it is sent only if the model is really asked.
-        scope.events.tell(TurnEvent::Notice(instead(&state.line.resolved.label, &failed, &chain(&error))));
+        scope.events.tell(TurnEvent::Notice(fallback_notice(
+            &state.line.resolved.label,
+            &failed,
+            &chain(&error),
+        )));
     }
 }
 
@@ -87,7 +91,7 @@ pub(super) async fn ask_with_fallback(
 /// left.
 async fn advance_to_fitting(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<bool, TurnError> {
     while state.line.step(scope.engine, &mut state.asked, &mut state.context) {
-        state.running.route = state.line.resolved.route.clone();
+        state.recorder.route = state.line.resolved.route.clone();
         make_room(scope, state).await?;
         if state.context.cost() <= state.context.room() {
             return Ok(true);
@@ -224,7 +228,7 @@ async fn ask(
     // Biased: a stop of the turn wins over a response that arrives at the same moment.
     tokio::select! {
         biased;
-        error = scope.halt.wait() => {
+        error = scope.deadline.wait() => {
             if let TurnError::TimedOut(wall) = error
                 && reserved.is_silent()
                 && from.elapsed() >= wall / SILENT_SHARE
@@ -254,14 +258,7 @@ fn has_provider_state(request: &Request) -> bool {
 }
 
 fn has_pictures<'a>(mut messages: impl Iterator<Item = &'a Message>) -> bool {
-    fn is_one(block: &Block) -> bool {
-        match block {
-            Block::Image { .. } => true,
-            Block::ToolResult { content, .. } => content.iter().any(is_one),
-            _ => false,
-        }
-    }
-    messages.any(|message| message.content.iter().any(is_one))
+    messages.any(|message| message.content.iter().any(|block| pictures_in(block) > 0))
 }
 
 fn messages_of(request: &Request) -> impl Iterator<Item = &Message> {

@@ -1,6 +1,6 @@
 //! What all steps of a turn share: its fixed surroundings, and the state between two steps.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::{TurnError, TurnEvent, TurnStop};
 use crate::agent::context::ConversationContext;
@@ -8,6 +8,7 @@ use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::model_chain::ModelChain;
 use crate::agent::turn_recorder::TurnRecorder;
+use crate::mutex::lock;
 use crate::provider::{Request, StopReason};
 use crate::tool::CallContext;
 
@@ -20,7 +21,7 @@ impl<'a> EventSink<'a> {
     }
 
     pub(in crate::agent) fn tell(&self, event: TurnEvent) {
-        (self.0.lock().unwrap_or_else(PoisonError::into_inner))(event);
+        (lock(&self.0))(event);
     }
 
     /// Returns the turn's stop reason from that of its last answer, and sends a person the matching notice. `nothing`
@@ -48,7 +49,7 @@ impl<'a> EventSink<'a> {
 /// The fixed surroundings of a turn.
 pub(in crate::agent) struct TurnScope<'a> {
     pub(in crate::agent) engine: &'a Engine,
-    pub(in crate::agent) halt: &'a Deadline,
+    pub(in crate::agent) deadline: &'a Deadline,
     pub(in crate::agent) events: &'a EventSink<'a>,
     pub(in crate::agent) context: CallContext,
 }
@@ -56,12 +57,12 @@ pub(in crate::agent) struct TurnScope<'a> {
 impl TurnScope<'_> {
     /// Waits while the agent is frozen, and sends a notice to the client if it has to wait.
     pub(super) async fn thawed(&self) -> Result<(), TurnError> {
-        if self.halt.is_frozen() {
+        if self.deadline.is_frozen() {
             let agent = &self.context.agent;
             let text = format!("{agent} is frozen; it goes on after: flock thaw {agent}");
             self.events.tell(TurnEvent::Notice(text));
         }
-        self.halt.thawed().await
+        self.deadline.thawed().await
     }
 }
 
@@ -72,5 +73,5 @@ pub(super) struct TurnState<'r> {
     /// The next request, without its messages.
     pub(super) asked: Request,
     pub(super) context: ConversationContext,
-    pub(super) running: &'r mut TurnRecorder,
+    pub(super) recorder: &'r mut TurnRecorder,
 }

@@ -11,11 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::conversation::{self, LoadedContext, cache_prefix, make_room};
 use super::model_call::{ask_with_fallback, reserve};
 use super::state::{TurnScope, TurnState};
-use super::{TurnError, TurnEvent, TurnStop};
+use super::{TurnError, TurnEvent, TurnRequest, TurnStop};
 use crate::agent::history_load;
 use crate::agent::inbox::Inbox;
 use crate::agent::model_chain::ModelChain;
-use crate::agent::provenance::Provenance;
 use crate::agent::repetition::Repetition;
 use crate::agent::reservation::CallReservation;
 use crate::agent::tool_call::{self, ToolCaller};
@@ -27,17 +26,9 @@ use crate::provider::{Block, Message, Request, Response, Role, StopReason};
 /// The most deliveries before one model call, so that a flood of messages can't hold the turn.
 const MAX_DELIVERIES: usize = 16;
 
-/// The inputs of a turn's loop.
-pub(in crate::agent) struct TurnInput {
-    pub(in crate::agent) input: Vec<Message>,
-    /// A client's system text.
-    pub(in crate::agent) client: Vec<String>,
-    /// flock's own remarks on the input.
-    pub(in crate::agent) guidance: Vec<String>,
-    pub(in crate::agent) provenance: Option<Provenance>,
-    pub(in crate::agent) inbox: Option<Arc<dyn Inbox>>,
+/// The model of a turn, and the request to it before the conversation is added.
+pub(in crate::agent) struct PlannedRequest {
     pub(in crate::agent) line: ModelChain,
-    /// The request without its messages.
     pub(in crate::agent) asked: Request,
     /// Tokens available for the messages.
     pub(in crate::agent) room: u64,
@@ -65,13 +56,15 @@ impl<'a, 's> TurnLoop<'a, 's> {
     /// Runs the steps up to the final answer, which the caller commits.
     pub(in crate::agent) async fn run(
         scope: &'a TurnScope<'s>,
-        turn: TurnInput,
-        running: &'a mut TurnRecorder,
+        request: TurnRequest,
+        planned: PlannedRequest,
+        recorder: &'a mut TurnRecorder,
     ) -> Result<FinalAnswer, TurnError> {
-        let TurnInput { input, client, guidance, provenance, inbox, line, asked, room } = turn;
-        let said = running.said(input, (client, guidance), provenance);
-        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, running)?;
-        let state = TurnState { line, asked, context, running };
+        let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
+        let PlannedRequest { line, asked, room } = planned;
+        let said = recorder.said(input, (context, guidance), provenance);
+        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, recorder)?;
+        let state = TurnState { line, asked, context, recorder };
         let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
         let reserved = turn.begin(&said).await?;
         turn.steps(reserved).await
@@ -84,14 +77,14 @@ impl<'a, 's> TurnLoop<'a, 's> {
         state.context.ask(said);
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        may_ask(scope, state.running).await?;
+        may_ask(scope, state.recorder).await?;
         make_room(scope, state).await?;
         let reserved = reserve(scope, state).await?;
-        state.running.begin(said)?;
+        state.recorder.begin(said)?;
         state.context.begun();
         scope.events.tell(TurnEvent::Began);
         // Opening a damaged transcript mends it. A person is told if the damaged copy could not be removed.
-        for backup in state.running.transcript.take_backups() {
+        for backup in state.recorder.transcript.take_backups() {
             scope.events.tell(TurnEvent::Notice(history_load::kept(&backup)));
         }
         if let Some(notice) = state.line.passed.take() {
@@ -111,13 +104,13 @@ impl<'a, 's> TurnLoop<'a, 's> {
         let mut asked_again = false;
         loop {
             let mut response = ask_with_fallback(scope, &mut self.state, reserved).await?;
-            let running = &mut *self.state.running;
-            running.steps += 1;
-            running.usage += response.usage;
+            let recorder = &mut *self.state.recorder;
+            recorder.steps += 1;
+            recorder.usage += response.usage;
             tool_call::tidy(&mut response.content);
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
-                let answer = running.answered(message.clone(), &response)?;
+                let answer = recorder.answered(message.clone(), &response)?;
                 let results = self.call_tools(&message, response.stop).await?;
                 self.state.context.step(&answer, results);
             } else {
@@ -138,7 +131,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 // answer.
                 asked_again = true;
             }
-            may_ask(scope, self.state.running).await?;
+            may_ask(scope, self.state.recorder).await?;
             self.deliver().await?;
             make_room(scope, &mut self.state).await?;
             reserved = reserve(scope, &self.state).await?;
@@ -151,7 +144,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
         for _ in 0..MAX_DELIVERIES {
             // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
             let Some(delivery) = inbox.take(self.state.context.free()).await else { break };
-            let record = self.state.running.delivered(delivery)?;
+            let record = self.state.recorder.delivered(delivery)?;
             // Reported right after the commit: a delivery that is not reported would be offered again.
             if let Some(provenance) = &record.provenance {
                 inbox.committed(provenance).await;
@@ -166,26 +159,22 @@ impl<'a, 's> TurnLoop<'a, 's> {
         let Self { scope, state, repetition, .. } = self;
         let mut results = Vec::new();
         for (place, asked) in message.tool_calls().enumerate() {
-            // The brake and the deadline are looked at before each call, not once for the answer: one call may take
+            // The freeze and the deadline are looked at before each call, not once for the answer: one call may take
             // long.
             scope.thawed().await?;
-            scope.halt.now()?;
+            scope.deadline.now()?;
             let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
-            scope.events.tell(TurnEvent::ToolStarted {
-                call_id: call_id.clone(),
-                name: name.clone(),
-                arguments_preview: tool_call::preview(asked.arguments),
-            });
+            scope.events.tell(tool_call::started(&asked));
             let started = Instant::now();
             // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
             let given_up = CancellationToken::new();
-            let hand = ToolCaller {
+            let caller = ToolCaller {
                 engine: scope.engine,
-                halt: scope.halt,
+                deadline: scope.deadline,
                 context: &scope.context,
                 given_up: &given_up,
             };
-            let ended = hand.call(&asked, place, stop, started).await?;
+            let ended = caller.call(&asked, place, stop, started).await?;
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
@@ -198,7 +187,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 is_error,
             };
             // Committed before it is reported: nobody may hear of a result that a crash could still lose.
-            state.running.result(result.clone())?;
+            state.recorder.result(result.clone())?;
             scope.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
             if let Some(error) = halted {
                 return Err(error);
@@ -210,12 +199,12 @@ impl<'a, 's> TurnLoop<'a, 's> {
 }
 
 /// Checks the step limit, then waits while the agent is frozen, then checks for a stop.
-async fn may_ask(scope: &TurnScope<'_>, running: &TurnRecorder) -> Result<(), TurnError> {
+async fn may_ask(scope: &TurnScope<'_>, recorder: &TurnRecorder) -> Result<(), TurnError> {
     let limit = scope.engine.parts.limits.steps;
     // The limit is checked first: a turn that has to end anyway should not wait for a frozen agent.
-    if running.steps >= limit {
+    if recorder.steps >= limit {
         return Err(TurnError::Steps(limit));
     }
     scope.thawed().await?;
-    scope.halt.now()
+    scope.deadline.now()
 }

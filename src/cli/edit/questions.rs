@@ -10,7 +10,7 @@ use crate::config::{Agent, Role, SandboxMode};
 use crate::home::Home;
 use crate::openclaw::RUNTIME;
 use crate::runtime::NATIVE;
-use crate::runtime::cli::{self, Program};
+use crate::runtime::program::{self, Program};
 use crate::ui::ask::{self, SelectItem};
 
 /// Asks for the settings and returns those whose answer differs from the present value.
@@ -31,7 +31,8 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Sett
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let archetype = choose_word("Archetype", &names, &now(Setting::Archetype))?;
     keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
-    let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
+    let runtimes: Vec<&str> =
+        [NATIVE, RUNTIME].into_iter().chain(program::PROGRAMS.map(Program::name)).collect();
     keep(Setting::Runtime, json!(choose_word("Runtime", &runtimes, &now(Setting::Runtime))?));
     // An empty answer can't clear a setting by accident: the default word does that.
     keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), values::model)?);

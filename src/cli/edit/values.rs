@@ -10,7 +10,7 @@ use crate::config::{Agent, Network, Role};
 use crate::error::Kind;
 use crate::id::{AgentId, ModelRef};
 use crate::openclaw::RUNTIME;
-use crate::runtime::cli;
+use crate::runtime::program;
 
 /// The word that removes a setting, so that the common default applies.
 pub const DEFAULT: &str = "default";
@@ -76,7 +76,7 @@ pub fn check(wanted: &[SettingValue], now: &Agent) -> Result<(), Failure> {
             .hint(format!("flock edit {id} --role worker")));
     }
     if now.on_host && !now.is_run_by_program() {
-        let [one, ..] = cli::PROGRAMS;
+        let [one, ..] = program::PROGRAMS;
         let text = "--on-host is for agent programs".to_owned();
         return Err(usage(text).hint(format!("flock edit {id} --runtime {} --on-host", one.name())));
     }

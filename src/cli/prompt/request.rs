@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use clap::ValueEnum as _;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::config::{ConfigError, Live};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::openclaw;
-use crate::runtime::cli;
+use crate::runtime::program;
 use crate::tool::catalog;
 
 /// Prints the request.
@@ -41,7 +42,7 @@ pub(super) fn run(
     let tools = catalog::specs();
     let preview = RequestPreviewer { home, config: &config, tools: &tools, zone: TimeZone::system() };
     // A program writes its own request to the model. Only what flock gives to the program can be shown.
-    if let Some(program) = cli::named(&agent.runtime) {
+    if let Some(program) = program::named(&agent.runtime) {
         let known = match &session {
             Some(session) => database::read(home, async |reader| {
                 reader.program_conversations().find(&session.key, program.name()).await
@@ -103,7 +104,7 @@ fn print_repairs(made: &PreviewedRequest, context: &Context) {
         say("Hygiene changed nothing.".to_owned());
     }
     for (rule, records) in rules {
-        say(format!("Hygiene: {} in {}", rule.as_str(), count_text(records, "record")));
+        say(format!("Hygiene: {} in {}", rule.name(), count_text(records, "record")));
     }
 }
 
@@ -118,7 +119,11 @@ fn rules(applied: &[AppliedRule]) -> Vec<(Rule, usize)> {
         // One rule may change several parts of the same record, which counts once.
         of_rule.map(|one| one.message.as_str()).collect::<HashSet<_>>().len()
     };
-    Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()
+    Rule::value_variants()
+        .iter()
+        .map(|rule| (*rule, records(*rule)))
+        .filter(|(_, records)| *records > 0)
+        .collect()
 }
 
 fn to_json(agent: &AgentId, session: Option<&SessionKey>, made: &PreviewedRequest) -> Result<Value, Failure> {
@@ -127,7 +132,7 @@ fn to_json(agent: &AgentId, session: Option<&SessionKey>, made: &PreviewedReques
     })?;
     let rules = rules(&made.applied);
     let hygiene: Vec<Value> =
-        rules.iter().map(|(rule, records)| json!({"rule": rule.as_str(), "records": records})).collect();
+        rules.iter().map(|(rule, records)| json!({"rule": rule.name(), "records": records})).collect();
     Ok(json!({
         "agent": agent,
         "session": session,

@@ -18,7 +18,7 @@ use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{known_models, label};
-use crate::runtime::{NATIVE, cli};
+use crate::runtime::{NATIVE, program};
 use crate::store::Session;
 use crate::tool::{catalog, policy};
 use crate::ui::{StyledLine, Table, TextStyle};
@@ -141,7 +141,7 @@ fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Resul
 
 /// Returns the title of a runtime for people.
 fn title(runtime: &str) -> &str {
-    cli::named(runtime).map_or(runtime, |program| program.title())
+    program::named(runtime).map_or(runtime, |program| program.title())
 }
 
 /// Returns a session of this agent, or an error if there is none.

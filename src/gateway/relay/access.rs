@@ -4,8 +4,8 @@ use super::Relay;
 use super::tickets::IssuedTokens;
 use crate::error::Explain as _;
 use crate::id::{AgentId, ModelRef};
-use crate::runtime::cli::model_access::{self, ModelAccess, ModelAccessError};
-use crate::runtime::cli::{AccessProvider, Program, RelayAccess, TurnAccess};
+use crate::runtime::program::model_access::{self, ModelAccess, ModelAccessError};
+use crate::runtime::program::{AccessProvider, Program, RelayAccess, TurnAccess};
 use crate::runtime::{RuntimeError, RuntimeRequest};
 
 impl AccessProvider for Relay {

@@ -4,7 +4,7 @@
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::provider::wire_format::FORMATS;
-use crate::runtime::cli::PROGRAMS;
+use crate::runtime::program::PROGRAMS;
 
 /// Request headers of several client libraries. Each API and each program adds the headers that are its own. A name that
 /// ends in `-` is a prefix, here and below.
@@ -53,7 +53,7 @@ const RESPONSE_HEADERS: [&str; 3] = ["content-type", "request-id", "x-ratelimit-
 #[must_use]
 pub(crate) fn asked(headers: &HeaderMap) -> HeaderMap {
     let of_apis = FORMATS.iter().filter_map(|format| format.relay).flat_map(|relay| relay.request_headers);
-    let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
+    let of_programs = PROGRAMS.iter().flat_map(|program| program.facts().headers);
     // The feature names need a filter of their own, so the header is taken out and rebuilt.
     let mut passed = filter_headers(headers, REQUEST_HEADERS.iter().chain(of_apis).chain(of_programs));
     let betas: Vec<&str> =

@@ -1,7 +1,7 @@
 //! The relay between agent programs and their models. A program asks flock with a token that is good for one turn, and
 //! flock asks the provider with the real key, within the agent's budget.
 //!
-//! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request:
+//! [`tickets`] are issued for a turn through [`crate::runtime::program::AccessProvider`]. [`handler`] takes a request:
 //! [`api_format`] knows what its path is for, [`request_filter`] decides if it reaches anything besides the model, and
 //! [`request_body`] puts in the agent's model and its limits. [`crate::provider::RelayFormat`] has what differs
 //! between the APIs. `model_call` finds a model that answers and reserves its cost, and `forwarder` forwards the answer

@@ -15,7 +15,7 @@ use crate::provider::http::RequestError;
 use crate::provider::passthrough::{ForwardKind, ForwardedAnswer};
 use crate::provider::retry::Policy;
 use crate::provider::{ProviderError, RelayFormat, ResolvedModel, Usage};
-use crate::runtime::cli::gate::CallRefusal;
+use crate::runtime::program::gate::CallRefusal;
 
 /// A question of a program.
 pub(super) struct ModelRequest {

@@ -10,7 +10,7 @@ use super::answer_length::AnswerLength;
 use super::entries::entries;
 use super::request_filter::{self, ContentSize};
 use crate::provider::RelayFormat;
-use crate::runtime::cli::{PROGRAMS, Program};
+use crate::runtime::program::{PROGRAMS, Program};
 
 /// A parsed request of a program.
 #[derive(Debug)]

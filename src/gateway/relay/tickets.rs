@@ -18,7 +18,7 @@ use crate::agent::delegated::ProgramSource;
 use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
 use crate::runtime::RuntimeRequest;
-use crate::runtime::cli::CallCounter;
+use crate::runtime::program::CallCounter;
 use crate::sync::lock;
 
 /// The tickets of the turns that run.

@@ -11,13 +11,13 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::plugin;
-use crate::agent::delegated::{Asked, ToolCallResponse};
+use crate::agent::delegated::{IncomingCall, ToolCallResponse};
 use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::provider::Block;
-use crate::runtime::cli::PROGRAMS;
-use crate::runtime::cli::environment::CALL;
+use crate::runtime::program::PROGRAMS;
+use crate::runtime::program::environment::CALL;
 use crate::tool::{policy, safe_text};
 
 /// Most bytes in a message.
@@ -187,7 +187,7 @@ async fn call(
     // The call ends with this future too, because a client may close the connection to stop its call.
     let called = ticket.call(id);
     let cancel = called.cancel.clone();
-    let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
+    let asked = IncomingCall { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
     let answered = tokio::select! {
         // The cancellation is polled first. The running tool sees it too and would report it as its result.
         biased;
@@ -197,7 +197,7 @@ async fn call(
     Ok(Some(plugin::call_result(&answered)))
 }
 
-async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
+async fn run(gateway: &Gateway, ticket: &Ticket, asked: IncomingCall) -> ToolCallResponse {
     tokio::select! {
         answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => answered,
         () = ticket.over.cancelled() => ToolCallResponse {
@@ -209,7 +209,8 @@ async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallRespon
 
 /// Returns the call's own id if the program sends one, otherwise one that is made from the message's id.
 fn call_id(meta: &Value, id: &Value) -> String {
-    let told = PROGRAMS.iter().filter_map(|program| program.call_id()).find_map(|name| meta[name].as_str());
+    let told =
+        PROGRAMS.iter().filter_map(|program| program.facts().call_id).find_map(|name| meta[name].as_str());
     let shown =
         |text: &str| -> String { text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect() };
     // An id without any usable character would become the id of many calls.

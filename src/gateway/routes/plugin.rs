@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::JsonResult;
 use crate::agent::TurnEvent;
-use crate::agent::delegated::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
+use crate::agent::delegated::{IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
@@ -95,7 +95,7 @@ pub(crate) async fn call(
     // The plugin closes the connection when its call is stopped. This future is then dropped, and the guard cancels the
     // call.
     let _stop = cancel.clone().drop_guard();
-    let asked = Asked { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    let asked = IncomingCall { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
     Ok(Answer(call_result(&run_call(&gateway, &source, asked, CALL_TIMEOUT).await)))
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn call(
 pub(super) async fn run_call(
     gateway: &Gateway,
     source: &ProgramSource,
-    asked: Asked,
+    asked: IncomingCall,
     limit: Duration,
 ) -> ToolCallResponse {
     let witness = |context: &CallContext, event: TurnEvent| {

@@ -22,9 +22,9 @@ use crate::id::ModelRef;
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
-use crate::runtime::cli::model_access::{self, ModelAccessError};
-use crate::runtime::cli::version_check::{self, InstalledProgram};
-use crate::runtime::cli::{self, Program, host, locate};
+use crate::runtime::program::model_access::{self, ModelAccessError};
+use crate::runtime::program::version_check::{self, InstalledProgram};
+use crate::runtime::program::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::Actor;
 
@@ -65,7 +65,7 @@ pub async fn change(
 ) -> JsonResult {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check_runtime(&gateway, &agent, &wanted)?;
-    if let Some(program) = cli::named(&wanted) {
+    if let Some(program) = program::named(&wanted) {
         // The search looks at the file system, so it runs on a thread for blocking work.
         let looked = tokio::task::spawn_blocking(move || locate::find(program));
         let found = match looked.await.map_err(ApiError::internal)? {
@@ -199,7 +199,7 @@ mod tests {
         };
         agents::add(&mut document, &home, &free).unwrap();
         let config = parse::config(&document, &home).unwrap();
-        let claude = cli::named("claude").unwrap();
+        let claude = program::named("claude").unwrap();
         let lacking = |program, missing: &[&'static str]| -> Result<InstalledProgram, String> {
             Ok(InstalledProgram { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() })
         };
@@ -222,7 +222,7 @@ mod tests {
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
         assert_eq!(asked("free", model, whole()), on_host);
         // The setting for the host counts only for the program that it was made for.
-        let codex = cli::named("codex").unwrap();
+        let codex = program::named("codex").unwrap();
         let mut admin = config.agent(&"admin".parse().unwrap()).unwrap().clone();
         admin.on_host = true;
         for (runtime, is_taken) in [("codex", true), ("claude", false), ("native", false)] {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flock::runtime::cli::named;
+use flock::runtime::program::named;
 
 use crate::support::home::{Run, TempHome, finish};
 
@@ -214,7 +214,7 @@ fn each_program_is_refused_without_an_option_whether_it_is_old_or_of_no_known_ve
         ("opencode", "openai-completions"),
     ] {
         let program = named(name).unwrap();
-        let (title, options) = (program.title(), program.options().names);
+        let (title, options) = (program.title(), program.facts().options.names);
         let (last, others) = options.split_last().unwrap();
         let machine = Machine::with_model_of(api);
         let before = machine.home.config_text();
@@ -223,7 +223,10 @@ fn each_program_is_refused_without_an_option_whether_it_is_old_or_of_no_known_ve
             machine.has(name, &format!("{says} {}", others.join(" ")));
             let run = machine.flock(&line).fails(1);
             assert!(run.stderr.contains(&format!("{label} is too old: it has no {last}")), "{run:?}");
-            assert!(run.stderr.contains(&format!("npm install -g {}@latest", program.package())), "{run:?}");
+            assert!(
+                run.stderr.contains(&format!("npm install -g {}@latest", program.facts().package)),
+                "{run:?}"
+            );
             assert_eq!(machine.home.config_text(), before);
         }
         machine.has(name, &format!("of today {}", options.join(" ")));

@@ -13,9 +13,9 @@ use flock::gateway::relay::{MAX_BODY, Relay};
 use flock::id::{AgentId, TurnId};
 use flock::provider::retry::Policy;
 use flock::provider::{BoxFuture, Catalog, Usage};
-use flock::runtime::cli::gate::CallRefusal;
-use flock::runtime::cli::interface::relay_path;
-use flock::runtime::cli::{self, AccessProvider as _};
+use flock::runtime::program::gate::CallRefusal;
+use flock::runtime::program::interface::relay_path;
+use flock::runtime::program::{self, AccessProvider as _};
 use flock::runtime::{RuntimeError, RuntimeEvent, RuntimeRequest};
 use flock::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy, SystemDialer};
 use flock::supervise::gateway_client::{Answer, Call, Client};
@@ -329,7 +329,7 @@ async fn counting_tokens_costs_nothing() {
     let (status, text) = count(&setting.body()).await;
     assert_eq!((status, text.as_str()), (200, r#"{"input_tokens": 12}"#));
     assert_eq!(setting.server.requests()[0].body["model"], "test-model");
-    assert_eq!(opened.ticket.calls.now(), flock::runtime::cli::gate::Count::default());
+    assert_eq!(opened.ticket.calls.now(), flock::runtime::program::gate::Count::default());
     // It is for nothing, so it has another bound.
     for _ in 1..MAX_COUNTS {
         assert_eq!(count(&setting.body()).await.0, 200);
@@ -700,7 +700,7 @@ async fn a_count_that_fails_says_nothing_of_the_model() {
     }
     assert_eq!(count().await, 400);
     assert_eq!((setting.server.requests().len(), spare.requests().len()), (1, 1), "each once");
-    assert_eq!(opened.ticket.calls.now(), flock::runtime::cli::gate::Count::default());
+    assert_eq!(opened.ticket.calls.now(), flock::runtime::program::gate::Count::default());
     assert_eq!(setting.ask(&opened).await.0, 200);
     assert_eq!((setting.server.requests().len(), spare.requests().len()), (2, 1), "the agent's own model");
     // Nor does one that goes well: the model that failed is still passed over.
@@ -1163,7 +1163,7 @@ async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
         }
     })
     .await;
-    let claude = cli::named("claude").unwrap();
+    let claude = program::named("claude").unwrap();
     let relay = setting.house.gateway.relay.clone();
     let open = |model: &str, own_login| {
         relay.open(&RuntimeRequest { model: model.parse().unwrap(), ..order("coder") }, claude, own_login)

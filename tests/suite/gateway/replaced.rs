@@ -36,7 +36,7 @@ async fn an_answer_that_is_begun_again_goes_on_or_ends_with_an_error() {
         let turn = crew.turn().await;
         let (agent, session) = (turn.order.agent.clone(), turn.order.session.clone());
         turn.tell(RuntimeEvent::Text("It is f".to_owned()));
-        turn.tell(RuntimeEvent::Anew(String::new()));
+        turn.tell(RuntimeEvent::Replaced(String::new()));
         again.iter().for_each(|piece| turn.tell(RuntimeEvent::Text((*piece).to_owned())));
         turn.say(".");
         let (shown, ended) = followed.await.unwrap();

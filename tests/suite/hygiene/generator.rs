@@ -13,7 +13,7 @@ use serde_json::json;
 use flock::agent::Provenance;
 use flock::agent::transcript::hygiene::Target;
 use flock::agent::transcript::hygiene::policy::{DroppedThinking, HygienePolicy, IdFormat, SignatureRule};
-use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::agent::transcript::{Entry, EntryKind, EntryMetadata};
 use flock::config::Api;
 use flock::provider::{Block, Message, Role, Route, StopReason, Usage};
 
@@ -156,7 +156,7 @@ impl ConversationGenerator {
         let session = "agent:coder:flock:main:ann".parse().unwrap();
         let item = Some("i".into());
         let provenance = self.chance(5).then_some(Provenance::InterSession { session, tool: None, item });
-        let kind = if self.chance(40) { Kind::Compacted } else { Kind::Said };
+        let kind = if self.chance(40) { EntryKind::Compacted } else { EntryKind::Said };
         self.say(
             Message { role: Role::User, content },
             EntryMetadata { provenance, kind, ..EntryMetadata::default() },
@@ -252,7 +252,7 @@ impl ConversationGenerator {
         if self.chance(10) {
             self.answer(route, vec![Block::text("said to people")], StopReason::End);
             let last = self.entries.last_mut().unwrap();
-            Arc::make_mut(&mut last.about).kind = Kind::ForPeople;
+            Arc::make_mut(&mut last.about).kind = EntryKind::ForPeople;
         }
     }
 

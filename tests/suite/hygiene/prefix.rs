@@ -8,7 +8,7 @@ use super::fake_providers::encoder::{RequestEncoder, request};
 use super::generator::{self, ConversationGenerator};
 use flock::agent::prefix_cache::{self, plain};
 use flock::agent::transcript::hygiene::{Target, sanitise};
-use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::agent::transcript::{Entry, EntryKind, EntryMetadata};
 use flock::config::Api;
 use flock::provider::{BodyPrefix, Message, Request, Role, StopReason};
 
@@ -64,7 +64,7 @@ fn plain_turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
 /// Returns turns that may follow a cached prefix in a transcript: any turns, beginning with a person's message.
 fn later_turns(seed: u64, count: usize) -> Vec<Entry> {
     let made = ConversationGenerator::new(seed).transcript(count);
-    let is_stored = |entry: &&Entry| entry.about.kind != Kind::Compacted && !entry.about.imported;
+    let is_stored = |entry: &&Entry| entry.about.kind != EntryKind::Compacted && !entry.about.imported;
     made.iter().filter(is_stored).skip_while(|entry| entry.role() != Role::User).cloned().collect()
 }
 

@@ -9,7 +9,7 @@ use super::fake_providers::is_blank_block;
 use super::generator::{self, ConversationGenerator};
 use flock::agent::transcript::hygiene::policy::{HygienePolicy, IdFormat};
 use flock::agent::transcript::hygiene::{Target, apply_rules, sanitise};
-use flock::agent::transcript::{Entry, Kind};
+use flock::agent::transcript::{Entry, EntryKind};
 use flock::provider::{Block, Role};
 
 fn clean_once(entries: &[Entry], target: &Target) -> Vec<Entry> {
@@ -88,7 +88,7 @@ proptest! {
                 prop_assert!(!entry.message.content.is_empty());
                 let is_blank = |block: &Block| is_blank_block(block) && !matches!(block, Block::Text { signature: Some(_), .. });
                 prop_assert!(!entry.message.content.iter().any(is_blank), "no text is blank");
-                prop_assert!(entry.about.kind != Kind::ForPeople);
+                prop_assert!(entry.about.kind != EntryKind::ForPeople);
             }
             for pair in ready.windows(2) {
                 let in_a_row = pair[0].role() == pair[1].role();

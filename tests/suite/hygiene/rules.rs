@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use clap::ValueEnum as _;
 use serde_json::json;
 
 use super::generator::{self, result, route};
 use flock::agent::Provenance;
 use flock::agent::transcript::hygiene::{Rule, Target, sanitise};
-use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::agent::transcript::{Entry, EntryKind, EntryMetadata};
 use flock::config::Api;
 use flock::provider::message::joined_text;
 use flock::provider::{Block, Message, Role, Route, StopReason};
@@ -225,7 +226,7 @@ fn display_only_answers_are_removed() {
     let said = RuleCase::local().user("a").say(
         Role::Assistant,
         text("delivered"),
-        EntryMetadata { kind: Kind::ForPeople, ..EntryMetadata::default() },
+        EntryMetadata { kind: EntryKind::ForPeople, ..EntryMetadata::default() },
     );
     said.own(text("b")).gives(&[Rule::ForPeople], &[text("a"), text("b")]);
 }
@@ -252,7 +253,7 @@ fn reasoning_at_its_limit_is_removed_unless_the_answer_has_text() {
     let newer = vec![own, Block::Other(json!({"type": "hologram"}))];
     let claude = claude.ended(StopReason::Length, newer).user("b");
     let sent = [text("a"), text(UNKNOWN), text("b")];
-    claude.gives(&[Rule::Foreign, Rule::ReasoningOnly], &sent);
+    claude.gives(&[Rule::ForeignBlock, Rule::ReasoningOnly], &sent);
 }
 
 #[test]
@@ -263,16 +264,16 @@ fn an_answer_of_unknown_content_keeps_its_place_on_every_route() {
         let sent = [text("a"), text(UNKNOWN), text("b")];
         let cut = vec![unsigned(), own.clone(), unknown()];
         let (messages, rules) = said().user("a").ended(StopReason::Length, cut).user("b").sent();
-        assert_eq!((&messages[..], &rules[..]), (&sent[..], &[Rule::Foreign, Rule::ReasoningOnly][..]));
-        said().user("a").own(vec![unknown()]).user("b").gives(&[Rule::Foreign], &sent);
+        assert_eq!((&messages[..], &rules[..]), (&sent[..], &[Rule::ForeignBlock, Rule::ReasoningOnly][..]));
+        said().user("a").own(vec![unknown()]).user("b").gives(&[Rule::ForeignBlock], &sent);
         let kept = [text("a"), text("seen"), text("b")];
         let seen = vec![Block::text("seen"), unknown()];
-        said().user("a").ended(StopReason::Length, seen).user("b").gives(&[Rule::Foreign], &kept);
+        said().user("a").ended(StopReason::Length, seen).user("b").gives(&[Rule::ForeignBlock], &kept);
     }
     // A failed call left this behind: nobody ran or finished it.
     let failed = RuleCase::claude().user("a").ended(StopReason::Error, vec![unknown()]).user("b");
     let sent = [vec![Block::text("a"), Block::text("b")]];
-    failed.gives(&[Rule::Foreign, Rule::Empty, Rule::Merged], &sent);
+    failed.gives(&[Rule::ForeignBlock, Rule::Empty, Rule::Merged], &sent);
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn blank_texts_are_removed_and_emptied_messages_get_a_note() {
 fn blocks_that_do_not_fit_their_role_are_removed() {
     let said = RuleCase::local().say(Role::User, vec![Block::text("a"), call("x")], EntryMetadata::default());
     let said = said.own(vec![Block::text("b"), generator::picture()]);
-    said.gives(&[Rule::Foreign, Rule::Foreign], &[text("a"), text("b")]);
+    said.gives(&[Rule::ForeignBlock, Rule::ForeignBlock], &[text("a"), text("b")]);
 }
 
 #[test]
@@ -305,11 +306,11 @@ fn signatures_from_before_a_compaction_are_removed() {
     let said = said.say(
         Role::User,
         text("[summary]"),
-        EntryMetadata { kind: Kind::Compacted, ..EntryMetadata::default() },
+        EntryMetadata { kind: EntryKind::Compacted, ..EntryMetadata::default() },
     );
     let said = said.own(vec![own.clone(), Block::text("new")]).user("b");
     let sent = [text("a"), text("old"), text("[summary]"), vec![own, Block::text("new")], text("b")];
-    said.gives(&[Rule::StaleSignature, Rule::Unsigned], &sent);
+    said.gives(&[Rule::StaleSignature, Rule::UnsignedThinking], &sent);
 }
 
 #[test]
@@ -321,7 +322,7 @@ fn unsigned_or_foreign_thinking_is_removed() {
         .other(vec![unsigned(), Block::text("x")]);
     let said = said.user("c");
     let sent = [text("a"), text(OMITTED_THINKING), text("b"), text("x"), text("c")];
-    said.gives(&[Rule::Unsigned, Rule::ForeignThinking], &sent);
+    said.gives(&[Rule::UnsignedThinking, Rule::ForeignThinking], &sent);
 }
 
 #[test]
@@ -443,7 +444,7 @@ fn results_move_to_their_calls_and_missing_ones_are_filled() {
     };
     let calls = vec![call("call_1"), call("call_2"), call("call_3")];
     let (messages, rules) = late(said(RuleCase::for_gpt())).sent();
-    assert_eq!(rules, [Rule::Moved, Rule::MissingResult, Rule::MissingResult]);
+    assert_eq!(rules, [Rule::MovedResult, Rule::MissingResult, Rule::MissingResult]);
     let aborted = |id| given(id, "aborted");
     assert_eq!(
         messages,
@@ -477,7 +478,7 @@ fn a_late_result_moves_to_the_only_open_call() {
     let said = said.tool(vec![result("toolu_2", "exec", "2")]).tool(vec![result("toolu_1", "exec", "1")]);
     let (messages, rules) = said.sent();
     assert_eq!(messages[2], [result("toolu_1", "exec", "1")]);
-    assert_eq!(rules, [Rule::Moved]);
+    assert_eq!(rules, [Rule::MovedResult]);
 }
 
 #[test]
@@ -533,7 +534,7 @@ fn gemini_gets_its_own_signatures_and_a_placeholder_for_others() {
     let foreign =
         said.other(vec![Block::call("c2", "exec", json!({}))]).tool(vec![result("c2", "exec", "2")]);
     let (messages, rules) = foreign.sent();
-    assert_eq!(rules, [Rule::StandIn]);
+    assert_eq!(rules, [Rule::SignatureStandIn]);
     let Block::ToolCall { signature, .. } = &messages[3][0] else { panic!() };
     assert_eq!(signature.as_deref(), Some(flock::provider::google::signature::PLACEHOLDER_SIGNATURE));
     let router = RuleCase::to("openrouter/google/gemini-2.5-pro", Api::OpenAiCompletions)
@@ -542,7 +543,7 @@ fn gemini_gets_its_own_signatures_and_a_placeholder_for_others() {
     let (messages, rules) = router.tool(vec![result("c1", "exec", "1")]).sent();
     assert_eq!(
         (&messages[1][0], &rules[..]),
-        (&Block::call("c1", "exec", json!({})), &[Rule::ForeignMark][..])
+        (&Block::call("c1", "exec", json!({})), &[Rule::ForeignSignature][..])
     );
 }
 
@@ -553,7 +554,7 @@ fn antigravity_claude_keeps_only_base64_signatures() {
     let odd =
         Block::Thinking { thinking: "x".into(), signature: Some("reasoning_text".into()), redacted: None };
     let said = said.own(vec![own.clone(), odd, Block::text("b")]).user("c");
-    said.gives(&[Rule::Unsigned], &[text("a"), vec![own, Block::text("b")], text("c")]);
+    said.gives(&[Rule::UnsignedThinking], &[text("a"), vec![own, Block::text("b")], text("c")]);
 }
 
 #[test]
@@ -642,8 +643,9 @@ fn a_thinking_model_gets_no_prefill() {
 
 #[test]
 fn every_rule_has_a_unique_documented_name() {
-    let names: std::collections::BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
-    assert_eq!(names.len(), Rule::ALL.len());
+    let rules = Rule::value_variants();
+    let names: std::collections::BTreeSet<String> = rules.iter().map(|rule| rule.name()).collect();
+    assert_eq!(names.len(), rules.len());
     let page = include_str!("../../../docs/transcript-hygiene.md");
     for name in names {
         assert!(page.contains(&format!("| `{name}` |")), "docs/transcript-hygiene.md has no line for {name}");

@@ -55,7 +55,7 @@ fn the_environment_is_in_env() {
 fn raw_output_is_logged_under_its_own_targets() {
     // `ui/log.rs` closes the targets of these two. Any other event of this level is in a log with `FLOCK_LOG=trace`.
     check("an event for raw output under another target", &["trace!("], |source| {
-        !below(source, &["provider/stream.rs", "runtime/cli/output_reader.rs"])
+        !below(source, &["provider/stream.rs", "runtime/program/output_reader.rs"])
     });
 }
 

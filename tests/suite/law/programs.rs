@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use flock::runtime::cli::{PROGRAMS, Program};
+use flock::runtime::program::{PROGRAMS, Program};
 use flock::sandbox::mount;
 
 use super::places::below;
 use super::{Source, sources, verdict};
 
 /// The only list of programs.
-const LIST: &str = "runtime/cli/mod.rs";
+const LIST: &str = "runtime/program/mod.rs";
 /// What mounts are judged by is in a layer that can't ask programs for their logins: it has them, and has to.
 const MOUNTS: &str = "sandbox/mount.rs";
 
@@ -30,21 +30,23 @@ const VENDORS: [&str; 5] = [
 const OURS: (&str, &str) = ("agent/transcript", "\"callId\"");
 
 fn is_of(source: &Source, program: &dyn Program) -> bool {
-    let own = Path::new("runtime/cli").join(program.name());
+    let own = Path::new("runtime/program").join(program.name());
     source.path.starts_with(&own) || source.path == own.with_extension("rs")
 }
 
 /// What a program is called, as a part of any word.
 fn names(program: &dyn Program) -> Vec<String> {
-    let all = [program.name(), program.title(), program.command(), program.package()];
+    let facts = program.facts();
+    let all = [facts.name, facts.title, facts.command, facts.package];
     all.map(str::to_lowercase).to_vec()
 }
 
 /// What else is its own, as a whole string.
 fn belongings(program: &dyn Program) -> Vec<String> {
     let shared = [".local/bin"];
-    let lists = [program.variables(), program.headers(), program.logins(), program.places()].concat();
-    let all = lists.into_iter().chain(program.call_id()).filter(|one| !shared.contains(one));
+    let facts = program.facts();
+    let lists = [facts.variables, facts.headers, facts.logins, facts.places].concat();
+    let all = lists.into_iter().chain(facts.call_id).filter(|one| !shared.contains(one));
     all.map(|one| format!("{one:?}")).collect()
 }
 
@@ -77,7 +79,7 @@ fn what_is_a_programs_own_is_in_its_folder() {
                     wrong.push(format!("{}: {what}: {}", source.path.display(), line.trim()));
                 };
                 let is_login = source.path == Path::new(MOUNTS)
-                    && program.logins().iter().any(|login| line.trim() == format!("{login:?},"));
+                    && program.facts().logins.iter().any(|login| line.trim() == format!("{login:?},"));
                 if is_login {
                     continue;
                 }
@@ -98,7 +100,7 @@ fn what_is_a_programs_own_is_in_its_folder() {
 #[test]
 fn no_login_of_a_program_is_mounted() {
     for program in PROGRAMS {
-        for login in program.logins() {
+        for login in program.facts().logins {
             let kept = Path::new("/srv/people/ann").join(login);
             assert!(mount::denied(&kept).is_some(), "{}: add {login:?} to {MOUNTS}", program.name());
         }

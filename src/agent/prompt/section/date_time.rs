@@ -1,21 +1,14 @@
 //! The section with the day and its time zone. It leaves out the time of day, which would make every prompt a new one;
 //! each message has its own time beside it.
 
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+use crate::agent::prompt::PromptContext;
 
-pub(super) struct DateTime;
-
-impl PromptSection for DateTime {
-    fn name(&self) -> &'static str {
-        "date_time"
-    }
-
-    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        Ok(format!(
-            "## Current Date & Time\n\n{} when this session began. Each message has its own time.",
-            date(context)
-        ))
-    }
+/// Returns the section's text.
+pub(super) fn text(context: &PromptContext<'_>) -> String {
+    format!(
+        "## Current Date & Time\n\n{} when this session began. Each message has its own time.",
+        date(context)
+    )
 }
 
 /// Returns the day on which the session began, as in `2026-03-22, Sunday (Asia/Seoul, +09:00)`.

@@ -1,33 +1,26 @@
 //! The section about the agent: its role, then the files about it.
 
 use super::for_tools;
+use crate::agent::prompt::PromptContext;
 use crate::agent::prompt::quote::{FileAuthor, label, marked};
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::config::{Agent, Role};
 use crate::provider::ToolSpec;
 use crate::sandbox::spec::IDENTITY_FILES;
 
-pub(super) struct Identity;
-
-impl PromptSection for Identity {
-    fn name(&self) -> &'static str {
-        "identity"
+/// Returns the section's text.
+pub(super) fn text(context: &PromptContext<'_>) -> String {
+    let mut parts = vec!["## Project Context".to_owned(), introduction(context.agent, context.tools)];
+    if let Some(persona) = &context.knowledge.persona {
+        // A persona may come from a place that agents can write to. Then its text counts as information only.
+        let by = if persona.by_agents { FileAuthor::Agents } else { FileAuthor::Owner };
+        parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
     }
-
-    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        let mut parts = vec!["## Project Context".to_owned(), introduction(context.agent, context.tools)];
-        if let Some(persona) = &context.knowledge.persona {
-            // A persona may come from a place that agents can write to. Then its text counts as information only.
-            let by = if persona.by_agents { FileAuthor::Agents } else { FileAuthor::Owner };
-            parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
-        }
-        for file in &context.knowledge.files {
-            // Only the five identity files are the owner's. The others are in the workspace, which the agent can write.
-            let by = if IDENTITY_FILES.contains(&file.name) { FileAuthor::Owner } else { FileAuthor::Agents };
-            parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));
-        }
-        Ok(parts.join("\n\n"))
+    for file in &context.knowledge.files {
+        // Only the five identity files are the owner's. The others are in the workspace, which the agent can write.
+        let by = if IDENTITY_FILES.contains(&file.name) { FileAuthor::Owner } else { FileAuthor::Agents };
+        parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));
     }
+    parts.join("\n\n")
 }
 
 /// Returns the introduction of an agent with these tools: its name and the text of its role.

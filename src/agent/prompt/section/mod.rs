@@ -3,57 +3,67 @@
 //! The first nine have the same order and headings in every prompt, because people and programs find their way by them.
 //! The sections for a team come after those.
 
-mod channel_media;
 mod date_time;
 mod identity;
 mod runtime;
 mod safety;
 mod skills;
 mod team;
-mod tool_honesty;
 mod tools;
 mod workspace;
 
-use super::PromptSection;
+use super::{PromptContext, PromptSection, SectionError};
 use crate::config::Agent;
 use crate::provider::ToolSpec;
 
 pub(super) use date_time::date;
 
-/// Returns the nine sections that every prompt has.
-pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
-    vec![
-        Box::new(identity::Identity),
-        Box::new(tool_honesty::ToolHonesty),
-        Box::new(tools::Tools),
-        Box::new(safety::Safety),
-        Box::new(skills::Skills),
-        Box::new(workspace::Workspace),
-        Box::new(date_time::DateTime),
-        Box::new(runtime::Runtime),
-        Box::new(channel_media::ChannelMedia),
-    ]
+/// A section of flock's own: its name and the function that writes its text. It never fails, because it names what it
+/// can't read instead.
+#[derive(Clone, Copy)]
+pub(super) struct OwnSection(&'static str, fn(&PromptContext<'_>) -> String);
+
+impl PromptSection for OwnSection {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        Ok(self.1(context))
+    }
 }
 
-/// Returns those of the nine sections that another program's own prompt lacks: identity, safety and local practice. The
-/// program itself tells its model about tools, folder, day and model.
-pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
-    vec![
-        Box::new(identity::Identity),
-        Box::new(tool_honesty::ToolHonesty),
-        Box::new(safety::Safety),
-        Box::new(skills::Skills),
-        Box::new(channel_media::ChannelMedia),
-    ]
-}
+/// The nine sections that every prompt has.
+pub(super) const DEFAULTS: [OwnSection; 9] = [
+    OwnSection("identity", identity::text),
+    OwnSection("tool_honesty", |_| include_str!("../text/honesty.md").to_owned()),
+    OwnSection("tools", tools::text),
+    OwnSection("safety", safety::text),
+    OwnSection("skills", skills::text),
+    OwnSection("workspace", workspace::text),
+    OwnSection("date_time", date_time::text),
+    OwnSection("runtime", runtime::text),
+    OwnSection("channel_media", |_| include_str!("../text/channel_media.md").to_owned()),
+];
 
-/// Returns the additional sections for a member of a team.
-pub(super) fn team_sections() -> Vec<Box<dyn PromptSection>> {
-    vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::SharedVaults)]
+/// The additional sections for a member of a team.
+pub(super) const TEAM: [OwnSection; 3] = [
+    OwnSection("team", |context| team::of_team(context.tools)),
+    OwnSection("memory", team::memory),
+    OwnSection("shared_knowledge", team::shared_vaults),
+];
+
+/// Those of the nine sections that another program's own prompt lacks: identity, safety and local practice. The program
+/// itself tells its model about tools, folder, day and model.
+const FOR_PROGRAMS: [&str; 5] = ["identity", "tool_honesty", "safety", "skills", "channel_media"];
+
+/// Returns the sections of [`FOR_PROGRAMS`].
+pub(super) fn for_programs() -> impl Iterator<Item = OwnSection> {
+    DEFAULTS.into_iter().filter(|section| FOR_PROGRAMS.contains(&section.0))
 }
 
 /// Returns the introduction and the team section for an agent whose other prompt text comes from another program.
-pub(super) fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
+pub(crate) fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
     let parts = [identity::introduction(agent, tools), team::of_team(tools)];
     parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n\n")
 }

@@ -1,22 +1,15 @@
 //! The section about the machine, the model and flock's version.
 
+use crate::agent::prompt::PromptContext;
 use crate::agent::prompt::quote::label;
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 
-pub(super) struct Runtime;
-
-impl PromptSection for Runtime {
-    fn name(&self) -> &'static str {
-        "runtime"
-    }
-
-    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        Ok(format!(
-            "## Runtime\n\nHost: {} | OS: {} | Model: {} | flock {}",
-            label(&context.knowledge.host),
-            std::env::consts::OS,
-            label(context.model),
-            env!("CARGO_PKG_VERSION"),
-        ))
-    }
+/// Returns the section's text.
+pub(super) fn text(context: &PromptContext<'_>) -> String {
+    format!(
+        "## Runtime\n\nHost: {} | OS: {} | Model: {} | flock {}",
+        label(&context.knowledge.host),
+        std::env::consts::OS,
+        label(context.model),
+        env!("CARGO_PKG_VERSION"),
+    )
 }

@@ -3,38 +3,31 @@
 use std::fmt::Write as _;
 
 use super::offered;
+use crate::agent::prompt::PromptContext;
 use crate::agent::prompt::quote::escaped;
 use crate::agent::prompt::skills::Skill;
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 
-pub(super) struct Skills;
-
-impl PromptSection for Skills {
-    fn name(&self) -> &'static str {
-        "skills"
+/// Returns the section's text.
+pub(super) fn text(context: &PromptContext<'_>) -> String {
+    let list = &context.knowledge.skills;
+    // An agent that may not read skills is not told about them.
+    if list.skills.is_empty() || !offered(context.tools, READ_SKILL) {
+        return String::new();
     }
-
-    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        let list = &context.knowledge.skills;
-        // An agent that may not read skills is not told about them.
-        if list.skills.is_empty() || !offered(context.tools, READ_SKILL) {
-            return Ok(String::new());
-        }
-        let mut text = "## Skills\n\nThese are instructions for work here.".to_owned();
-        if list.skills.iter().any(|skill| skill.instruction.is_none()) {
-            // Writing to a `String` can't fail.
-            let _ = write!(text, " Load one by its name with `{READ_SKILL}` before you do that work.");
-        }
-        text.push_str("\n\n<available_skills>\n");
-        for skill in &list.skills {
-            write_skill(&mut text, skill);
-        }
-        text.push_str("</available_skills>");
-        if list.more {
-            text.push_str("\n\nThere are more skills than these.");
-        }
-        Ok(text)
+    let mut text = "## Skills\n\nThese are instructions for work here.".to_owned();
+    if list.skills.iter().any(|skill| skill.instruction.is_none()) {
+        // Writing to a `String` can't fail.
+        let _ = write!(text, " Load one by its name with `{READ_SKILL}` before you do that work.");
     }
+    text.push_str("\n\n<available_skills>\n");
+    for skill in &list.skills {
+        write_skill(&mut text, skill);
+    }
+    text.push_str("</available_skills>");
+    if list.more {
+        text.push_str("\n\nThere are more skills than these.");
+    }
+    text
 }
 
 fn write_skill(text: &mut String, skill: &Skill) {

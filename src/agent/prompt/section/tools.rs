@@ -3,41 +3,34 @@
 use std::fmt::Write as _;
 
 use crate::agent::prompt::quote::label;
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError, ToolCallStyle};
+use crate::agent::prompt::{PromptContext, ToolCallStyle};
 use crate::clean;
 use crate::provider::ToolSpec;
 use crate::tool::catalog;
 use crate::tool::definition::ToolGroup;
 
-pub(super) struct Tools;
-
-impl PromptSection for Tools {
-    fn name(&self) -> &'static str {
-        "tools"
+/// Returns the section's text.
+pub(super) fn text(context: &PromptContext<'_>) -> String {
+    let mut text = "## Tools\n\n".to_owned();
+    if context.tools.is_empty() {
+        text.push_str("You have no tools here. Say so if you need one.");
+        return text;
     }
-
-    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        let mut text = "## Tools\n\n".to_owned();
-        if context.tools.is_empty() {
-            text.push_str("You have no tools here. Say so if you need one.");
-            return Ok(text);
-        }
-        // Without tool calls in the API, the prompt is the only place for the parameters.
-        if context.calls == ToolCallStyle::Text {
-            write_full_tools(&mut text, context.tools);
-            return Ok(text);
-        }
-        for (use_of, groups) in TOOL_USES {
-            let names = context.tools.iter().map(|tool| tool.name.as_str());
-            let group = |name| catalog::find(name).map(|tool| tool.group);
-            let names: Vec<String> = names.filter(|name| groups.contains(&group(name))).map(label).collect();
-            if !names.is_empty() {
-                // Writing to a `String` can't fail.
-                let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
-            }
-        }
-        Ok(text)
+    // Without tool calls in the API, the prompt is the only place for the parameters.
+    if context.calls == ToolCallStyle::Text {
+        write_full_tools(&mut text, context.tools);
+        return text;
     }
+    for (use_of, groups) in TOOL_USES {
+        let names = context.tools.iter().map(|tool| tool.name.as_str());
+        let group = |name| catalog::find(name).map(|tool| tool.group);
+        let names: Vec<String> = names.filter(|name| groups.contains(&group(name))).map(label).collect();
+        if !names.is_empty() {
+            // Writing to a `String` can't fail.
+            let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
+        }
+    }
+    text
 }
 
 /// Writes each tool with its parameters, and the instructions to call it in text.

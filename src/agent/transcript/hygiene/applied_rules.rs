@@ -1,9 +1,11 @@
 //! The record of all changes to a conversation, so that none goes unnoticed.
 
+use clap::ValueEnum;
+
 use crate::agent::transcript::Entry;
 
-/// A rule that can change a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A rule that can change a message. The derive gives each rule the name of its variant in kebab case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Rule {
     /// A message of another session was marked as one.
     InterSession,
@@ -22,7 +24,7 @@ pub enum Rule {
     /// An empty answer was removed.
     Empty,
     /// A block that does not fit the message's role was removed.
-    Foreign,
+    ForeignBlock,
     /// A picture was scaled down, or replaced by a text.
     Picture,
     /// Signatures from before the last compaction were removed.
@@ -30,7 +32,7 @@ pub enum Rule {
     /// Thinking of another route was removed.
     ForeignThinking,
     /// Thinking without a valid signature was removed.
-    Unsigned,
+    UnsignedThinking,
     /// Thinking beside calls that had to be edited was removed.
     EditedThinking,
     /// Older thinking was removed.
@@ -42,7 +44,7 @@ pub enum Rule {
     /// Whitespace around a call's name was removed.
     CallName,
     /// A result was moved behind its call.
-    Moved,
+    MovedResult,
     /// A result without a call, or a second result of a call, was removed.
     OrphanResult,
     /// A missing result was filled in.
@@ -52,9 +54,9 @@ pub enum Rule {
     /// Ids were rewritten.
     Ids,
     /// Signatures of another route, or in an invalid form, were removed from texts and calls.
-    ForeignMark,
+    ForeignSignature,
     /// A call got Google's placeholder for a signature.
-    StandIn,
+    SignatureStandIn,
     /// A user message was put before an answer that began the conversation.
     Bootstrap,
     /// Consecutive messages of one role were merged.
@@ -64,71 +66,10 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All rules, in the order in which they can apply.
-    pub const ALL: [Self; 28] = [
-        Self::InterSession,
-        Self::ForgedMark,
-        Self::Echo,
-        Self::ForPeople,
-        Self::BrokenOff,
-        Self::ReasoningOnly,
-        Self::Blank,
-        Self::Empty,
-        Self::Foreign,
-        Self::Picture,
-        Self::StaleSignature,
-        Self::ForeignThinking,
-        Self::Unsigned,
-        Self::EditedThinking,
-        Self::OlderThinking,
-        Self::OrphanReasoning,
-        Self::MalformedCall,
-        Self::CallName,
-        Self::Moved,
-        Self::OrphanResult,
-        Self::MissingResult,
-        Self::LoneItem,
-        Self::Ids,
-        Self::ForeignMark,
-        Self::StandIn,
-        Self::Bootstrap,
-        Self::Merged,
-        Self::Prefill,
-    ];
-
-    /// Returns the rule's name as in the documentation.
+    /// Returns the name that people and the documentation use, such as `moved-result`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InterSession => "inter-session",
-            Self::ForgedMark => "forged-mark",
-            Self::Echo => "echo",
-            Self::ForPeople => "for-people",
-            Self::BrokenOff => "broken-off",
-            Self::ReasoningOnly => "reasoning-only",
-            Self::Blank => "blank",
-            Self::Empty => "empty",
-            Self::Foreign => "foreign-block",
-            Self::Picture => "picture",
-            Self::StaleSignature => "stale-signature",
-            Self::ForeignThinking => "foreign-thinking",
-            Self::Unsigned => "unsigned-thinking",
-            Self::EditedThinking => "edited-thinking",
-            Self::OlderThinking => "older-thinking",
-            Self::OrphanReasoning => "orphan-reasoning",
-            Self::MalformedCall => "malformed-call",
-            Self::CallName => "call-name",
-            Self::Moved => "moved-result",
-            Self::OrphanResult => "orphan-result",
-            Self::MissingResult => "missing-result",
-            Self::LoneItem => "lone-item",
-            Self::Ids => "ids",
-            Self::ForeignMark => "foreign-signature",
-            Self::StandIn => "signature-stand-in",
-            Self::Bootstrap => "bootstrap",
-            Self::Merged => "merged",
-            Self::Prefill => "prefill",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::inter_session;
 use super::policy::{HygienePolicy, SignatureRule};
 use super::target::Target;
 use super::thinking;
-use crate::agent::transcript::{Entry, Kind};
+use crate::agent::transcript::{Entry, EntryKind};
 use crate::provider::google::signature::is_base64;
 use crate::provider::{Block, Role, StopReason};
 
@@ -30,23 +30,18 @@ fn has_base64_signature(block: &Block) -> bool {
 /// Removes answers that only people are shown, the remains of failed calls, and messages without content.
 pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &HygienePolicy, notes: &mut RuleLog) {
     entries.retain_mut(|entry| {
-        if entry.role() == Role::Assistant {
-            if entry.about.kind == Kind::ForPeople {
-                notes.add(Rule::ForPeople, entry);
-                return false;
-            }
-            if entry.about.kind == Kind::Filled {
-                notes.add(Rule::Empty, entry);
-                return false;
-            }
-            if is_reasoning_only(entry) {
-                notes.add(Rule::ReasoningOnly, entry);
-                return false;
-            }
+        let removed = match entry.about.kind {
+            EntryKind::ForPeople => Some(Rule::ForPeople),
+            EntryKind::Filled => Some(Rule::Empty),
+            _ => is_reasoning_only(entry).then_some(Rule::ReasoningOnly),
+        };
+        if let Some(rule) = removed.filter(|_| entry.role() == Role::Assistant) {
+            notes.add(rule, entry);
+            return false;
         }
         // Looked up before the blocks are removed.
         let had_unknown = has_unknown(entry);
-        remove_blocks(entry, Rule::Foreign, |role, block| !is_allowed(role, block), notes);
+        remove_blocks(entry, Rule::ForeignBlock, |role, block| !is_allowed(role, block), notes);
         if matches!(entry.about.stop, Some(StopReason::Error | StopReason::Aborted)) {
             // Its thinking is not signed to the end and its calls were never run. A person has seen its text, so that
             // stays.

@@ -105,14 +105,13 @@ impl<'a> UsedIds<'a> {
             return wanted;
         }
         let seed = self.seed(raw);
-        // The first round nearly always succeeds. The loop ends at the first id that no other call has.
-        for round in 0..u64::MAX {
-            let id = plain_ids::other(&wanted, &seed, round, ids);
-            if self.ids.insert(Cow::Owned(id.clone())) {
-                return Cow::Owned(id);
-            }
-        }
-        wanted
+        self.first_free(|round| plain_ids::other(&wanted, &seed, round, ids))
+    }
+
+    /// Returns the first of these ids that no other call has. The first round nearly always succeeds.
+    fn first_free(&mut self, id: impl Fn(u64) -> String) -> Cow<'a, str> {
+        let free = (0..).map(id).find(|id| self.ids.insert(Cow::Owned(id.clone())));
+        Cow::Owned(free.unwrap_or_default())
     }
 
     /// Returns the text that the id of this occurrence is derived from: the same stored id in a later call is another
@@ -142,13 +141,7 @@ impl<'a> UsedIds<'a> {
             return wanted;
         }
         let seed = self.seed(raw);
-        for round in 0..u64::MAX {
-            let id = responses_ids::other(&seed, round);
-            if self.ids.insert(Cow::Owned(id.clone())) {
-                return Cow::Owned(id);
-            }
-        }
-        wanted
+        self.first_free(|round| responses_ids::other(&seed, round))
     }
 
     fn record_pair(&mut self, pair: &str) {

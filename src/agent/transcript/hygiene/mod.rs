@@ -23,12 +23,14 @@ mod thinking;
 
 use std::sync::Arc;
 
-pub use applied_rules::{AppliedRule, Rule};
-pub use error::HygieneError;
+pub(crate) use applied_rules::AppliedRule;
+pub use applied_rules::Rule;
+pub(crate) use error::HygieneError;
 pub(in crate::agent) use inter_session::session_mark_positions;
-pub use pictures::PictureCache;
+pub(crate) use pictures::PictureCache;
+pub(in crate::agent) use pictures::pictures_in;
 pub use policy::HygienePolicy;
-pub use target::{LONGEST_SIDE, Target};
+pub use target::Target;
 
 use self::applied_rules::RuleLog;
 use super::Entry;
@@ -55,7 +57,7 @@ pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, Hygiene
     error::check(&entries, &policy)?;
     inter_session::remove_own_signatures(&mut entries);
     for AppliedRule { rule, message } in &applied {
-        tracing::debug!(rule = rule.as_str(), message, route = ?policy.row, "hygiene");
+        tracing::debug!(rule = rule.name(), message, route = ?policy.row, "hygiene");
     }
     let messages = entries.into_iter().map(|entry| entry.message).collect();
     Ok(Sanitised { messages, applied })

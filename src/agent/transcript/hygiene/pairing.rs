@@ -139,7 +139,7 @@ fn assign_late_results(frames: &mut [Frame], notes: &mut RuleLog) {
                 _ => None,
             };
             if let Some((frame, slot)) = only {
-                notes.add(Rule::Moved, &found.entry);
+                notes.add(Rule::MovedResult, &found.entry);
                 frames[frame].slots[slot].result = Some(found);
             } else {
                 notes.add(Rule::OrphanResult, &found.entry);
@@ -191,7 +191,7 @@ impl FoundResult {
             return Some(self.entry);
         }
         if call_id != slot_id || name != slot_name {
-            notes.add(Rule::Moved, &self.entry);
+            notes.add(Rule::MovedResult, &self.entry);
         }
         let block = Block::ToolResult {
             call_id: slot_id.to_owned(),
@@ -244,7 +244,7 @@ impl Frame {
             let is_next = self.filled == place;
             self.filled += 1;
             if !is_next || !self.others.is_empty() {
-                notes.add(Rule::Moved, &found.entry);
+                notes.add(Rule::MovedResult, &found.entry);
             }
             self.slots[place].result = Some(found);
             return;
@@ -253,7 +253,7 @@ impl Frame {
         let is_filler = |slot: &Slot| slot.result.as_ref().is_some_and(FoundResult::is_filler);
         let slot = &mut self.slots[places.first];
         if is_filler(slot) && !found.is_filler() {
-            notes.add(Rule::Moved, &found.entry);
+            notes.add(Rule::MovedResult, &found.entry);
             slot.result = Some(found);
         } else {
             // The first result of a call counts.

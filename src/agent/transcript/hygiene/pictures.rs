@@ -2,7 +2,7 @@
 //! that their data has. A picture that can't be shown is replaced by a text.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +13,7 @@ use super::applied_rules::{Rule, RuleLog};
 use super::policy::HygienePolicy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
+use crate::mutex::lock;
 use crate::picture::{self, FittedPicture, MAX_INPUT_BYTES, PictureLimits};
 use crate::provider::Block;
 
@@ -63,16 +64,12 @@ impl PictureCache {
     fn show(&self, data: &str, limits: PictureLimits) -> Arc<PictureOutcome> {
         let key = (Sha256::digest(data).into(), limits);
         // The lock is not held while a picture is decoded. Two turns may decode the same one, which only costs time.
-        if let Some(shown) = self.kept().looked_at.get(&key) {
+        if let Some(shown) = lock(&self.0).looked_at.get(&key) {
             return shown.clone();
         }
         let shown = Arc::new(prepare_picture(data, limits));
-        self.kept().keep(key, shown.clone());
+        lock(&self.0).keep(key, shown.clone());
         shown
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, CacheState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -161,7 +158,7 @@ pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &HygienePolicy
     }
 }
 
-fn pictures_in(block: &Block) -> usize {
+pub(in crate::agent) fn pictures_in(block: &Block) -> usize {
     match block {
         Block::Image { .. } => 1,
         Block::ToolResult { content, .. } => content.iter().map(pictures_in).sum(),

@@ -51,9 +51,9 @@ fn a_large_picture_is_scaled_once_and_keeps_its_place() {
     assert_eq!(media_type, "image/jpeg");
     let PictureOutcome::Same(kind) = prepare_picture(data, LIMITS) else { panic!("{data}") };
     assert_eq!(kind, "image/jpeg");
-    assert_eq!(target.pictures.kept().looked_at.len(), 1);
+    assert_eq!(lock(&target.pictures.0).looked_at.len(), 1);
     assert_eq!(fit_content(vec![result], &target), once);
-    assert_eq!(target.pictures.kept().looked_at.len(), 1, "it was not looked at again");
+    assert_eq!(lock(&target.pictures.0).looked_at.len(), 1, "it was not looked at again");
     let smaller = Target { longest_side: 300, ..target };
     let [Block::ToolResult { content, .. }] = &fit_content(once, &smaller)[..] else { panic!() };
     let Block::Image { data, .. } = &content[1] else { panic!() };

@@ -265,14 +265,14 @@ fn completions_policy(target: &Target, provider: &str, model: &str) -> HygienePo
     let router = matches!(provider, "openrouter" | "opencode" | "kilocode");
     // Mistral comes first: its models need their ids also behind a router or a local server.
     if provider == "mistral" || is_mistral(model) {
-        let thinking = if router { Thinking::Own } else { Thinking::Any };
-        let policy = HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, thinking, ..BASE_POLICY };
-        // On a self-hosted server, the server's chat template rejects the rest.
-        return if router || provider == "mistral" {
-            HygienePolicy { bootstrap: true, ..policy }
+        let base = if router || provider == "mistral" {
+            let thinking = if router { Thinking::Own } else { Thinking::Any };
+            HygienePolicy { thinking, bootstrap: true, ..BASE_POLICY }
         } else {
-            HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, ..compatible_policy(target, model) }
+            // On a self-hosted server, the server's chat template rejects the rest.
+            compatible_policy(target, model)
         };
+        return HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, ..base };
     }
     if router {
         return router_policy(target, provider, model);

@@ -7,7 +7,7 @@ use super::inter_session;
 use super::policy::HygienePolicy;
 use super::target::Target;
 use super::thinking;
-use crate::agent::transcript::{Entry, EntryMetadata, Kind};
+use crate::agent::transcript::{Entry, EntryKind, EntryMetadata};
 use crate::provider::wire_format::ConversationRules;
 use crate::provider::{Message, Role, StopReason};
 
@@ -87,7 +87,7 @@ fn merged_metadata(first: &Entry, later: &Entry, target: &Target) -> EntryMetada
         imported: first.about.imported || later.about.imported,
         // The time of a compaction separates older from newer answers, but the merged message has the later message's
         // time.
-        kind: Kind::Said,
+        kind: EntryKind::Said,
     }
 }
 

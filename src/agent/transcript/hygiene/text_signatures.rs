@@ -39,7 +39,7 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &HygienePoli
                     *signature = left;
                 }
             }
-            notes.add(Rule::ForeignMark, entry);
+            notes.add(Rule::ForeignSignature, entry);
         }
         if policy.marks == (SignatureRule::Base64 { stand_in: true }) {
             stand_in(entry, notes);
@@ -77,5 +77,5 @@ fn stand_in(entry: &mut Entry, notes: &mut RuleLog) {
     {
         *signature = Some(PLACEHOLDER_SIGNATURE.to_owned());
     }
-    notes.add(Rule::StandIn, entry);
+    notes.add(Rule::SignatureStandIn, entry);
 }

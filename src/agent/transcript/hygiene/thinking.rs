@@ -6,7 +6,7 @@ use super::applied_rules::{Rule, RuleLog};
 use super::policy::{DroppedThinking, HygienePolicy, Thinking};
 use super::signature;
 use super::target::Target;
-use crate::agent::transcript::{Entry, Kind};
+use crate::agent::transcript::{Entry, EntryKind};
 use crate::provider::{Block, Role};
 
 /// The text for an answer that contained only thinking.
@@ -41,7 +41,7 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &HygienePo
     if !policy.signs_thinking() {
         return;
     }
-    let compactions = entries.iter().filter(|entry| entry.about.kind == Kind::Compacted);
+    let compactions = entries.iter().filter(|entry| entry.about.kind == EntryKind::Compacted);
     let Some(newest) = compactions.map(|entry| entry.about.at).max() else { return };
     let is_signed = |block: &Block| matches!(block, Block::Thinking { signature, redacted, .. } if signature.is_some() || redacted.is_some());
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
@@ -74,7 +74,7 @@ pub(super) fn remove_invalid(
     };
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
         if is_own(entry, target) {
-            leave_out(entry, Rule::Unsigned, |block| !form(block), notes);
+            leave_out(entry, Rule::UnsignedThinking, |block| !form(block), notes);
         } else {
             leave_out(entry, Rule::ForeignThinking, |_| true, notes);
         }

@@ -160,7 +160,8 @@ impl Guests {
     /// Forgets the guests that ended by themselves and left no process.
     fn forget(&mut self) {
         if self.all.iter().any(|guest| guest.phase == Phase::Left) {
-            let marks: HashSet<u64> = sweep::processes().keys().filter_map(|pid| sys::mark_of(*pid)).collect();
+            let marks: HashSet<u64> =
+                sweep::processes().keys().filter_map(|pid| sys::mark_of(*pid)).collect();
             self.all.retain(|guest| guest.phase != Phase::Left || marks.contains(&guest.mark));
         }
     }
@@ -188,9 +189,8 @@ impl Guest {
     /// parent is outside the container.
     fn look(&mut self) {
         let there = sweep::processes();
-        let carries = |(pid, process): &(&Pid, &Process)| {
-            !process.is_over && sys::mark_of(**pid) == Some(self.mark)
-        };
+        let carries =
+            |(pid, process): &(&Pid, &Process)| !process.is_over && sys::mark_of(**pid) == Some(self.mark);
         let own: Vec<(&Pid, &Process)> = there.iter().filter(carries).collect();
         let Some((first, _)) = own.iter().find(|(_, process)| process.parent == 0) else {
             // Only processes that the program started are left. None of them is asked.

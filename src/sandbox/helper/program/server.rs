@@ -11,8 +11,7 @@ use crate::frame::{self, Decoder, Nonce};
 use crate::guest::Guests;
 use crate::job::{Job, Phase};
 use crate::message::{
-    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start,
-    VERSION,
+    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
 };
 use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};

@@ -67,8 +67,13 @@ impl Streams {
     /// Handles the events that `poll` filled into [`Streams::entries`].
     pub fn ready(&mut self, entries: &[PollFd], buffer: &mut [u8], tell: &mut Vec<Tell>) {
         let Some((listener, entries)) = entries.split_first() else { return };
-        let woken: Vec<u32> =
-            self.open.keys().zip(entries).filter(|(_, entry)| entry.revents != 0).map(|(id, _)| *id).collect();
+        let woken: Vec<u32> = self
+            .open
+            .keys()
+            .zip(entries)
+            .filter(|(_, entry)| entry.revents != 0)
+            .map(|(id, _)| *id)
+            .collect();
         for ((id, stream), entry) in self.open.iter_mut().zip(entries) {
             if entry.revents != 0 && entry.events & POLLIN != 0 {
                 stream.read(*id, buffer, tell);

@@ -177,7 +177,7 @@ fn a_placeholder_signature_goes_to_google_and_not_to_routers() {
         let target = Target::new(generator::route(model, api));
         let ready = sanitise(&entries, &target).unwrap();
         assert_eq!(
-            ready.applied.iter().filter(|applied| applied.rule == Rule::StandIn).count(),
+            ready.applied.iter().filter(|applied| applied.rule == Rule::SignatureStandIn).count(),
             1,
             "{model}"
         );

@@ -7,7 +7,7 @@ use super::{RejectionReason, is_blank_block, is_picture, is_plain, rule};
 use flock::agent::Provenance;
 use flock::agent::transcript::hygiene::Target;
 use flock::agent::transcript::hygiene::policy::{HygienePolicy, IdFormat, PolicyRow};
-use flock::agent::transcript::{Entry, Kind};
+use flock::agent::transcript::{Entry, EntryKind};
 use flock::provider::{Block, Role, StopReason};
 
 /// `stored` is the conversation before hygiene.
@@ -107,7 +107,7 @@ fn check_thinking(ready: &[Entry], target: &Target, policy: &HygienePolicy) -> R
 
 /// A signature covers the answer and everything before it.
 fn check_signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> {
-    let compactions = stored.iter().filter(|entry| entry.about.kind == Kind::Compacted);
+    let compactions = stored.iter().filter(|entry| entry.about.kind == EntryKind::Compacted);
     let newest = compactions.map(|entry| entry.about.at).max().unwrap_or(i64::MIN);
     let calls: HashSet<&str> =
         stored.iter().flat_map(|entry| entry.message.tool_calls()).map(|call| call.id).collect();

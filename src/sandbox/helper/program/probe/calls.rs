@@ -88,7 +88,14 @@ pub fn can_keep_a_key() -> bool {
     const PROCESS_KEYRING: c_long = -2;
     // SAFETY: the texts end with a zero byte, and the payload has the length that is named.
     let key = unsafe {
-        syscall(ADD_KEY, c"user".as_ptr(), c"flock-probe".as_ptr(), c"x".as_ptr(), 1 as c_ulong, PROCESS_KEYRING)
+        syscall(
+            ADD_KEY,
+            c"user".as_ptr(),
+            c"flock-probe".as_ptr(),
+            c"x".as_ptr(),
+            1 as c_ulong,
+            PROCESS_KEYRING,
+        )
     };
     key >= 0
 }
