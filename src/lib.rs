@@ -11,7 +11,7 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `fault_point`, `picture` |
 #![cfg_attr(
     test,
     allow(
@@ -28,13 +28,13 @@ compile_error!(
 );
 
 pub mod agent;
-pub mod checkpoint;
 pub mod clean;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod env;
 pub mod error;
+pub mod fault_point;
 pub mod gateway;
 pub mod home;
 pub mod id;
