@@ -87,7 +87,7 @@ impl Kind {
 
     /// Returns the kind with this code. Any other code stands for a plain failure.
     #[must_use]
-    pub fn of_code(code: &str) -> Self {
+    pub(crate) fn of_code(code: &str) -> Self {
         Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Self::Failed)
     }
 }
@@ -110,12 +110,13 @@ pub trait Explain: std::error::Error {
 }
 
 /// Advice for an error of the disk.
-pub const KERNEL_LOG_HINT: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
+pub(crate) const KERNEL_LOG_HINT: &str =
+    "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
 
 /// Returns `true` if the disk itself failed, or the network behind it. A full disk and missing permissions do not
 /// count.
 #[must_use]
-pub fn is_of_disk(error: &std::io::Error) -> bool {
+pub(crate) fn is_of_disk(error: &std::io::Error) -> bool {
     use nix::libc::{EIO, ENODEV, ENXIO, ESTALE, ETIMEDOUT};
     // ESTALE and ETIMEDOUT are what a network file system returns.
     matches!(error.raw_os_error(), Some(EIO | ENXIO | ENODEV | ESTALE | ETIMEDOUT))

@@ -57,7 +57,8 @@ impl Explain for IdError {
 }
 
 /// Words that can never be an agent's id, because other parts of the system use them.
-pub const RESERVED_AGENT_IDS: [&str; 7] = ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
+pub(crate) const RESERVED_AGENT_IDS: [&str; 7] =
+    ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
 
 macro_rules! text_id {
     ($name:ident, $doc:literal) => {
@@ -190,7 +191,7 @@ impl Party {
 
     /// Returns `true` for a person or a client of a token.
     #[must_use]
-    pub const fn is_human(&self) -> bool {
+    pub(crate) const fn is_human(&self) -> bool {
         matches!(self, Self::Human(_))
     }
 }
@@ -445,7 +446,7 @@ impl ModelRef {
 
     /// Returns `true` if a scripted conversation answers instead of a model.
     #[must_use]
-    pub fn is_script(&self) -> bool {
+    pub(crate) fn is_script(&self) -> bool {
         self.provider() == "script"
     }
 }

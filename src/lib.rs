@@ -28,7 +28,7 @@ compile_error!(
 );
 
 pub mod agent;
-pub mod clean;
+pub(crate) mod clean;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -39,10 +39,10 @@ pub mod gateway;
 pub mod home;
 pub mod id;
 pub mod install;
-pub mod json;
+pub(crate) mod json;
 pub mod nix;
 pub mod openclaw;
-pub mod picture;
+pub(crate) mod picture;
 pub mod process;
 pub mod provider;
 pub mod runtime;

@@ -1,6 +1,6 @@
 //! Identities of processes. A pid alone is not one, because pids are reused.
 
-pub mod table;
+pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,7 +48,7 @@ impl ProcessId {
 impl ProcessId {
     /// Returns `true` if exactly this process is stopped, by a signal or by a debugger. It then reacts to SIGKILL only.
     #[must_use]
-    pub fn is_stopped(self) -> bool {
+    pub(crate) fn is_stopped(self) -> bool {
         self.is_alive() && stands_still(self.pid)
     }
 }

@@ -42,7 +42,7 @@ Examples:
   flock add coder --archetype code-first-developer --packages python3,ripgrep
   flock add critic --archetype code-reviewer --effort high
   flock add reader --egress pypi.org --egress '*.debian.org'")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent: a-z, 0-9, '-' and '_', at most 63 characters
     pub id: String,
     /// Role in the team
@@ -98,7 +98,7 @@ pub struct Args {
 ///
 /// Returns an error if an option has an unusable value, if the id is taken, if the archetype or the runtime can't be
 /// used, or if one of the parts can't be made.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let agent = check(args)?;
     let home = context.writable_home()?;
     // An unfinished removal of an agent with this id is completed first. Otherwise the new agent would start with the

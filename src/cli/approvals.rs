@@ -32,7 +32,7 @@ Examples:
   flock approvals list
   flock approvals show r-7k3m9qwx
   flock approvals deny r-7k3m9qwx --reason \"use the package instead\"")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -83,7 +83,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// # Errors
 ///
 /// Returns an error if there is no such request, or if it can't be decided any more.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List { all } => list(!all, context),
         Verb::Show { id } => {

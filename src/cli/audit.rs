@@ -18,7 +18,7 @@ Examples:
   flock audit --agent coder --limit 50
   flock audit --action channel.post
   flock audit --verify")]
-pub struct Args {
+pub(crate) struct Args {
     /// Verify the whole audit instead of showing rows
     #[arg(long, conflicts_with_all = ["agent", "level", "action", "limit"])]
     verify: bool,
@@ -41,7 +41,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the database can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let reader = Reader::open(&home)?;
     if args.verify {

@@ -21,7 +21,7 @@ use crate::id::Party;
 ///
 /// Works without a gateway, too: messages that are posted then are delivered when the gateway starts.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -65,7 +65,7 @@ impl AuthorArg {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the channel can't be read or changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List(args) => list::run(args, context),
         Verb::Create(args) => create::run(args, context),

@@ -33,7 +33,7 @@ Examples:
   flock chat coder
   flock chat coder \"Is the build green?\"
   flock chat coder < task.txt")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     agent: AgentId,
     /// Message to send
@@ -51,7 +51,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the gateway does not run, or if the turn fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     let agent = config.agent(&args.agent).ok_or_else(|| {

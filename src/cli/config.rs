@@ -20,7 +20,7 @@ use path::ConfigPath;
 
 /// Show, change or check the configuration
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -76,7 +76,7 @@ Examples:
 /// # Errors
 ///
 /// Returns an error if the configuration is not valid, or if a change would make it invalid.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Get { path } => get(path.as_ref(), context),
         Verb::Set { path, value } => set(path, value, context),

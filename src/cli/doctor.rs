@@ -33,7 +33,7 @@ use check::{Check, CheckState};
 /// PATH, provider keys, and the other program named flock. Also checks the database, its audit and the transcripts, and
 /// reports lost data. Exits with code 1 if something is broken.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Read the database, the audit and the transcripts in full
     #[arg(long)]
     deep: bool,
@@ -57,7 +57,7 @@ pub struct Args {
 ///
 /// Returns an error if the home's location is unknown or if an option can't be carried out. The findings are no errors:
 /// they decide the exit code.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     if let Some(file) = &args.bundle {
         // An existing file is refused at once, not after the checks, which can take long.

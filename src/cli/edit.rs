@@ -31,7 +31,7 @@ Examples:
   flock edit coder --model openai/gpt-5.5 --effort high
   flock edit coder --memory 4g --cpus default
   flock edit coder --network none --dry-run")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     pub id: String,
     /// Role in the team; a sysadmin has no sandbox
@@ -105,7 +105,7 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if a setting is invalid or can't be changed, if the person says no, or
 /// if a change can't be put into effect.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     values::refuse_unchangeable(args, &id)?;
     let home = context.writable_home()?;

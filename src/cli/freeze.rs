@@ -19,14 +19,14 @@ use crate::ui::{StyledLine, TextStyle};
 /// messages wait. The freeze lasts until `flock thaw`, also over restarts. With --all, it covers agents that are added
 /// meanwhile, too.
 #[derive(Debug, clap::Args)]
-pub struct FreezeArgs {
+pub(crate) struct FreezeArgs {
     #[command(flatten)]
     whom: AgentSelection,
 }
 
 /// Thaw a frozen agent, or all of them
 #[derive(Debug, clap::Args)]
-pub struct ThawArgs {
+pub(crate) struct ThawArgs {
     #[command(flatten)]
     whom: AgentSelection,
 }
@@ -63,7 +63,7 @@ struct Answer {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, true, context)
 }
 
@@ -72,7 +72,7 @@ pub fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, false, context)
 }
 

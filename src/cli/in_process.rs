@@ -25,7 +25,7 @@ use crate::swarm::{Notifier, Swarm, SwarmParts};
 ///
 /// Returns an error if a gateway lives, if the configuration or the database can't be used, or if the route refuses the
 /// request.
-pub async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value, Failure> {
+pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value, Failure> {
     // The check comes before the store is opened: only one process may write to it.
     team::require_no_gateway(home)?;
     let store = Arc::new(Store::open(home)?);

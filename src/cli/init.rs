@@ -23,7 +23,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// Creates the folders, the configuration, the agents orchestrator and sysadmin, the sandbox images and the shared
 /// package store. Safe to run again: existing agents, unknown keys and files stay.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Default model of the agents, as in anthropic/claude-opus-4-5
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<ModelRef>,
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// A gateway that can be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GatewayChoice {
+pub(crate) enum GatewayChoice {
     /// Only flock's own gateway, which is part of this program
     Native,
     /// OpenClaw as well, which is cloned and built here
@@ -65,7 +65,7 @@ pub enum GatewayChoice {
 /// # Errors
 ///
 /// Returns the error of the step that failed. The completed steps stay and the next call uses them.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // Everything that can be refused is refused before the first file is written.
     openclaw::check(args)?;
     let home = context.place()?;

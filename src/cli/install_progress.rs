@@ -10,7 +10,7 @@ use crate::install::{InstallEvent, InstallNotice, InstallPhase, InstalledVersion
 use crate::ui::Progress;
 
 /// Returns a version for programs.
-pub fn described(version: &InstalledVersion) -> Value {
+pub(crate) fn described(version: &InstalledVersion) -> Value {
     json!({
         "version": version.version,
         "commit": version.commit,
@@ -25,7 +25,7 @@ pub fn described(version: &InstalledVersion) -> Value {
 }
 
 /// The progress of an install on the terminal.
-pub struct InstallProgress<'a> {
+pub(crate) struct InstallProgress<'a> {
     context: &'a Context,
     what: &'static str,
     progress: Mutex<Option<(Progress, String)>>,
@@ -34,18 +34,18 @@ pub struct InstallProgress<'a> {
 impl<'a> InstallProgress<'a> {
     /// Creates the progress of installing OpenClaw.
     #[must_use]
-    pub const fn new(context: &'a Context) -> Self {
+    pub(crate) const fn new(context: &'a Context) -> Self {
         Self::of(context, "OpenClaw")
     }
 
     /// Creates the progress of installing another program.
     #[must_use]
-    pub const fn of(context: &'a Context, what: &'static str) -> Self {
+    pub(crate) const fn of(context: &'a Context, what: &'static str) -> Self {
         Self { context, what, progress: Mutex::new(None) }
     }
 
     /// Shows an event of the installer.
-    pub fn event(&self, event: &InstallEvent<'_>) {
+    pub(crate) fn event(&self, event: &InstallEvent<'_>) {
         let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             InstallEvent::Phase(phase) => {
@@ -99,7 +99,7 @@ impl<'a> InstallProgress<'a> {
     }
 
     /// Ends the phase that is still shown, as done.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         end(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

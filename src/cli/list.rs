@@ -8,14 +8,14 @@ use crate::ui::{Table, TextStyle};
 
 /// List the agents
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Prints the agents.
 ///
 /// # Errors
 ///
 /// Returns an error if there is no home, or if its configuration is not valid.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     let frozen = team::frozen(&home);
@@ -61,7 +61,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Returns an agent for programs.
-pub fn describe(agent: &Agent) -> Value {
+pub(crate) fn describe(agent: &Agent) -> Value {
     json!({
         "id": agent.id,
         "role": agent.role,

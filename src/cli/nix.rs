@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 /// A package is named by its attribute in the pinned package set, as in ripgrep or python3Packages.numpy. An installed
 /// package is on the PATH of the agent's sandbox at once.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -80,7 +80,7 @@ enum Verb {
 /// # Errors
 ///
 /// Returns an error if the engine or the store does not answer, or if Nix fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // To list packages, the container of the store is started or made anew, so that is a change as well.
     let home = match &args.verb {
         Verb::Pin { rev: None, update: false } => context.home()?,
@@ -213,7 +213,7 @@ fn pin(
 /// # Errors
 ///
 /// Returns an error if the store does not answer, or if a package can't be built or fetched.
-pub async fn install(
+pub(crate) async fn install(
     store: &Store,
     agent: &AgentId,
     packages: &[Attribute],

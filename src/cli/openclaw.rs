@@ -38,7 +38,7 @@ use crate::tool::{catalog, policy};
 ///
 /// Returns an error if OpenClaw is not installed, if its configuration can't be derived, or if a provider key is
 /// missing.
-pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
     let program = installed(home)?;
     if let Some(port) = port::choose(config) {
         port::set(&mut document, port);
@@ -54,7 +54,7 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
 /// # Errors
 ///
 /// Returns an error if it can't be prepared. The configuration from before then stays.
-pub async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failure> {
+pub(crate) async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failure> {
     let progress = context.printer.progress("checking the configuration with OpenClaw");
     let ready = prepare(home).await?;
     progress.done("OpenClaw accepts its configuration");
@@ -76,7 +76,7 @@ async fn wait_until_started(home: &Home, context: &Context) -> Option<Failure> {
 
 /// Returns `true` if the supervisor runs OpenClaw: a version is installed and an agent uses it.
 #[must_use]
-pub fn is_wanted(home: &Home, config: &Config) -> bool {
+pub(crate) fn is_wanted(home: &Home, config: &Config) -> bool {
     agents(config).next().is_some() && versions::current(home).is_some()
 }
 
@@ -85,7 +85,7 @@ pub fn is_wanted(home: &Home, config: &Config) -> bool {
 /// # Errors
 ///
 /// Returns an error if the home's configuration can't be read.
-pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
+pub(crate) fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     let (own, other) = (home.clone(), home.clone());
     let prepare: PrepareFn = Arc::new(move || {
         let home = own.clone();
@@ -117,7 +117,7 @@ fn to_unready(failure: &Failure, passes: bool) -> StartError {
 /// # Errors
 ///
 /// Returns an error if one of these can't be prepared. The configuration from before then stays.
-pub async fn prepare(home: &Home) -> Result<PreparedConfig, Failure> {
+pub(crate) async fn prepare(home: &Home) -> Result<PreparedConfig, Failure> {
     made(home).await.map_err(|unmade| unmade.failure)
 }
 
@@ -185,7 +185,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Returns [`OpenClawError::NotInstalled`] if there is none.
-pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
+pub(crate) fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
     versions::current(home).as_ref().map(OpenClawProgram::from).ok_or(OpenClawError::NotInstalled)
 }
 
@@ -194,7 +194,7 @@ pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
 /// # Errors
 ///
 /// Returns an error if the database can't be read. Without its granted folders an agent would work on the wrong files.
-pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
+pub(crate) fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     let mut found: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
     if let Some(reader) = Reader::open(home)? {
         for (agent, _, body) in reader.granted("mount")? {
@@ -207,7 +207,7 @@ pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
 }
 
 /// A problem with OpenClaw that a person should know.
-pub struct OpenClawProblem {
+pub(crate) struct OpenClawProblem {
     /// The description of the problem.
     pub text: String,
     /// The command that repairs it.
@@ -217,7 +217,7 @@ pub struct OpenClawProblem {
 }
 
 /// Returns the problems of the agents on OpenClaw that can be seen without starting it.
-pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
+pub(crate) async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
     let mut found = Vec::new();
     let interrupted = match pending_change::interrupted(home) {
         Some(VersionChangeState::Swapped { to, .. }) => Some(format!(

@@ -24,7 +24,7 @@ use crate::swarm::{Notifier, Swarm, SwarmParts};
 const OPENCLAW_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Carries out operations on the agents of a home, with the help of its gateway if one runs.
-pub struct OperationRunner {
+pub(crate) struct OperationRunner {
     home: Home,
     config: Config,
     gateway: Option<Client>,
@@ -36,7 +36,7 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn open(home: &Home) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: &Home) -> Result<Self, Failure> {
         let config = config::read(home)?;
         let gateway = team::gateway(home, &config).await?;
         // A gateway that lives but does not answer would not follow the operation.
@@ -51,7 +51,7 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid.
-    pub fn here(home: &Home) -> Result<Self, Failure> {
+    pub(crate) fn here(home: &Home) -> Result<Self, Failure> {
         Ok(Self { home: home.clone(), config: config::read(home)?, gateway: None })
     }
 
@@ -60,7 +60,7 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns the error of the step that failed.
-    pub async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
+    pub(crate) async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
         let swarm = self.swarm()?;
         let hands = CliServices { operator: self, context };
         let warnings = operation::finish(&swarm, &hands, pending).await?;
@@ -83,7 +83,7 @@ impl OperationRunner {
 /// # Errors
 ///
 /// Returns an error if it can't be completed. A new agent with this id would otherwise get the files of the old one.
-pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
+pub(crate) async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
     if pending::read(home, id)?.is_none() {
         return Ok(());
     }

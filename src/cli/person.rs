@@ -5,14 +5,14 @@ use std::io::Read as _;
 use super::Failure;
 use crate::error::Kind;
 
-pub use crate::process::login;
+pub(crate) use crate::process::login;
 
 /// Reads all of stdin, up to `most` bytes. `hint` tells the person what to do with a larger text.
 ///
 /// # Errors
 ///
 /// Returns an error if stdin holds more, if it can't be read, or if it is not UTF-8 text.
-pub fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
+pub(crate) fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
     let mut text = String::new();
     // One byte more than allowed tells a text of exactly the limit from a longer one.
     let read = std::io::stdin().take(most + 1).read_to_string(&mut text);

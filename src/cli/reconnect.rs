@@ -17,7 +17,7 @@ use crate::supervise::unit::GATEWAY;
 
 /// The rule for sending a request again that may already have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
+pub(crate) enum Repeat {
     /// Repeating the request has no further effect.
     Safe,
     /// The request may be sent again only if it certainly never reached the gateway.
@@ -38,7 +38,7 @@ const LOOKS: u32 = 100;
 const MAX_TRIES: u32 = 5;
 
 /// The answer to a request.
-pub struct Handled {
+pub(crate) struct Handled {
     pub answer: Value,
     /// `true` if this process handled the request, because no gateway runs.
     pub in_process: bool,
@@ -46,7 +46,7 @@ pub struct Handled {
 
 /// Waits for the gateway of a home, and tells the person only once.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     told: Cell<bool>,
 }
 
@@ -57,7 +57,7 @@ impl Waiting {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn gateway(&self, home: &Home, context: &Context) -> Result<Option<Client>, Failure> {
+    pub(crate) async fn gateway(&self, home: &Home, context: &Context) -> Result<Option<Client>, Failure> {
         let mut looks = 0;
         loop {
             let found = team::gateway(home, &config::read(home)?).await;
@@ -78,7 +78,7 @@ impl Waiting {
     /// # Errors
     ///
     /// Returns the errors of [`Self::gateway`], [`Self::ask`] and [`in_process::handle`].
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         home: &Home,
         context: &Context,
@@ -99,7 +99,7 @@ impl Waiting {
     /// # Errors
     ///
     /// Returns the error of `call`, or an error if the successor can't be used.
-    pub async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         home: &Home,
         context: &Context,

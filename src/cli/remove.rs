@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, TextStyle, ask};
 /// Removes the agent from the configuration, and removes its container. The workspace and the transcripts stay, unless
 /// --purge is given. If a removal was interrupted, the same command finishes it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     pub id: String,
     /// Also delete the workspace and the transcripts, after a confirmation
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if the person did not agree to deleting, or if a step failed. The same
 /// command continues after a failed step.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     let home = context.writable_home()?;
     let pending = plan_removal(args, &id, &home)?;

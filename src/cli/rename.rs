@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// budgets. The audit keeps the old id. A running gateway is restarted. If a rename was interrupted, the same command
 /// or the next start finishes it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Present id of the agent
     pub old: String,
     /// New id: a-z, 0-9, '-' and '_', at most 63 characters
@@ -33,7 +33,7 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if the new id or something of it is taken, or if a step failed. The same
 /// command continues after a failed step.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let parse = |id: &str| id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"));
     let (old, new): (AgentId, AgentId) = (parse(&args.old)?, parse(&args.new)?);
     let home = context.writable_home()?;

@@ -19,14 +19,14 @@ use crate::ui::{StyledLine, TextStyle};
 /// programs that were installed since its start. A supervisor that a service manager runs is not restarted and keeps
 /// both. The command that restarts its service is shown.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Restarts everything and returns when the gateway answers.
 ///
 /// # Errors
 ///
 /// Returns an error if the gateway does not become healthy.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // The configuration is checked before anything is stopped: an invalid one must not end a gateway that runs.
     let config = config::read(&home)?;

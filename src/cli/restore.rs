@@ -21,7 +21,7 @@ use crate::ui::{StyledLine, ask, time};
 /// Asks for confirmation. Nothing of the home may run. flock keeps the old database, and takes over its newer data as
 /// far as it can be read. It also takes over sessions that exist only in their transcripts.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Backup to start with [default: the newest intact one]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// Returns an error if something of the home runs, if the person did not agree, or if a step fails. The database is
 /// then unchanged.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     if args.list {
         return Ok(list(&home, context));
@@ -92,7 +92,7 @@ fn list(home: &Home, context: &Context) -> Exit {
 /// The result of a restore.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Done {
+pub(crate) struct Done {
     #[serde(flatten)]
     restored: RestoreOutcome,
     /// Number of sessions that were found only in their transcripts.
@@ -101,7 +101,7 @@ pub struct Done {
 
 impl Done {
     /// Returns the report for a person, line by line.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let restored = &self.restored;
         let mut lines = Vec::new();
         lines.push(match (&restored.backup, restored.backup_at) {
@@ -148,7 +148,7 @@ impl Done {
 ///
 /// Returns an error if a supervisor or a gateway runs, if the disk fails to read a transcript, or if the backup can't
 /// be restored.
-pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
+pub(crate) fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
     let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
     // The lock is held until the end, so that no supervisor can start during the restore.
     let _lock = match Lock::try_acquire(&home.supervisor_lock()) {

@@ -25,7 +25,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// Writes a systemd unit that runs `flock start --foreground`. The unit of a user starts at boot, because flock enables
 /// lingering for the user. As root, the unit is one of the system and runs as the owner of the home.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -56,7 +56,7 @@ struct ServiceOptions {
 /// # Errors
 ///
 /// Returns an error if the file can't be written or removed, or if the service manager refuses.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
         Action::Install(options) => install(&context.writable_home()?, options, context),
         Action::Remove(options) => remove(&context.place()?, options, context),
@@ -185,7 +185,7 @@ fn uninstall_service(service: &Service, path: &Path, active: bool) -> Result<(),
 
 /// An installed service of this home.
 #[derive(Clone, Debug)]
-pub struct InstalledService {
+pub(crate) struct InstalledService {
     service: Service,
     /// Path of its unit file.
     pub path: PathBuf,
@@ -197,7 +197,7 @@ impl InstalledService {
     /// # Errors
     ///
     /// Returns an error if the service manager refuses, or if the file can't be removed.
-    pub fn remove(&self) -> Result<(), Failure> {
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
         let mend = match self.service.scope {
             Scope::User => format!("flock --home {} service remove --user", self.service.home.display()),
             Scope::System => {
@@ -213,7 +213,7 @@ impl InstalledService {
 /// # Errors
 ///
 /// Returns an error if the program's own path or the home's owner can't be found.
-pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
+pub(crate) fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
     let mut found = Vec::new();
     for system in [false, true] {
         let options = ServiceOptions { system, user: !system, root: None };
@@ -231,7 +231,7 @@ pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
 
 /// Returns the command that restarts this home's service, or `None` if none is installed.
 #[must_use]
-pub fn restart_command(home: &Home) -> Option<String> {
+pub(crate) fn restart_command(home: &Home) -> Option<String> {
     let found = installed(home).ok()?.into_iter().next()?;
     Some(found.service.restart())
 }

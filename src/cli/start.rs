@@ -21,7 +21,7 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Start the gateway in the background and keep it running
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run in the foreground, for a service manager
     #[arg(long)]
     foreground: bool,
@@ -32,7 +32,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the gateway does not become healthy. Everything that was started for it is stopped again.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // An invalid configuration is reported here, where the person sees it, and not in the gateway's log.
     let config = config::read(&home)?;
@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if the id can't be written.
-pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
+pub(crate) fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     match instance::settle(home)? {
         instance::InstanceStatus::Own => {}
         instance::InstanceStatus::Copy => context.printer.say(
@@ -92,13 +92,13 @@ async fn run_background(home: &Home, config: &Config, context: &Context) -> Resu
 }
 
 /// Shows that the start waits for OpenClaw, if it does: that takes a while.
-pub fn openclaw_progress(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
+pub(crate) fn openclaw_progress(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
     openclaw::is_wanted(home, config).then(|| context.printer.progress("starting the gateway and OpenClaw"))
 }
 
 /// Returns the reason for which OpenClaw does not run although it should. Agents that do not need it work all the same.
 #[must_use]
-pub fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
+pub(crate) fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
     let unit = status.unit(OPENCLAW).filter(|unit| unit.state != UnitState::Healthy)?;
     Some(unit_failure(status, unit))
 }
@@ -117,7 +117,7 @@ async fn healthy_status(home: &Home) -> Option<SupervisorStatus> {
 ///
 /// Returns an error with the reason if the gateway does not become healthy. A supervisor that was started for it is
 /// stopped again.
-pub async fn ensure_running(
+pub(crate) async fn ensure_running(
     home: &Home,
     config: &Config,
     want: ControlRequest,
@@ -147,7 +147,7 @@ pub async fn ensure_running(
 
 /// Returns the reason for which a supervised process is not healthy.
 #[must_use]
-pub fn failed(status: &SupervisorStatus) -> Failure {
+pub(crate) fn failed(status: &SupervisorStatus) -> Failure {
     match status.units.iter().find(|unit| unit.state != UnitState::Healthy) {
         Some(unit) => unit_failure(status, unit),
         None => Failure::new(Kind::Failed, "the supervisor runs no process"),
@@ -211,7 +211,7 @@ fn print_status(status: &SupervisorStatus, what: &str, context: &Context) {
 
 /// Returns the URL of the gateway.
 #[must_use]
-pub fn url(port: Option<u16>) -> String {
+pub(crate) fn url(port: Option<u16>) -> String {
     format!("http://127.0.0.1:{}", port.unwrap_or(config::model::DEFAULT_PORT))
 }
 
@@ -221,4 +221,4 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 const OPENCLAW_START_TIMEOUT: Duration =
     READY.saturating_add(START).saturating_mul(2).saturating_add(START_TIMEOUT);
 /// Time that a running supervisor may take to report its status.
-pub const QUICK: Duration = Duration::from_secs(5);
+pub(crate) const QUICK: Duration = Duration::from_secs(5);

@@ -26,14 +26,14 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Stop the gateway, its supervisor and the containers of this home
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Stops everything of the home. It succeeds if nothing runs.
 ///
 /// # Errors
 ///
 /// Returns an error that names the processes and containers which could not be stopped.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let began = Instant::now();
     let progress =
@@ -55,7 +55,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if the supervisor's lock can't be examined. Processes that could not be ended are in the result.
-pub async fn end(home: &Home) -> Result<HaltResult, HomeError> {
+pub(crate) async fn end(home: &Home) -> Result<HaltResult, HomeError> {
     stop_with_notices(home, &|_| ()).await
 }
 
@@ -83,7 +83,7 @@ pub(super) fn notice_text(notice: HaltNotice) -> String {
 ///
 /// A gateway that was started by hand is found only at the configured port. If that was changed meanwhile, its lock is
 /// all that shows it, and nobody knows its pid.
-pub fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
+pub(crate) fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
     let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
     if left.is_empty() && halted.lock.is_some() && team::lives(home) {
         left.push(
@@ -199,7 +199,7 @@ fn port_holder(home: &Home, halted: &HaltResult) -> Option<String> {
 }
 
 /// Formats a process, such as `flock (pid 42)`.
-pub fn describe(process: ProcessId) -> String {
+pub(crate) fn describe(process: ProcessId) -> String {
     let name = fs_err::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
     format!("{} (pid {})", if name.trim().is_empty() { "a process" } else { name.trim() }, process.pid)
 }

@@ -14,7 +14,7 @@ use crate::ui::{Table, TextStyle};
 
 /// List the tasks that agents were given, with their states
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only tasks that this agent gave or was given
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
@@ -48,7 +48,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 ///
 /// Returns an error if there is no home or its database can't be read, and for stopping a task if the gateway does not
 /// run or refuses.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(id) = &args.cancel {
         return cancel(id, context);
     }

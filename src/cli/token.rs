@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, Table, TextStyle, time};
 /// The owner's token may do everything, including approving requests. Give a client a token of its own, for some agents
 /// and some rights. The author of its posts and of its rows in the audit is human:token:NAME.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -90,7 +90,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// Returns an error if the token can't be made, if there is none of that name, or if the gateway or the database fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Add(wanted) => add(wanted, context),
         Verb::List => list(context),

@@ -23,7 +23,7 @@ use steps::UninstallLocks;
 /// running processes. Workspaces, transcripts, configuration, keys and database stay, unless --purge is given. Shows
 /// what it will do, and asks first. Safe to run again after any interruption.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Part to remove [default: everything]
     #[arg(value_enum, value_name = "PART")]
     pub what: Option<UninstallTarget>,
@@ -40,7 +40,7 @@ pub struct Args {
 
 /// A part that can be removed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UninstallTarget {
+pub(crate) enum UninstallTarget {
     /// The OpenClaw gateway and its sandboxes; flock's own gateway keeps running
     Openclaw,
 }
@@ -51,7 +51,7 @@ pub enum UninstallTarget {
 ///
 /// Returns an error if a newer flock made the home, if agents need what is to be removed, or if the person did not
 /// agree. Failed steps are reported and decide the exit code.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     let request = UninstallRequest { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
     let found = context.block_on(facts::gather(&home))?;
@@ -89,7 +89,7 @@ fn agree(args: &Args, report: &show::UninstallReport<'_>, context: &Context) -> 
 }
 
 /// A step that failed.
-pub struct FailedStep {
+pub(crate) struct FailedStep {
     /// The description of the step.
     pub what: String,
     /// The reason, and the command that repairs it.

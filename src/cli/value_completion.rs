@@ -25,7 +25,7 @@ const REQUEST_ARGS: [&str; 2] = ["--version", "--complete"];
 const MAX_VALUES: u32 = 200;
 
 /// Answers a completion request. Returns `true` if the arguments were one.
-pub fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
+pub(crate) fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
     let [_, version, complete, index, dashes, words @ ..] = args else { return false };
     if *version != REQUEST_ARGS[0] || *complete != REQUEST_ARGS[1] || dashes != "--" {
         return false;

@@ -73,7 +73,7 @@ impl Child {
     }
 
     /// Asks the child to stop, with SIGTERM.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         // The pid can't belong to another process yet, because nobody has waited for the child.
         let _ = kill(Pid::from_raw(self.id.pid), Signal::SIGTERM);
     }
@@ -101,7 +101,7 @@ impl Child {
 
     /// Returns the last line of its output that explains its end, as `tells` judges. Waits briefly for output that is
     /// still in the pipe.
-    pub async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
+    pub(crate) async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
         // A process that left the group may hold the pipe open forever.
         let _ = tokio::time::timeout(Duration::from_millis(500), self.output.ended()).await;
         self.output.last_words(tells)

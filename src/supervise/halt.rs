@@ -34,11 +34,11 @@ pub struct HaltResult {
 }
 
 /// A lock that keeps the home from being started while the caller finishes its work.
-pub type HeldLock = std::sync::Arc<Lock>;
+pub(crate) type HeldLock = std::sync::Arc<Lock>;
 
 /// A reason for which stopping takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HaltNotice {
+pub(crate) enum HaltNotice {
     /// A signal or a debugger has stopped the supervisor. It is killed.
     StandsStill(ProcessId),
     /// The supervisor does not answer. It is killed if it stays silent for this time.
@@ -60,7 +60,7 @@ pub async fn halt(home: &Home, limits: &SupervisionLimits) -> Result<HaltResult,
 ///
 /// Returns an error if the supervisor's lock can't be checked. Processes that could not be killed are not an error but
 /// part of the result.
-pub async fn halt_with_notices(
+pub(crate) async fn halt_with_notices(
     home: &Home,
     limits: &SupervisionLimits,
     tell: &dyn Fn(HaltNotice),

@@ -18,7 +18,7 @@ use crate::error::{Explain, Kind, chain};
 use crate::id::hex;
 
 /// The header that carries the challenge.
-pub const CHALLENGE: &str = "x-flock-challenge";
+pub(crate) const CHALLENGE: &str = "x-flock-challenge";
 
 /// The answer to `GET /health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,12 +122,12 @@ impl Explain for HealthError {
 }
 
 /// The hint for a port that another program holds.
-pub const PORT_HINT: &str = "stop the program that uses the port, or run `flock config set \
+pub(crate) const PORT_HINT: &str = "stop the program that uses the port, or run `flock config set \
                              plugins.entries.flock.config.gateway.port PORT`";
 
 /// Returns 32 random bytes as hex.
 #[must_use]
-pub fn challenge() -> String {
+pub(crate) fn challenge() -> String {
     hex(&rand::random::<[u8; 32]>())
 }
 

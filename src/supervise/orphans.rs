@@ -17,7 +17,7 @@ use crate::process::ProcessId;
 
 /// Ends the remaining processes with these names, and returns those that could not be killed. The caller must hold the
 /// supervisor's lock.
-pub async fn end(
+pub(crate) async fn end(
     home: &Home,
     names: &[&str],
     limits: &SupervisionLimits,
@@ -57,7 +57,7 @@ async fn end_one(
 }
 
 /// Kills all processes with this mark, and returns those that could not be killed.
-pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId> {
+pub(crate) async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let end = Instant::now() + KILL_TIMEOUT;
     loop {
         let bearers = mark.bearers();
@@ -78,7 +78,7 @@ pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits at most `limit` until none of the processes is alive, and returns those that still are.
-pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
+pub(crate) async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
     let end = Instant::now() + limit;
     loop {
         let alive: Vec<ProcessId> = processes.iter().copied().filter(|one| one.is_alive()).collect();

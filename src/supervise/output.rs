@@ -15,7 +15,7 @@ use crate::home::log::Log;
 
 /// The output of one process.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     tail: Arc<Mutex<Tail>>,
     ended: Option<oneshot::Receiver<()>>,
 }
@@ -26,7 +26,7 @@ impl Output {
     /// # Errors
     ///
     /// Returns an error if a thread can't be started.
-    pub fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
+    pub(crate) fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
         let (to_disk, lines): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUED_BATCHES);
         let (end, ended) = oneshot::channel();
         let tail = Arc::new(Mutex::new(Tail::default()));
@@ -76,7 +76,7 @@ impl Output {
     }
 
     /// Waits until all output has been read.
-    pub async fn ended(&mut self) {
+    pub(crate) async fn ended(&mut self) {
         if let Some(ended) = self.ended.take() {
             let _ = ended.await;
         }
@@ -84,7 +84,7 @@ impl Output {
 
     /// Returns the last line for which `tells` is `true`, or else the last line of all.
     #[must_use]
-    pub fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
+    pub(crate) fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).last_words(tells)
     }
 }

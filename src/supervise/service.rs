@@ -6,7 +6,7 @@ use crate::error::Kind;
 
 /// The owner of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// One user; runs from boot on, by means of lingering.
     User,
     /// The whole machine.
@@ -15,7 +15,7 @@ pub enum Scope {
 
 /// The facts that a unit file is built from.
 #[derive(Clone, Debug)]
-pub struct Service {
+pub(crate) struct Service {
     pub scope: Scope,
     /// The program's file, as an absolute path.
     pub program: PathBuf,
@@ -34,13 +34,13 @@ pub struct Service {
 impl Service {
     /// Returns the unit's name.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("flock{}.service", self.suffix)
     }
 
     /// Returns the path of the unit's file. `config` is the user's configuration folder.
     #[must_use]
-    pub fn path(&self, config: &Path) -> PathBuf {
+    pub(crate) fn path(&self, config: &Path) -> PathBuf {
         match self.scope {
             Scope::User => config.join("systemd/user").join(self.name()),
             Scope::System => Path::new("/etc/systemd/system").join(self.name()),
@@ -50,14 +50,14 @@ impl Service {
     /// Returns `true` if `text` is a unit file by flock for this home. The homes of two users can have services with
     /// the same name.
     #[must_use]
-    pub fn is_described_by(&self, text: &str) -> bool {
+    pub(crate) fn is_described_by(&self, text: &str) -> bool {
         let home = quote(&self.home.display().to_string(), DollarSign::Escaped);
         text.contains(&format!(" --home {home} start --foreground\n"))
     }
 
     /// Returns the commands that load and start the service.
     #[must_use]
-    pub fn enable_commands(&self) -> Vec<Vec<String>> {
+    pub(crate) fn enable_commands(&self) -> Vec<Vec<String>> {
         let name = self.name();
         match self.scope {
             // Without lingering, a user's services end with the user's last login session.
@@ -74,7 +74,7 @@ impl Service {
 
     /// Returns the commands that stop and disable the service, and those to run after its file was removed.
     #[must_use]
-    pub fn disable_commands(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    pub(crate) fn disable_commands(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
         let name = self.name();
         match self.scope {
             Scope::User => (
@@ -90,7 +90,7 @@ impl Service {
 
     /// Returns the command that restarts the service.
     #[must_use]
-    pub fn restart(&self) -> String {
+    pub(crate) fn restart(&self) -> String {
         let name = self.name();
         match self.scope {
             Scope::User => format!("systemctl --user restart {name}"),
@@ -100,7 +100,7 @@ impl Service {
 
     /// Returns the command that opens an editor for variables that the service needs and that are not in `env`.
     #[must_use]
-    pub fn edit(&self) -> String {
+    pub(crate) fn edit(&self) -> String {
         let name = self.name();
         match self.scope {
             Scope::User => format!("systemctl --user edit {name}"),
@@ -110,7 +110,7 @@ impl Service {
 
     /// Returns the content of the unit file.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         // Exit codes for which systemd must not restart: the failure would be the same.
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");

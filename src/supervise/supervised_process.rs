@@ -22,7 +22,7 @@ use crate::home::log::{Log, RotationLimits};
 use crate::home::{Home, atomic};
 
 /// The result of a background job, with the start of the process that it belongs to.
-pub struct JobMessage {
+pub(crate) struct JobMessage {
     /// The index of the process.
     pub ward: usize,
     start: u64,
@@ -43,7 +43,7 @@ enum JobOutcome {
 }
 
 /// A supervised process and its background jobs.
-pub struct SupervisedProcess {
+pub(crate) struct SupervisedProcess {
     home: Home,
     unit: Arc<dyn Unit>,
     state: UnitStateMachine,
@@ -71,7 +71,7 @@ pub struct SupervisedProcess {
 
 impl SupervisedProcess {
     /// Creates a process that does not run yet, with the crash history from disk.
-    pub fn new(
+    pub(crate) fn new(
         home: &Home,
         unit: Arc<dyn Unit>,
         limits: SupervisionLimits,
@@ -102,36 +102,36 @@ impl SupervisedProcess {
         }
     }
 
-    pub const fn state(&self) -> &UnitStateMachine {
+    pub(crate) const fn state(&self) -> &UnitStateMachine {
         &self.state
     }
 
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.unit.name()
     }
 
     /// Returns `true` if the home is useful without it.
-    pub fn is_optional(&self) -> bool {
+    pub(crate) fn is_optional(&self) -> bool {
         self.unit.is_optional()
     }
 
     /// Returns `true` if a status has to mention it: it runs, or it should.
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         !self.is_optional() || self.state.standing() != UnitState::Stopped || self.unit.is_wanted()
     }
 
     /// Returns `true` if the process has ended and its cleanup is done.
-    pub fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.child.is_none() && self.clearing.is_none() && self.state.standing() == UnitState::Stopped
     }
 
     /// Returns the time at which [`SupervisedProcess::tick`] is due.
-    pub fn next_deadline(&self) -> Option<i64> {
+    pub(crate) fn next_deadline(&self) -> Option<i64> {
         [self.state.next_deadline(), self.check_at, self.look_at].into_iter().flatten().min()
     }
 
     /// Handles an order to begin, start, restart or stop.
-    pub fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
         self.wished = event != UnitEvent::Stop;
         // Only optional processes follow changes of the configuration.
         self.look_at = (self.wished && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
@@ -142,7 +142,7 @@ impl SupervisedProcess {
     }
 
     /// Checks if an optional process is wanted, and if it runs with the current configuration.
-    pub fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
         if !self.wished || !self.is_optional() {
             return;
         }
@@ -179,12 +179,12 @@ impl SupervisedProcess {
 
     /// Returns `true` if it can become healthy without help. A check in progress may find that the cause of a failure
     /// was fixed.
-    pub const fn is_hopeful(&self) -> bool {
+    pub(crate) const fn is_hopeful(&self) -> bool {
         self.state.is_hopeful() || self.looking.is_some()
     }
 
     /// Returns `true` if it can't run until an outside cause has passed, which may take any time.
-    pub const fn waits(&self) -> bool {
+    pub(crate) const fn waits(&self) -> bool {
         matches!(self.state.phase(), UnitPhase::BackingOff { waits_for: Some(_), .. })
     }
 
@@ -207,7 +207,7 @@ impl SupervisedProcess {
     }
 
     /// Does everything that is due.
-    pub fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
         if self.state.next_deadline().is_some_and(|deadline| now >= deadline) {
             self.event(UnitEvent::Tick, now, journal);
         }
@@ -225,7 +225,7 @@ impl SupervisedProcess {
     }
 
     /// Handles the result of a background job.
-    pub fn hear(&mut self, news: JobMessage, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn hear(&mut self, news: JobMessage, now: i64, journal: &mut Journal<'_>) {
         if let JobOutcome::Cleared(which) = news.what {
             if which == self.clearings {
                 self.clearing = None;
@@ -303,7 +303,7 @@ impl SupervisedProcess {
     }
 
     /// Handles the end of the process, if it has ended.
-    pub async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
         let Some(child) = &mut self.child else { return };
         let exit = match child.ended() {
             Ok(None) => return,
@@ -336,7 +336,7 @@ impl SupervisedProcess {
     }
 
     /// Feeds an event to the state machine and carries out the resulting actions.
-    pub fn event(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn event(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
         let before = self.state.standing();
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
@@ -425,7 +425,7 @@ impl SupervisedProcess {
     }
 
     /// Returns the status for people and programs.
-    pub fn status(&self) -> UnitStatus {
+    pub(crate) fn status(&self) -> UnitStatus {
         let memory = self.state.memory();
         UnitStatus {
             name: self.unit.name().to_owned(),
@@ -459,7 +459,7 @@ fn abort_job(task: &mut Option<JoinHandle<()>>) {
 
 /// Returns the description of a phase for people.
 #[must_use]
-pub const fn word(standing: UnitState) -> &'static str {
+pub(crate) const fn word(standing: UnitState) -> &'static str {
     match standing {
         UnitState::Stopped => "stopped",
         UnitState::Starting => "starting",
@@ -480,7 +480,7 @@ const FAST_CHECK_PERIOD_MS: i64 = 1_000;
 
 /// Reads the crash history of a process. A damaged file counts as an empty history.
 #[must_use]
-pub fn remembered(home: &Home, name: &str) -> CrashHistory {
+pub(crate) fn remembered(home: &Home, name: &str) -> CrashHistory {
     let bytes = atomic::read(&home.breaker(name), 64 << 10).ok().flatten();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }

@@ -353,7 +353,7 @@ impl<'a> SupervisorTask<'a> {
 
 /// Returns the kind of failure that a status reports, if a restart can't fix it.
 #[must_use]
-pub fn failure_kind(status: &SupervisorStatus) -> Option<Kind> {
+pub(crate) fn failure_kind(status: &SupervisorStatus) -> Option<Kind> {
     let code = status.units.iter().find_map(|unit| unit.failure.as_deref())?;
     Kind::ALL.into_iter().find(|kind| kind.code() == code)
 }

@@ -12,7 +12,7 @@ use crate::env;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// Only on a terminal, unless NO_COLOR is set or TERM is dumb.
     #[default]
     Auto,
@@ -24,7 +24,7 @@ pub enum Color {
 
 /// The output options of a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OutputOptions {
+pub(crate) struct OutputOptions {
     /// Prints one JSON value on stdout instead of text for people.
     pub json: bool,
     /// Prints no messages, only data, warnings and errors.
@@ -37,7 +37,7 @@ pub struct OutputOptions {
 
 /// Writes all output of a command. If the reader of stdout has gone away, the rest is dropped without an error.
 #[derive(Debug)]
-pub struct Printer {
+pub(crate) struct Printer {
     options: OutputOptions,
     color_out: bool,
     color_err: bool,
@@ -48,7 +48,7 @@ pub struct Printer {
 impl Printer {
     /// Creates a printer for the stdout and stderr of this process.
     #[must_use]
-    pub fn new(options: OutputOptions) -> Self {
+    pub(crate) fn new(options: OutputOptions) -> Self {
         let dumb = env::TERM.get().is_some_and(|term| term == "dumb");
         let color = |terminal: bool| match options.color {
             Color::Always => true,
@@ -71,32 +71,26 @@ impl Printer {
 
     /// Returns `true` if `--json` was given.
     #[must_use]
-    pub const fn is_json(&self) -> bool {
+    pub(crate) const fn is_json(&self) -> bool {
         self.options.json
     }
 
-    /// Returns the number of `-v` options.
-    #[must_use]
-    pub const fn verbose(&self) -> u8 {
-        self.options.verbose
-    }
-
     /// Writes a line of data to stdout.
-    pub fn line(&self, line: impl Into<StyledLine>) {
+    pub(crate) fn line(&self, line: impl Into<StyledLine>) {
         let mut text = line.into().render(self.color_out);
         text.push('\n');
         self.out(text.as_bytes());
     }
 
     /// Writes a table to stdout.
-    pub fn table(&self, table: &Table) {
+    pub(crate) fn table(&self, table: &Table) {
         let mut text = table.render(self.color_out, io::stdout().is_terminal());
         text.push('\n');
         self.out(text.as_bytes());
     }
 
     /// Writes a value as one indented JSON document to stdout.
-    pub fn json(&self, value: &impl Serialize) {
+    pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value).map(seen) {
             Ok(mut text) => {
                 text.push('\n');
@@ -107,7 +101,7 @@ impl Printer {
     }
 
     /// Writes a value as one line of JSON to stdout, for streams of values.
-    pub fn json_line(&self, value: &impl Serialize) {
+    pub(crate) fn json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value).map(seen) {
             Ok(mut text) => {
                 text.push('\n');
@@ -118,14 +112,14 @@ impl Printer {
     }
 
     /// Writes a piece of text as it arrives and flushes it. It adds no newline. Control characters are escaped.
-    pub fn stream(&self, piece: &str) {
+    pub(crate) fn stream(&self, piece: &str) {
         self.out(crate::clean::block(piece).as_bytes());
     }
 
     /// Writes bytes to stdout unchanged, such as a script or a value for a pipe.
     ///
     /// Never use it for text of an agent or a model, which could control the terminal.
-    pub fn raw(&self, bytes: &[u8]) {
+    pub(crate) fn raw(&self, bytes: &[u8]) {
         self.out(bytes);
     }
 
@@ -133,7 +127,7 @@ impl Printer {
     ///
     /// On a terminal, characters that the terminal would not show as they are become JSON escapes, and a newline
     /// follows.
-    pub fn document(&self, json: &[u8]) {
+    pub(crate) fn document(&self, json: &[u8]) {
         if !io::stdout().is_terminal() {
             self.out(json);
             return;
@@ -144,32 +138,32 @@ impl Printer {
     }
 
     /// Writes a message for a person to stderr. `-q` and `--json` suppress it.
-    pub fn say(&self, line: impl Into<StyledLine>) {
+    pub(crate) fn say(&self, line: impl Into<StyledLine>) {
         if !self.options.quiet && !self.options.json {
             self.err(&line.into());
         }
     }
 
     /// Writes a detail for a person to stderr. Only `-v` shows it.
-    pub fn detail(&self, line: impl Into<StyledLine>) {
+    pub(crate) fn detail(&self, line: impl Into<StyledLine>) {
         if self.options.verbose > 0 && !self.options.json {
             self.err(&line.into());
         }
     }
 
     /// Writes a prompt for input to stderr, without a newline.
-    pub fn prompt(&self, text: &str) {
+    pub(crate) fn prompt(&self, text: &str) {
         // If stderr is gone, nobody can answer.
         drop(write!(io::stderr().lock(), "{}", crate::clean::inline(text)));
     }
 
     /// Writes a warning to stderr. No option suppresses it.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         self.err(&StyledLine::new().with(TextStyle::Warn, "warning").plain(format!(": {text}")));
     }
 
     /// Reports the failure of a command: on stderr for people, on stdout as JSON for programs.
-    pub fn fail(&self, failure: &Failure) {
+    pub(crate) fn fail(&self, failure: &Failure) {
         if self.options.json {
             self.json(&failure.to_json());
             return;
@@ -191,14 +185,14 @@ impl Printer {
 
     /// Shows that long work has begun: with a bar on a terminal, with plain lines elsewhere.
     #[must_use]
-    pub fn progress(&self, what: &str) -> Progress {
+    pub(crate) fn progress(&self, what: &str) -> Progress {
         let silent = self.options.quiet || self.options.json;
         Progress::new(what, self.bars.as_ref(), silent)
     }
 
     /// Returns the first error of writing to stdout, once. A closed pipe does not count as an error.
     #[must_use]
-    pub fn take_write_error(&self) -> Option<io::Error> {
+    pub(crate) fn take_write_error(&self) -> Option<io::Error> {
         self.trouble
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -208,7 +202,7 @@ impl Printer {
 
     /// Returns `true` if writing to stdout has failed, so that a command which follows a stream can end.
     #[must_use]
-    pub fn closed(&self) -> bool {
+    pub(crate) fn closed(&self) -> bool {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
@@ -245,7 +239,7 @@ impl Printer {
     }
 
     /// Reports a command line that clap rejected, in clap's words.
-    pub fn usage(&self, text: &str) {
+    pub(crate) fn usage(&self, text: &str) {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
             Some(rest) => {

@@ -1,3 +1,3 @@
 //! Formatting of times for people.
 
-pub use crate::clock::local;
+pub(crate) use crate::clock::local;

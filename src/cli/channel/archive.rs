@@ -13,7 +13,7 @@ use crate::supervise::gateway_client::Call;
 /// channel is archived when all of them are ready, or after one hour. It can then be read, but nothing can be added.
 /// Run the command again to see which agents it waits for.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Archive the channel at once, even if agents are not ready
@@ -31,7 +31,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if there is no archiving to cancel.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let action = match (args.force, args.cancel) {
         (true, _) => ArchiveRequestKind::Force,
         (false, true) => ArchiveRequestKind::Cancel,
@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if its state does not allow the step.
-pub fn step(
+pub(crate) fn step(
     id: &ChannelId,
     action: ArchiveRequestKind,
     by: &AuthorArg,

@@ -16,7 +16,7 @@ use crate::ui::{StyledLine, TextStyle};
 #[command(after_long_help = "\
 Example:
   flock channel create fizzbuzz --topic \"A FizzBuzz in Python\" --member coder --member tester")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel: letters, digits and '-', at most 64 characters
     id: ChannelId,
     /// Topic of the channel, at most 500 characters
@@ -37,7 +37,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the id is taken, if a member does not exist, or if the topic is not valid.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let new = CreateChannel {
         id: args.id.clone(),

@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if the first read fails.
-pub async fn follow(
+pub(crate) async fn follow(
     desk: &mut ChannelBackend,
     id: &ChannelId,
     reading: MessageQuery,

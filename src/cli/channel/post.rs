@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, TextStyle};
 Examples:
   flock channel post fizzbuzz \"@coder please write it\"
   flock channel post fizzbuzz - < plan.md")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Message to post, or "-" for stdin [default: stdin, if it is not a terminal]
@@ -40,7 +40,7 @@ const HINT: &str = "write the text to a file in a workspace and post the name of
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the text is empty or too long.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let content = match args.text.as_deref() {
         Some("-") => person::stdin(MAX_MESSAGE as u64, HINT)?,

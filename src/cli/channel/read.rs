@@ -10,7 +10,7 @@ use crate::id::ChannelId;
 
 /// Show the messages of a channel
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Show messages after this number
@@ -35,7 +35,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if it can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let reading = MessageQuery {
         after: args.after,

@@ -12,7 +12,7 @@ use crate::ui::Printer;
 
 /// The answer to a question.
 #[derive(Debug, Default, PartialEq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The id of the turn.
     pub turn: String,
     /// The whole text, in the order in which it arrived.
@@ -26,7 +26,7 @@ pub struct Answer {
 }
 
 /// The recipient of a question, and how to ask.
-pub struct ChatTarget {
+pub(crate) struct ChatTarget {
     pub gateway: Client,
     /// The session that the question continues.
     pub session: SessionKey,
@@ -45,7 +45,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// Returns the gateway's own error if the turn fails, and an error if the connection ends before the answer is
 /// complete.
-pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Result<Answer, Failure> {
+pub(crate) async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Result<Answer, Failure> {
     let ChatTarget { gateway, session, waits } = question;
     let body = json!({
         "model": session.agent(),

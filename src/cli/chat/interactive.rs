@@ -16,7 +16,11 @@ use crate::ui::editor::{Editor, EditorInput};
 /// # Errors
 ///
 /// Returns an error if the terminal can't be set up or read, or if the signal handlers can't be installed.
-pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -> Result<Exit, Failure> {
+pub(crate) async fn converse(
+    mut talk: ChatSession<'_>,
+    config: &Config,
+    home: &Home,
+) -> Result<Exit, Failure> {
     let printer = &talk.context.printer;
     // The handlers exist before the editor takes the terminal, so that no signal can leave it in the editor's modes.
     let mut interrupts = listen(SignalKind::interrupt())?;

@@ -18,7 +18,7 @@ const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_NAMED: usize = 5;
 
 /// Runs all checks of stored data. With `deep` all of it is read.
-pub fn all(home: &Home, deep: bool) -> Vec<Check> {
+pub(crate) fn all(home: &Home, deep: bool) -> Vec<Check> {
     let mut checks = vec![database(home, deep)];
     checks.extend(audit(home, deep));
     checks.extend(lost_writes(home));

@@ -16,7 +16,7 @@ use crate::swarm::triage;
 const NAME: &str = "mounts";
 
 /// Checks that each granted folder can still be mounted. One that can't stops all commands of its agent.
-pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
+pub(crate) fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
     let granted = match Reader::open(home) {
         Ok(Some(reader)) => reader.granted("mount"),
         Ok(None) => return Vec::new(),

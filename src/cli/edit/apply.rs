@@ -19,7 +19,7 @@ use crate::store::{Level, Store};
 use crate::swarm::By;
 
 /// Returns the port for OpenClaw if the agent runs on it and no port is configured yet.
-pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
+pub(crate) fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
     if now.runtime != RUNTIME {
         return Ok(None);
     }
@@ -29,7 +29,12 @@ pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
 /// Carries out all effects after the configuration was written.
 ///
 /// The result names the files that a person has to look at, and what happened to the container.
-pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -> Result<Value, Failure> {
+pub(crate) async fn all(
+    home: &Home,
+    config: &Config,
+    plan: &Plan,
+    context: &Context,
+) -> Result<Value, Failure> {
     record(home, plan).await?;
     let kept = follow(home, plan)?;
     for file in &kept {

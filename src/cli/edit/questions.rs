@@ -14,7 +14,7 @@ use crate::runtime::cli::{self, Program};
 use crate::ui::ask::{self, SelectItem};
 
 /// Asks for the settings and returns those whose answer differs from the present value.
-pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
+pub(crate) fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
     ask::begin(&format!("Settings of {}", agent.id));
     let now = |setting| setting::get(document, &agent.id, setting);
     let mut found = Vec::new();

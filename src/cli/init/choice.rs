@@ -10,7 +10,7 @@ use crate::ui::ask::{self, SelectItem};
 
 /// The choices for a new home.
 #[derive(Debug, Default)]
-pub struct InitChoice {
+pub(crate) struct InitChoice {
     /// The default model. `None` keeps the present one.
     pub model: Option<ModelRef>,
     /// The base URL of its provider, if flock does not know it.
@@ -32,7 +32,7 @@ impl From<DetectedModel> for InitChoice {
 /// # Errors
 ///
 /// Returns an error if the person cancels.
-pub fn choose(
+pub(crate) fn choose(
     given: Option<&ModelRef>,
     home: &Home,
     fresh: bool,

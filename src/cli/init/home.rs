@@ -18,7 +18,7 @@ use crate::id::{AgentId, ModelRef};
 
 /// The wishes of the person, from options or answers.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub model: Option<ModelRef>,
     /// The base URL of that model's provider.
     pub base_url: Option<String>,
@@ -29,7 +29,7 @@ pub struct Wanted {
 
 /// The result of completing a home.
 #[derive(Debug, Default)]
-pub struct InitResult {
+pub(crate) struct InitResult {
     /// Messages for the person.
     pub notes: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub struct InitResult {
 /// # Errors
 ///
 /// Returns the error of the step that failed.
-pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
+pub(crate) fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
     home.make_folders()?;
     instance::settle(home)?;
     let shared = home.vaults().join("shared");
@@ -162,7 +162,7 @@ fn default_agents() -> Vec<NewAgent> {
 /// # Errors
 ///
 /// Returns an error if it can't be read, or if it is not 8 to 512 visible ASCII characters, which a header can hold.
-pub fn read_token(source: &str) -> Result<String, Failure> {
+pub(crate) fn read_token(source: &str) -> Result<String, Failure> {
     let text = if source == "-" {
         let mut text = String::new();
         std::io::stdin()

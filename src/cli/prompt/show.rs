@@ -32,7 +32,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 Examples:
   flock prompt show coder
   flock prompt show coder --session agent:coder:flock:main:ann --request")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     agent: AgentId,
     /// Key of the session to show the prompt of [default: a new session]
@@ -63,7 +63,7 @@ struct Shown {
 /// # Errors
 ///
 /// Returns an error if there is no such agent or session, or if a section can't be written.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.request {
         return request::run(&home, &args.agent, args.session.as_ref(), args.model.as_ref(), context);

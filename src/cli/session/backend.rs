@@ -25,7 +25,7 @@ use crate::tool::catalog;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The place where sessions are read and changed.
-pub struct SessionBackend<'a> {
+pub(crate) struct SessionBackend<'a> {
     home: Home,
     live: Arc<Live>,
     gateway: Option<Client>,
@@ -39,7 +39,7 @@ impl<'a> SessionBackend<'a> {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
         let live = Arc::new(Live::open(home.clone())?);
         let waiting = Waiting::default();
         let gateway = waiting.gateway(&home, context).await?;
@@ -51,7 +51,7 @@ impl<'a> SessionBackend<'a> {
     /// # Errors
     ///
     /// Returns an error if there is no such session, or if the gateway refuses the request.
-    pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
+    pub(crate) async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
             // A report changes nothing, so it may be asked again.
@@ -69,7 +69,7 @@ impl<'a> SessionBackend<'a> {
 
     /// Compacts the conversation and returns the compaction, or `null` if there is nothing to remove. Without a gateway
     /// no model is asked.
-    pub async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
+    pub(crate) async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             // The gateway records the action in the audit log itself.
             let done = self.post(gateway, &format!("/api/sessions/{key}/compact"), &json!({})).await?;
@@ -84,7 +84,7 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Starts the conversation anew.
-    pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
+    pub(crate) async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             return self.post(gateway, &format!("/api/sessions/{key}/reset"), &json!({})).await.map(drop);
         }
@@ -95,7 +95,7 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Creates the session for a transcript that is already in its folder.
-    pub async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
+    pub(crate) async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
@@ -111,7 +111,7 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Returns the home's configuration.
-    pub fn live(&self) -> &Live {
+    pub(crate) fn live(&self) -> &Live {
         &self.live
     }
 
@@ -155,7 +155,7 @@ async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result
 /// # Errors
 ///
 /// Returns an error if the name is neither a valid key nor an agent.
-pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
+pub(crate) fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     // Only keys contain a colon.
     if named.contains(':') {
         let parsed: SessionKey = named.parse().map_err(|error| {
@@ -181,13 +181,13 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is none, or if the database can't be read.
-pub fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
+pub(crate) fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
     let found = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
     found.ok_or_else(|| TurnError::NoSession(key.clone()).into())
 }
 
 /// Returns the error that a session already exists.
-pub fn exists(key: &SessionKey) -> Failure {
+pub(crate) fn exists(key: &SessionKey) -> Failure {
     Failure::new(Kind::Conflict, format!("session {key} exists already"))
         .hint("flock session import FILE --session KEY")
 }

@@ -26,7 +26,7 @@ use crate::store::Reader;
 Examples:
   flock session import coder.json
   flock session import coder.json --session agent:coder:flock:main:ann")]
-pub struct Args {
+pub(crate) struct Args {
     /// Document to read, or "-" for stdin
     file: PathBuf,
     /// Key of the new session [default: the exported key]
@@ -42,7 +42,7 @@ pub struct Args {
 ///
 /// Returns an error if the file is not an exported session, if its agent does not exist here, or if a session already
 /// has the key.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let document = read(&args.file)?;
     let imported = import_export::import(&document)?;

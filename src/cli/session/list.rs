@@ -11,7 +11,7 @@ use crate::ui::{Table, TextStyle, time};
 
 /// List the sessions, last used first
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only sessions of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
@@ -25,7 +25,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if its database can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The list is read from the database directly, so it works with and without a gateway.
     let found = match Reader::open(&home)? {

@@ -9,7 +9,7 @@ use crate::cli::{Context, Exit, Failure};
 ///
 /// The model is not shown earlier messages again. The transcript keeps them.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
 }
@@ -19,7 +19,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if it can't be changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
     context.block_on(async { backend::SessionBackend::open(home, context).await?.reset(&key).await })?;

@@ -14,7 +14,7 @@ use crate::ui::{Table, TextStyle, time};
 Examples:
   flock session show coder
   flock session show agent:coder:flock:main:ann")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
 }
@@ -24,7 +24,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if it can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let key = backend::key(&args.which.session, &home)?;
     let report =
@@ -55,7 +55,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Prints the last compaction, if there was one.
-pub fn show_compaction(compaction: &Value, context: &Context) {
+pub(crate) fn show_compaction(compaction: &Value, context: &Context) {
     if compaction.is_null() {
         return;
     }

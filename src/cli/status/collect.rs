@@ -24,7 +24,7 @@ use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Returns the present state of the home. Each source has a short timeout, so that a hanging one does not delay the
 /// rest.
-pub async fn collect(home: &Home, probe: bool) -> StatusReport {
+pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     let mut warnings = Vec::new();
     // Each unreadable part becomes a warning. A status has to work best when something is broken.
     let format = version::read(home).unwrap_or_else(|error| {

@@ -12,7 +12,7 @@ use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{containers, names};
 
 /// Returns the state of the engine as the gateway reported it.
-pub fn from_gateway(said: &Value) -> EngineReport {
+pub(crate) fn from_gateway(said: &Value) -> EngineReport {
     let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     EngineReport {
         docker: DockerReport {
@@ -27,7 +27,7 @@ pub fn from_gateway(said: &Value) -> EngineReport {
 }
 
 /// Asks the engine itself if no gateway runs.
-pub async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
+pub(crate) async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
     let engine = Engine::from_env();
     let listed = match tokio::time::timeout(TIMEOUT, containers::list(&engine, home)).await {
         Ok(listed) => listed,
@@ -73,7 +73,7 @@ pub async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
 
 /// The state of the engine and of what this home has in it.
 #[derive(Default)]
-pub struct EngineReport {
+pub(crate) struct EngineReport {
     pub docker: DockerReport,
     pub containers: Option<Value>,
     pub images: Option<Value>,

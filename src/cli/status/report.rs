@@ -14,7 +14,7 @@ use crate::supervise::resource_usage::ResourceUsage;
 /// The state of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StatusReport {
+pub(crate) struct StatusReport {
     pub home: PathBuf,
     /// The home's format, or `None` if it can't be read.
     pub format: Option<u32>,
@@ -53,7 +53,7 @@ pub struct StatusReport {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SupervisorReport {
+pub(crate) struct SupervisorReport {
     pub pid: i32,
     pub version: String,
     /// Start time in Unix seconds.
@@ -66,7 +66,7 @@ pub struct SupervisorReport {
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GatewayReport {
+pub(crate) struct GatewayReport {
     /// The process. Its state is `unsupervised` if the gateway answers and no supervisor runs.
     #[serde(flatten)]
     pub unit: UnitReport,
@@ -90,7 +90,7 @@ pub struct GatewayReport {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentReport {
+pub(crate) struct AgentReport {
     pub id: String,
     pub role: &'static str,
     pub runtime: String,
@@ -112,7 +112,7 @@ pub struct AgentReport {
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DockerReport {
+pub(crate) struct DockerReport {
     /// `true` if the engine answered, `None` if it was not asked.
     pub reachable: Option<bool>,
     pub problem: Option<String>,

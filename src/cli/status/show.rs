@@ -15,7 +15,7 @@ use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
 use crate::ui::{Failure, StyledLine, Table, TextStyle};
 
-pub fn show(report: &StatusReport, context: &Context) {
+pub(crate) fn show(report: &StatusReport, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
     printer.line(gateway(report));

@@ -12,7 +12,7 @@ use crate::supervise::supervised_process::{remembered, word};
 /// The gateway or OpenClaw as a supervised process.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UnitReport {
+pub(crate) struct UnitReport {
     /// The supervisor's word. Without a supervisor it is `stopped`, or `breaker-open` if the last one gave up
     /// restarting.
     pub state: String,
@@ -33,7 +33,7 @@ pub struct UnitReport {
 
 impl UnitReport {
     /// Returns the unit of this name from the supervisor's report. `port` is used if the supervisor names none.
-    pub fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
+    pub(crate) fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
         // The supervisor knows the present state, which is better than anything on disk.
         if let Some(unit) = said {
             return Self {

@@ -8,7 +8,7 @@ use crate::ui::Failure;
 
 /// The options of the uninstall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UninstallRequest {
+pub(crate) struct UninstallRequest {
     /// Removes only OpenClaw.
     pub openclaw: bool,
     /// Also deletes what people and agents made.
@@ -19,7 +19,7 @@ pub struct UninstallRequest {
 
 /// The steps, in the order in which they are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UninstallStep {
+pub(crate) enum UninstallStep {
     /// Stops a service and removes its file.
     Service(PathBuf),
     /// Stops everything that runs, and keeps anything from starting until the end.
@@ -50,14 +50,14 @@ impl UninstallStep {
     /// Returns `true` if the step must not be done while a process of the home runs, which would undo it or lose its
     /// data.
     #[must_use]
-    pub const fn needs_stopped_home(&self) -> bool {
+    pub(crate) const fn needs_stopped_home(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::OpenClaw(_) | Self::Files(_) | Self::Home)
     }
 }
 
 /// Something related to flock that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     /// Its path, or a short name for it.
     pub what: String,
     /// The reason for which it stays.
@@ -68,7 +68,7 @@ pub struct Leftover {
 
 /// The steps, what is kept on purpose, and what is left to the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UninstallPlan {
+pub(crate) struct UninstallPlan {
     /// The steps, in order.
     pub steps: Vec<UninstallStep>,
     /// Entries of the home that people and agents made, each with a description.
@@ -82,7 +82,7 @@ pub struct UninstallPlan {
 impl UninstallPlan {
     /// Returns `true` if there is nothing to do.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, UninstallStep::Stop { running: false }))
     }
 }
@@ -117,7 +117,11 @@ const OPENCLAW_ENTRIES: [&str; 4] = ["gateways", "openclaw", "extensions", ".new
 /// # Errors
 ///
 /// Returns an error if agents need what is to be removed.
-pub fn plan(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
+pub(crate) fn plan(
+    home: &Path,
+    facts: &HomeFacts,
+    request: UninstallRequest,
+) -> Result<UninstallPlan, Failure> {
     if request.openclaw { bundle(home, facts, request) } else { Ok(plan_everything(home, facts, request)) }
 }
 
@@ -355,7 +359,7 @@ fn unproven_leftover(home: &Path) -> Leftover {
 }
 
 /// Folders that are made for OpenClaw. Each stands before the folder that contains it.
-pub const OPENCLAW_FOLDERS: [&str; 5] =
+pub(crate) const OPENCLAW_FOLDERS: [&str; 5] =
     ["gateways/openclaw/state", "gateways/openclaw", "gateways", "extensions/hooks", "extensions"];
 
 #[cfg(test)]

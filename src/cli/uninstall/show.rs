@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::ui::{StyledLine, TextStyle};
 
 /// An uninstall to report.
-pub struct UninstallReport<'a> {
+pub(crate) struct UninstallReport<'a> {
     pub home: &'a Home,
     pub request: UninstallRequest,
     pub plan: &'a UninstallPlan,
@@ -22,7 +22,7 @@ pub struct UninstallReport<'a> {
 
 impl UninstallReport<'_> {
     /// Prints what would be done.
-    pub fn planned(&self, context: &Context) {
+    pub(crate) fn planned(&self, context: &Context) {
         if context.printer.is_json() {
             context.printer.json(&self.json(&[]));
             return;
@@ -31,13 +31,13 @@ impl UninstallReport<'_> {
     }
 
     /// Prints what will be done, before the question to the person.
-    pub fn asked(&self, context: &Context) {
+    pub(crate) fn asked(&self, context: &Context) {
         // The plan goes to stderr, like the question that follows it.
         self.lines().into_iter().for_each(|line| context.printer.say(line));
     }
 
     /// Prints the result and returns the exit code.
-    pub fn done(&self, troubles: &[FailedStep], context: &Context) -> Exit {
+    pub(crate) fn done(&self, troubles: &[FailedStep], context: &Context) -> Exit {
         let unseen = self.plan.unseen.first().map(|_| Kind::DockerUnavailable);
         // An engine that could not be asked also makes the uninstall incomplete.
         let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
@@ -204,13 +204,13 @@ fn rows(step: &UninstallStep) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// Returns `true` if the end of a step is worth a line.
-pub fn is_shown(step: &UninstallStep) -> bool {
+pub(crate) fn is_shown(step: &UninstallStep) -> bool {
     // The home's folder may stay because of files that are not flock's, so its removal is not announced.
     *step != UninstallStep::Home && (*step == UninstallStep::StopOpenClaw || !rows(step).is_empty())
 }
 
 /// Returns the text for a step while it runs.
-pub fn named(step: &UninstallStep) -> String {
+pub(crate) fn named(step: &UninstallStep) -> String {
     match step {
         UninstallStep::Service(path) => format!("removing the service {}", path.display()),
         UninstallStep::Stop { .. } => "stopping flock".to_owned(),
@@ -227,7 +227,7 @@ pub fn named(step: &UninstallStep) -> String {
 }
 
 /// Returns the text for a completed step.
-pub fn past(step: &UninstallStep) -> String {
+pub(crate) fn past(step: &UninstallStep) -> String {
     // It is made from the other text, so that the two can't differ in their names.
     let text = named(step);
     match text.split_once(' ') {

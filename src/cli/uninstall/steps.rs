@@ -25,7 +25,7 @@ use crate::supervise::unit::OPENCLAW;
 
 /// Locks that keep the home still until the uninstall is complete.
 #[derive(Debug, Default)]
-pub struct UninstallLocks {
+pub(crate) struct UninstallLocks {
     halted: Option<HaltResult>,
     installer: Option<InstallLock>,
     /// Set if an earlier step left something. The next call must then still find out whose home it is.
@@ -38,7 +38,7 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error that names the processes which could not be ended.
-    pub async fn still(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) async fn still(&mut self, home: &Home) -> Result<(), Failure> {
         if !home.run().is_dir() {
             // Every process of the home has files in this folder.
             return Ok(());
@@ -65,7 +65,7 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error if another process holds it.
-    pub fn installing(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) fn installing(&mut self, home: &Home) -> Result<(), Failure> {
         if self.installer.is_none() && home.run().is_dir() {
             self.installer = Some(InstallLock::begin(home)?);
         }
@@ -78,7 +78,11 @@ impl UninstallLocks {
 /// # Errors
 ///
 /// Returns an error that names what is left and the command that repairs it.
-pub async fn carry_out(step: &UninstallStep, home: &Home, held: &mut UninstallLocks) -> Result<(), Failure> {
+pub(crate) async fn carry_out(
+    step: &UninstallStep,
+    home: &Home,
+    held: &mut UninstallLocks,
+) -> Result<(), Failure> {
     match step {
         UninstallStep::Service(path) => {
             // The service may be gone since the plan was made, which is as good as removed.

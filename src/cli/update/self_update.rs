@@ -34,7 +34,7 @@ const VERSION: &str = env!("FLOCK_VERSION");
 /// # Errors
 ///
 /// Returns the error of the step that failed. The earlier program is then still in use, unless the text says otherwise.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = if args.check { context.home()? } else { context.writable_home()? };
     let interrupted = PendingProgramChange::interrupted(&home);
     // An interrupted change is completed at its own path, whatever program is named now.

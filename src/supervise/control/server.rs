@@ -13,11 +13,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::protocol::{ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST};
 
 /// A request and the channel for its answer.
-pub type Asked = (ControlRequest, oneshot::Sender<ControlReply>);
+pub(crate) type Asked = (ControlRequest, oneshot::Sender<ControlReply>);
 
 /// A listening control socket. Dropping it stops listening and removes the socket.
 #[derive(Debug)]
-pub struct ControlServer {
+pub(crate) struct ControlServer {
     path: PathBuf,
     accepting: tokio::task::JoinHandle<()>,
 }
@@ -28,7 +28,7 @@ impl ControlServer {
     /// # Errors
     ///
     /// Returns an error if the old file can't be removed or the socket can't be created there.
-    pub fn listen(path: &Path, requests: mpsc::Sender<Asked>) -> io::Result<Self> {
+    pub(crate) fn listen(path: &Path, requests: mpsc::Sender<Asked>) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(_) => fs_err::remove_file(path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -100,7 +100,7 @@ impl GatewayClientError {
 
     /// Returns `true` if nothing listens on the port.
     #[must_use]
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. }
             if source.kind() == std::io::ErrorKind::ConnectionRefused)
     }

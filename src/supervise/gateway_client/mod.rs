@@ -172,7 +172,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns the errors of [`Client::get_json`], and [`GatewayClientError::Encode`] if `body` can't be written as JSON.
-    pub async fn post_json<T: DeserializeOwned>(
+    pub(crate) async fn post_json<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,

@@ -21,7 +21,7 @@ use crate::swarm::By;
 use crate::{clock, env};
 
 /// A change of the program in use.
-pub struct ProgramChange<'a> {
+pub(crate) struct ProgramChange<'a> {
     pub updater: &'a UpdateLock,
     pub home: &'a Home,
     pub context: &'a Context,
@@ -38,7 +38,7 @@ impl ProgramChange<'_> {
     ///
     /// Returns the error of the step that failed. The earlier program is then in use again, unless the text says
     /// otherwise.
-    pub fn run(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn run(&mut self) -> Result<bool, Failure> {
         let running = self.supervisor()?;
         self.underway.ran = running.is_some();
         // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
@@ -100,7 +100,7 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the new program does not become healthy.
-    pub fn go_on(&self) -> Result<bool, Failure> {
+    pub(crate) fn go_on(&self) -> Result<bool, Failure> {
         if !self.underway.migrates || !self.underway.ran {
             return self.prove();
         }
@@ -126,7 +126,7 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the old program does not become healthy.
-    pub fn go_back(&self) -> Result<(), Failure> {
+    pub(crate) fn go_back(&self) -> Result<(), Failure> {
         self.restore()?;
         self.restart_old()?;
         self.end()
@@ -138,7 +138,7 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if they do not start again.
-    pub fn give_up(&self) -> Result<(), Failure> {
+    pub(crate) fn give_up(&self) -> Result<(), Failure> {
         if self.supervisor()?.is_none() {
             self.restart_old()?;
         }
@@ -298,12 +298,12 @@ impl ProgramChange<'_> {
     }
 
     /// Returns the new program's name for a sentence.
-    pub fn to(&self) -> String {
+    pub(crate) fn to(&self) -> String {
         named(&self.underway.to)
     }
 
     /// Returns the old program's name for a sentence.
-    pub fn from(&self) -> String {
+    pub(crate) fn from(&self) -> String {
         named(&self.underway.from)
     }
 
@@ -319,7 +319,7 @@ impl ProgramChange<'_> {
 }
 
 /// Formats a program, such as `flock 0.2.0 (0123456789ab)`.
-pub fn named(program: &ProgramRecord) -> String {
+pub(crate) fn named(program: &ProgramRecord) -> String {
     format!("flock {}", program.version)
 }
 

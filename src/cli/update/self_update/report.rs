@@ -14,7 +14,7 @@ use crate::install::versions::short;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Prints the result of `--check`.
-pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
+pub(crate) fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
     if context.printer.is_json() {
         context.printer.json(&check_json(home, look, is_interrupted));
         return;
@@ -37,7 +37,7 @@ pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) 
 }
 
 /// Prints that there was nothing to do.
-pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
+pub(crate) fn nothing_done(home: &Home, look: &Look, context: &Context) {
     if context.printer.is_json() {
         context.printer.json(&check_json(home, look, false));
         return;
@@ -47,7 +47,7 @@ pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
 }
 
 /// Prints that another program is in use.
-pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
+pub(crate) fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
     if context.printer.is_json() {
         let state = match change.way {
             ChangeDirection::Update => "updated",
@@ -84,7 +84,7 @@ pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context
 }
 
 /// Adds to an error that the program in use has not changed.
-pub fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
+pub(crate) fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
     failure.message = format!("{}; {} is in use as before", failure.message, named(current));
     failure
 }
