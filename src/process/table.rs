@@ -131,8 +131,8 @@ struct Stat {
 
 impl Stat {
     fn of(pid: i32) -> Option<Self> {
-        let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let stat = super::stat(pid)?;
+        let mut fields = stat.split_whitespace();
         let state = fields.next()?.chars().next()?;
         let flags = fields.nth(5)?.parse().ok()?;
         Some(Self { state, flags })
