@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
+use crate::clock;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS, Reader};
-use crate::ui::{StyledLine, Table, TextStyle, time};
+use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the audit, or verify that it is intact
 ///
@@ -56,13 +57,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // A limit of zero would show nothing at all.
     let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
     let rows = reader.map(|reader| reader.audit_rows(&filter, limit)).transpose()?.unwrap_or_default();
-    if context.printer.is_json() {
-        context.printer.json(&json!({"rows": rows}));
-    } else if rows.is_empty() {
-        context.printer.say("the audit has no matching rows");
-    } else {
-        context.printer.table(&table(&rows));
-    }
+    context.printer.list(&json!({"rows": rows}), &table(&rows), "the audit has no matching rows");
     Ok(Exit::Done)
 }
 
@@ -77,7 +72,7 @@ fn table(rows: &[AuditRow]) -> Table {
         };
         table.styled_row(vec![
             (TextStyle::Dim, row.id.to_string()),
-            (TextStyle::Plain, time::local(row.at)),
+            (TextStyle::Plain, clock::local(row.at)),
             (TextStyle::Accent, row.actor.clone()),
             (tone, row.level.clone()),
             (TextStyle::Plain, row.action.clone()),

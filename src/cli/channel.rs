@@ -15,7 +15,6 @@ mod title;
 use clap::Subcommand;
 
 use super::{Context, Exit, Failure, person};
-use crate::id::Party;
 
 /// Read, write and manage channels
 ///
@@ -51,12 +50,7 @@ struct AuthorArg {
 impl AuthorArg {
     /// Returns the given name, or the login name in which characters that a name can't hold are replaced.
     fn name(&self) -> String {
-        // A login may have characters that no name in a channel can hold. `Party::human` replaces them.
-        match (&self.name, Party::human(&person::login())) {
-            (Some(name), _) => name.clone(),
-            (None, Party::Human(login)) => login,
-            (None, other) => other.to_string(),
-        }
+        self.name.clone().unwrap_or_else(person::name)
     }
 }
 

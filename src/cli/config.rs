@@ -210,12 +210,9 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     }
     check_tool_patterns(&config)?;
     settings::check(&home, &config)?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
-    } else {
-        let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
-        context.printer.line(line.accent(home.config().display().to_string()));
-    }
+    let value = json!({"valid": true, "path": home.config(), "agents": config.agents.len()});
+    let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
+    context.printer.result(&value, line.accent(home.config().display().to_string()));
     Ok(Exit::Done)
 }
 
@@ -242,9 +239,6 @@ fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
 }
 
 fn print_done(text: &str, context: &Context) {
-    if context.printer.is_json() {
-        context.printer.json(&json!({"changed": true}));
-    } else {
-        context.printer.say(text);
-    }
+    context.printer.if_json(&json!({"changed": true}));
+    context.printer.say(text);
 }

@@ -9,7 +9,7 @@ use super::Failure;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::{Home, instance, version};
-use crate::ui::Printer;
+use crate::ui::{Printer, ask};
 
 /// The end of a verb that has already printed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,18 @@ impl Context {
     #[must_use]
     pub(crate) const fn yes(&self) -> bool {
         self.yes
+    }
+
+    /// Asks a person to agree to something that can't be undone. `refused` is the error if the answer is no.
+    ///
+    /// # Errors
+    ///
+    /// Returns `unasked` if nobody can be asked, and an error if the person does not agree.
+    pub(crate) fn confirm(&self, question: &str, unasked: Failure, refused: &str) -> Result<(), Failure> {
+        if !self.may_ask() {
+            return Err(unasked);
+        }
+        if ask::confirm(question, false)? { Ok(()) } else { Err(Failure::new(Kind::Failed, refused)) }
     }
 
     /// Returns a new single-threaded runtime.

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.confirm_clock {
         clock_check::confirm(&context.writable_home()?, unix_ms())?;
     }
-    let mut checks = look(args, &home, context)?;
+    let mut checks = run_checks(args, &home, context)?;
     if args.fix {
         checks.iter_mut().for_each(|check| check.apply_fix(&home, context));
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(if broken { Exit::Failed(Kind::Failed) } else { Exit::Done })
 }
 
-fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
+fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
     let mut checks = setup::home(home);
     let config: Option<Config> =
         home.config().exists().then(|| config::read(home)).and_then(|read| match read {

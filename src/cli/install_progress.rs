@@ -32,15 +32,9 @@ pub(crate) struct InstallProgress<'a> {
 }
 
 impl<'a> InstallProgress<'a> {
-    /// Creates the progress of installing OpenClaw.
+    /// Creates the progress of installing the program `what`.
     #[must_use]
-    pub(crate) const fn new(context: &'a Context) -> Self {
-        Self::of(context, "OpenClaw")
-    }
-
-    /// Creates the progress of installing another program.
-    #[must_use]
-    pub(crate) const fn of(context: &'a Context, what: &'static str) -> Self {
+    pub(crate) const fn new(context: &'a Context, what: &'static str) -> Self {
         Self { context, what, progress: Mutex::new(None) }
     }
 
@@ -55,22 +49,13 @@ impl<'a> InstallProgress<'a> {
                 *shown = Some((self.context.printer.progress(&what), done));
             }
             InstallEvent::Objects { received, total, bytes } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*received, *total);
-                    progress.detail(&format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6));
-                }
+                let text = format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6);
+                detail(&shown, Some((*received, *total)), &text);
             }
             InstallEvent::Files { done, total } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*done, *total);
-                    progress.detail(&format!("{done} of {total} files"));
-                }
+                detail(&shown, Some((*done, *total)), &format!("{done} of {total} files"));
             }
-            InstallEvent::Line(line) => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.detail(line);
-                }
-            }
+            InstallEvent::Line(line) => detail(&shown, None, line),
             InstallEvent::PhaseDone => end(&mut shown),
             InstallEvent::PhaseFailed => *shown = None,
             InstallEvent::Notice(notice) => {
@@ -102,6 +87,15 @@ impl<'a> InstallProgress<'a> {
     pub(crate) fn end(&self) {
         end(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Shows how far a phase has come.
+fn detail(shown: &Option<(Progress, String)>, amount: Option<(u64, u64)>, text: &str) {
+    let Some((progress, _)) = shown else { return };
+    if let Some((done, total)) = amount {
+        progress.at(done, total);
+    }
+    progress.detail(text);
 }
 
 /// Ends a phase as done.

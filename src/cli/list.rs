@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, team};
 use crate::config::{self, Agent, SandboxMode};
+use crate::provider::catalog::label;
 use crate::ui::{Table, TextStyle};
 
 /// List the agents
@@ -49,7 +50,7 @@ pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             (TextStyle::Accent, agent.id.to_string()),
             (TextStyle::Plain, role(agent)),
             (TextStyle::Plain, agent.runtime.clone()),
-            (TextStyle::Plain, model(agent)),
+            (TextStyle::Plain, agent.model.as_ref().map_or("none".to_owned(), label)),
             sandbox,
         ]);
     }
@@ -82,13 +83,5 @@ fn role(agent: &Agent) -> String {
     match &agent.archetype {
         Some(archetype) => format!("{} ({archetype})", agent.role.as_str()),
         None => agent.role.as_str().to_owned(),
-    }
-}
-
-fn model(agent: &Agent) -> String {
-    match &agent.model {
-        Some(model) if model.is_script() => format!("{model} ({})", crate::provider::script::LABEL),
-        Some(model) => model.to_string(),
-        None => "none".to_owned(),
     }
 }

@@ -242,11 +242,10 @@ fn run(cli: Cli) -> ExitCode {
         context.printer.fail(&failure);
         Exit::Failed(failure.kind)
     });
-    let unwritten = context.printer.take_write_error();
     // A verb that succeeded but could not write its output has not told the result, so the exit code reports it.
-    match (exit, unwritten) {
+    match (exit, context.printer.write_error()) {
         (Exit::Done, Some(error)) => {
-            context.printer.fail(&Failure::with_cause("failed to write to stdout", &error));
+            context.printer.fail(&Failure::with_cause("failed to write to stdout", error));
             ExitCode::from(Kind::Failed.exit_code())
         }
         (exit, _) => ExitCode::from(exit.code()),

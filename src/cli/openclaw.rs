@@ -91,7 +91,10 @@ pub(crate) fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
         let home = own.clone();
         Box::pin(async move {
             let ready = made(&home).await;
-            ready.map_err(|PrepareFailure { failure, passes }| to_unready(&failure, passes))
+            ready.map_err(|PrepareFailure { failure, passes }| StartError {
+                reason: failure.to_line_with_hint(),
+                lasting: (!passes).then_some(failure.kind),
+            })
         })
     });
     // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
@@ -105,10 +108,6 @@ pub(crate) fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
         hasher.finish()
     });
     OpenClawUnit::new(home.clone(), prepare, basis)
-}
-
-fn to_unready(failure: &Failure, passes: bool) -> StartError {
-    StartError { reason: failure.to_line_with_hint(), lasting: (!passes).then_some(failure.kind) }
 }
 
 /// Prepares everything that the installed OpenClaw starts with: flock's plugin, the identity and workspaces of its
@@ -216,6 +215,13 @@ pub(crate) struct OpenClawProblem {
     pub breaks: bool,
 }
 
+impl OpenClawProblem {
+    /// Creates a problem in spite of which agents can work.
+    fn warning(text: String, mend: impl Into<String>) -> Self {
+        Self { text, mend: mend.into(), breaks: false }
+    }
+}
+
 /// Returns the problems of the agents on OpenClaw that can be seen without starting it.
 pub(crate) async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
     let mut found = Vec::new();
@@ -229,11 +235,7 @@ pub(crate) async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProble
         }
         Some(VersionChangeState::Nothing) | None => None,
     };
-    found.extend(interrupted.map(|text| OpenClawProblem {
-        text,
-        mend: "flock update".to_owned(),
-        breaks: false,
-    }));
+    found.extend(interrupted.map(|text| OpenClawProblem::warning(text, "flock update")));
     // Without agents on OpenClaw its other problems affect nobody.
     if agents(config).next().is_none() {
         return found;
@@ -246,13 +248,11 @@ pub(crate) async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProble
         }
     }
     if Path::new(IN_CONTAINER).exists() {
-        found.push(OpenClawProblem {
-            text: format!(
-                "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
-            ),
-            mend: "run flock outside of containers, or remove that file".to_owned(),
-            breaks: false,
-        });
+        let text = format!(
+            "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
+        );
+        let mend = "run flock outside of containers, or remove that file";
+        found.push(OpenClawProblem::warning(text, mend));
     }
     found
 }
@@ -271,14 +271,10 @@ async fn find_problems(home: &Home, config: &Config) -> Result<Vec<OpenClawProbl
     }
     // Some entries are sentences and not paths of settings, so no command can unset them.
     let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
-    let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
-    Ok(vec![OpenClawProblem {
-        text: format!(
-            "OpenClaw {} does not get these settings: {}",
-            program.version,
-            derived.dropped.join(", ")
-        ),
-        mend: mend.unwrap_or_else(|| "flock config get plugins.entries.flock.config.policy".to_owned()),
-        breaks: false,
-    }])
+    let mend = first.map_or("flock config get plugins.entries.flock.config.policy".to_owned(), |place| {
+        format!("flock config unset {}", quoted(place))
+    });
+    let dropped = derived.dropped.join(", ");
+    let text = format!("OpenClaw {} does not get these settings: {dropped}", program.version);
+    Ok(vec![OpenClawProblem::warning(text, mend)])
 }

@@ -7,14 +7,14 @@ use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
 use crate::agent::transcript::inspect;
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::config;
 use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 use crate::store::{BackupKind, Level, RestoreOutcome, Store, backups, restore};
 use crate::swarm::By;
-use crate::ui::{StyledLine, ask, time};
+use crate::ui::StyledLine;
 
 /// Restore a damaged or lost database from its newest intact backup
 ///
@@ -42,32 +42,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(list(&home, context));
     }
     if !context.yes() {
-        agree(context)?;
+        let unasked = Failure::new(Kind::Usage, "replacing the database must be confirmed");
+        let question =
+            "Replace the database by its newest intact backup and the rows that can still be read?";
+        context.confirm(question, unasked.hint("flock restore --yes"), "nothing was changed")?;
     }
     let done = restore_database(&home, args.from.as_deref(), context)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-        return Ok(Exit::Done);
-    }
-    for line in done.lines() {
-        context.printer.say(line);
-    }
+    context.printer.if_json(&done);
+    done.lines().into_iter().for_each(|line| context.printer.say(line));
     context.printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     Ok(Exit::Done)
-}
-
-fn agree(context: &Context) -> Result<(), Failure> {
-    if !context.may_ask() {
-        let text = "replacing the database must be confirmed";
-        return Err(Failure::new(Kind::Usage, text).hint("flock restore --yes"));
-    }
-    if ask::confirm(
-        "Replace the database by its newest intact backup and the rows that can still be read?",
-        false,
-    )? {
-        return Ok(());
-    }
-    Err(Failure::new(Kind::Failed, "nothing was changed"))
 }
 
 fn list(home: &Home, context: &Context) -> Exit {
@@ -82,7 +66,7 @@ fn list(home: &Home, context: &Context) -> Exit {
     } else {
         for backup in &found {
             let line =
-                format!("{}  {:<9}  {}", time::local(backup.at), kind(backup.kind), backup.path.display());
+                format!("{}  {:<9}  {}", clock::local(backup.at), kind(backup.kind), backup.path.display());
             context.printer.line(line);
         }
     }
@@ -92,21 +76,21 @@ fn list(home: &Home, context: &Context) -> Exit {
 /// The result of a restore.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Done {
+pub(crate) struct RestoreReport {
     #[serde(flatten)]
     restored: RestoreOutcome,
     /// Number of sessions that were found only in their transcripts.
     sessions: usize,
 }
 
-impl Done {
+impl RestoreReport {
     /// Returns the report for a person, line by line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let restored = &self.restored;
         let mut lines = Vec::new();
         lines.push(match (&restored.backup, restored.backup_at) {
             (Some(path), Some(at)) => {
-                format!("restored the backup of {}: {}", time::local(at), path.display())
+                format!("restored the backup of {}: {}", clock::local(at), path.display())
             }
             (Some(path), None) => format!("restored {}", path.display()),
             (None, _) => "there was no intact backup: made a new database".to_owned(),
@@ -148,7 +132,11 @@ impl Done {
 ///
 /// Returns an error if a supervisor or a gateway runs, if the disk fails to read a transcript, or if the backup can't
 /// be restored.
-pub(crate) fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
+pub(crate) fn restore_database(
+    home: &Home,
+    from: Option<&Path>,
+    context: &Context,
+) -> Result<RestoreReport, Failure> {
     let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
     // The lock is held until the end, so that no supervisor can start during the restore.
     let _lock = match Lock::try_acquire(&home.supervisor_lock()) {
@@ -194,5 +182,5 @@ pub(crate) fn restore_database(home: &Home, from: Option<&Path>, context: &Conte
         store.settle().await?;
         Ok(sessions)
     })?;
-    Ok(Done { restored, sessions })
+    Ok(RestoreReport { restored, sessions })
 }

@@ -14,7 +14,6 @@ use crate::supervise::health::HomeIdentity;
 use crate::supervise::launch;
 use crate::supervise::port;
 use crate::supervise::state::UnitState;
-use crate::supervise::task::failure_kind;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 use crate::ui::progress::{Progress, span};
 use crate::ui::{StyledLine, TextStyle};
@@ -105,9 +104,7 @@ pub(crate) fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
 
 /// Returns the status of a supervisor whose processes are all healthy.
 async fn healthy_status(home: &Home) -> Option<SupervisorStatus> {
-    let mut connection = ControlConnection::open(home).await.ok()?;
-    let reply = connection.ask(ControlRequest::Status, QUICK).await.ok()?;
-    reply.status.filter(SupervisorStatus::is_healthy)
+    ControlConnection::status(home, QUICK).await.filter(SupervisorStatus::is_healthy)
 }
 
 /// Makes sure that a supervisor runs, and waits until the gateway is healthy and every other process is healthy or has
@@ -123,7 +120,7 @@ pub(crate) async fn ensure_running(
     want: ControlRequest,
 ) -> Result<SupervisorStatus, Failure> {
     let limit = if openclaw::is_wanted(home, config) { OPENCLAW_START_TIMEOUT } else { START_TIMEOUT };
-    let identity = HomeIdentity { instance: instance::read(home)?, token: config.token.clone() };
+    let identity = HomeIdentity::of(home, config)?;
     let port_is_ours = ControlConnection::open(home).await.is_ok();
     // Without a supervisor another program may hold the port. That is worth an error before anything is started.
     if !port_is_ours {
@@ -167,7 +164,8 @@ fn unit_failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
         }
         _ => format!("{name} does not run: {reason}"),
     };
-    let kind = failure_kind(status).unwrap_or(Kind::Failed);
+    let code = status.units.iter().find_map(|unit| unit.failure.as_deref());
+    let kind = code.map_or(Kind::Failed, Kind::of_code);
     // The best hint depends on the kind of failure: a damaged database is not explained by a log.
     let hint = match kind {
         Kind::Damaged => "flock restore".to_owned(),

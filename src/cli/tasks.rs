@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::reconnect::{Repeat, Waiting};
-use super::{Context, Exit, Failure};
+use super::reconnect::{Reconnector, Repeat};
+use super::{Context, Exit, Failure, team};
+use crate::error::Kind;
 use crate::gateway::routes::tasks::describe;
 use crate::id::AgentId;
 use crate::store::{Reader, Task, TaskFilter, TaskState};
@@ -59,20 +60,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Some(reader) => reader.tasks(&filter, args.limit)?,
         None => Vec::new(),
     };
-    if context.printer.is_json() {
-        let tasks: Vec<Value> = found.iter().map(describe).collect();
-        context.printer.json(&json!({"tasks": tasks}));
-        return Ok(Exit::Done);
-    }
-    if found.is_empty() {
-        context.printer.say("There are no such tasks.");
-        return Ok(Exit::Done);
-    }
+    let tasks: Vec<Value> = found.iter().map(describe).collect();
     let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
-    for task in &found {
-        table.styled_row(row(task));
-    }
-    context.printer.table(&table);
+    found.iter().for_each(|task| table.styled_row(row(task)));
+    context.printer.list(&json!({"tasks": tasks}), &table, "There are no such tasks.");
     Ok(Exit::Done)
 }
 
@@ -97,29 +88,21 @@ fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The id becomes part of a URL path, so only the characters of an id are let through.
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        return Err(
-            Failure::new(crate::error::Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks")
-        );
+        return Err(Failure::new(Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks"));
     }
     let stopped = context.block_on(async {
-        let waiting = Waiting::default();
+        let reconnector = Reconnector::new(&home, context);
         // Only the gateway can stop the turn that works on the task.
-        let Some(gateway) = waiting.gateway(&home, context).await? else {
-            return Err(Failure::new(crate::error::Kind::NotRunning, "the gateway is not running")
-                .hint("flock start"));
-        };
+        let gateway = reconnector.gateway().await?.ok_or_else(team::not_running)?;
         let path = format!("/api/tasks/{id}/cancel");
         let ask = async |to: &Client| {
             to.ask(Call::post(&path), CANCEL_TIMEOUT).await?.bytes(MAX_ANSWER, CANCEL_TIMEOUT).await
         };
         // A repeated request would fail, because the task is then already stopped.
-        waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await
+        reconnector.ask(&gateway, Repeat::Unsent, ask).await
     })?;
-    if context.printer.is_json() {
-        let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
-        context.printer.json(&json!({"task": task}));
-    } else {
-        context.printer.say(format!("Stopped task {id}."));
-    }
+    let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
+    context.printer.if_json(&json!({"task": task}));
+    context.printer.say(format!("Stopped task {id}."));
     Ok(Exit::Done)
 }

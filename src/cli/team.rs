@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::Failure;
-use crate::config::Config;
+use crate::clock;
+use crate::config::{Config, Live};
 use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
@@ -17,14 +19,15 @@ use crate::runtime::cli::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{AgentState, Freeze, FreezeState, Reader};
-use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::store::{AgentState, Freeze, FreezeState, Reader, Store as Database};
+use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 use crate::supervise::health::{self, HealthError, HomeIdentity, Imposter};
 use crate::supervise::pid_file;
 use crate::supervise::unit::GATEWAY;
-use crate::ui::{TextStyle, time};
+use crate::swarm::{Notifier, Swarm, SwarmParts};
+use crate::ui::TextStyle;
 
 /// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,10 +99,15 @@ pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
     Err(Failure::new(Kind::Conflict, text).hint(hint))
 }
 
+/// Returns the error that a command needs a gateway and none runs.
+pub(crate) fn not_running() -> Failure {
+    Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start")
+}
+
 /// Returns the reason for which the gateway at this port is unhealthy. `None` if it is healthy or does not answer.
 pub(crate) async fn trouble(home: &Home, port: u16) -> Option<String> {
     let config = crate::config::read(home).ok()?;
-    let identity = HomeIdentity { instance: instance::read(home).ok()?, token: config.token.clone() };
+    let identity = HomeIdentity::of(home, &config).ok()?;
     health::ask(port, &identity, SHORT_TIMEOUT).await.ok()?.reason
 }
 
@@ -119,8 +127,7 @@ async fn gateway_at(port: u16, identity: &HomeIdentity) -> Result<Option<Client>
 
 /// Returns the port that the gateway was started on, as its supervisor reports it. `None` if it does not run.
 pub(crate) async fn served_port(home: &Home) -> Option<u16> {
-    let mut supervisor = ControlConnection::open(home).await.ok()?;
-    let status = supervisor.ask(ControlRequest::Status, SHORT_TIMEOUT).await.ok()?.status?;
+    let status = ControlConnection::status(home, SHORT_TIMEOUT).await?;
     let unit = status.unit(GATEWAY)?;
     // Without a process the port is only a plan.
     unit.pid.and(unit.port)
@@ -201,6 +208,19 @@ pub(crate) fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store 
     Store::new(home.clone(), fixed_config(config), engine)
 }
 
+/// Returns the team for actions of this process. It has no listeners, since no scheduler runs here.
+///
+/// # Errors
+///
+/// Returns an error if the configuration or the database can't be used.
+pub(crate) fn swarm(home: &Home) -> Result<Swarm, Failure> {
+    let store = Arc::new(Database::open(home)?);
+    let (notifications, _) = mpsc::unbounded_channel();
+    let bell = Notifier::new(notifications, Arc::new(|_, _| {}));
+    let live = Arc::new(Live::open(home.clone())?);
+    Ok(Swarm::new(SwarmParts { live, store, bell }))
+}
+
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.
 pub(crate) fn frozen(home: &Home) -> FreezeState {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
@@ -253,15 +273,15 @@ pub(crate) fn inactive_text(
         return Some((TextStyle::Bad, frozen_text(freeze)));
     }
     if let Some(paused) = paused {
-        let until = paused["until"].as_i64().map(|at| format!(" until {}", time::local(at)));
+        let until = paused["until"].as_i64().map(|at| format!(" until {}", clock::local(at)));
         return Some((TextStyle::Warn, format!("budget used up{}", until.unwrap_or_default())));
     }
-    asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", time::local(asleep.since))))
+    asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", clock::local(asleep.since))))
 }
 
 /// Formats a freeze, such as `FROZEN since 12:00 by human:ann`.
 pub(crate) fn frozen_text(freeze: &Freeze) -> String {
-    format!("FROZEN since {} by {}", time::local(freeze.at), freeze.by)
+    format!("FROZEN since {} by {}", clock::local(freeze.at), freeze.by)
 }
 
 /// Formats a freeze of the whole home, with the command that ends it.

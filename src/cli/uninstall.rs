@@ -13,7 +13,6 @@ use clap::ValueEnum;
 use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::ui::ask;
 use plan::{UninstallPlan, UninstallRequest, UninstallStep};
 use steps::UninstallLocks;
 
@@ -73,19 +72,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn agree(args: &Args, report: &show::UninstallReport<'_>, context: &Context) -> Result<(), Failure> {
-    if !context.may_ask() {
-        let mut line = "flock uninstall".to_owned();
-        line.push_str(if args.what.is_some() { " openclaw" } else { "" });
-        line.push_str(if args.purge { " --purge" } else { "" });
-        let text = format!("removing must be confirmed; `{line} --dry-run` shows what would be removed");
-        return Err(Failure::new(Kind::Usage, text).hint(format!("{line} --yes")));
+    let mut line = "flock uninstall".to_owned();
+    line.push_str(if args.what.is_some() { " openclaw" } else { "" });
+    line.push_str(if args.purge { " --purge" } else { "" });
+    let text = format!("removing must be confirmed; `{line} --dry-run` shows what would be removed");
+    if context.may_ask() {
+        report.asked(context);
     }
-    report.asked(context);
     let question = if args.purge { "Remove all this for good?" } else { "Remove this?" };
-    if ask::confirm(question, false)? {
-        return Ok(());
-    }
-    Err(Failure::new(Kind::Failed, "nothing was removed"))
+    let unasked = Failure::new(Kind::Usage, text).hint(format!("{line} --yes"));
+    context.confirm(question, unasked, "nothing was removed")
 }
 
 /// A step that failed.

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         report::print_not_installed(context);
         return Ok(Exit::Done);
     };
-    let shown = InstallProgress::new(context);
+    let shown = InstallProgress::new(context, "OpenClaw");
     let events = |event: InstallEvent<'_>| shown.event(&event);
     if args.check {
         let search = VersionSearch::at(&home, &current, query(args, &home, &current)?, &events)

@@ -169,8 +169,7 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("add" | "edit", "archetype") => {
-            let names = archetype::names(&home.archetypes());
-            return Some(names.into_iter().map(|name| (name, String::new())).collect());
+            return Some(undescribed(archetype::names(&home.archetypes())));
         }
         _ => {}
     }
@@ -179,6 +178,10 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         || is::<Party>(parser)
         || matches!((verb, id), ("remove" | "edit", "id") | ("rename", "old"));
     if names_agent { agents(home) } else { None }
+}
+
+fn undescribed(values: Vec<String>) -> Vec<(String, String)> {
+    values.into_iter().map(|value| (value, String::new())).collect()
 }
 
 fn is<T: 'static>(parser: &ValueParser) -> bool {
@@ -246,7 +249,7 @@ fn config_paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
     }
     found.sort();
     found.dedup();
-    Some(found.into_iter().map(|path| (path, String::new())).collect())
+    Some(undescribed(found))
 }
 
 fn collect_paths(value: &serde_json::Value, at: String, found: &mut Vec<String>) {

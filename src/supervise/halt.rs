@@ -5,8 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::SUPERVISOR;
 use super::control::{ControlConnection, ControlError, ControlRequest};
@@ -18,7 +17,7 @@ use super::restart::SupervisionLimits;
 use super::unit::NAMES;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
-use crate::process::ProcessId;
+use crate::process::{ProcessId, table};
 
 /// The result of stopping.
 #[derive(Clone, Debug, Default)]
@@ -162,9 +161,7 @@ async fn kill_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult)
     // A stopped process reacts to SIGKILL only.
     let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, STEP_TIMEOUT));
     for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, STEP_TIMEOUT)]) {
-        if supervisor.is_alive() {
-            let _ = kill(Pid::from_raw(supervisor.pid), signal);
-        }
+        let _ = table::signal(supervisor, signal);
         if gone(&[supervisor], limit).await.is_empty() {
             return;
         }

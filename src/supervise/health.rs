@@ -14,7 +14,9 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
 use super::gateway_client::{Call, Client, GatewayClientError};
+use crate::config::Config;
 use crate::error::{Explain, Kind, chain};
+use crate::home::{Home, HomeError, instance};
 use crate::id::hex;
 
 /// The header that carries the challenge.
@@ -174,6 +176,17 @@ pub struct HomeIdentity {
     /// The content of the home's instance file.
     pub instance: String,
     pub token: String,
+}
+
+impl HomeIdentity {
+    /// Returns the identity of a home.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the home has no instance file, or if the file can't be read.
+    pub(crate) fn of(home: &Home, config: &Config) -> Result<Self, HomeError> {
+        Ok(Self { instance: instance::read(home)?, token: config.token.clone() })
+    }
 }
 
 /// Asks the program that listens on `port` for its health, and checks that it is this home's gateway.

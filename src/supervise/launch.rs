@@ -145,8 +145,7 @@ pub(crate) async fn ensure(
                 }
                 LaunchReport::Held => {}
                 LaunchReport::Failed { code, message, hint } => {
-                    let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
-                    return Err(LaunchError::Said { kind: kind.unwrap_or(Kind::Failed), message, hint });
+                    return Err(LaunchError::Said { kind: Kind::of_code(&code), message, hint });
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::env_marker::EnvMarker;
@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::pid_file;
 use super::restart::SupervisionLimits;
 use crate::home::Home;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, table};
 
 /// Ends the remaining processes with these names, and returns those that could not be killed. The caller must hold the
 /// supervisor's lock.
@@ -46,7 +46,7 @@ async fn end_one(
     let leader = pid_file::read(&home.pid_file(name)).map(|record| record.process);
     if let Some(leader) = leader.filter(|leader| mark.is_on(*leader)) {
         journal.note(&format!("ending {name} of an earlier supervisor, pid {}", leader.pid));
-        signal(leader, Signal::SIGTERM);
+        let _ = table::signal(leader, Signal::SIGTERM);
         // The pid may have been reused meanwhile, so check the mark again before killing a whole group.
         gone(&[leader], Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0))).await;
         if mark.is_on(leader) {
@@ -63,7 +63,7 @@ pub(crate) async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<Pr
         let bearers = mark.bearers();
         for bearer in &bearers {
             journal.note(&format!("killing what is left: pid {}", bearer.pid));
-            signal(*bearer, Signal::SIGKILL);
+            let _ = table::signal(*bearer, Signal::SIGKILL);
         }
         let left = end.saturating_duration_since(Instant::now());
         let survivors = gone(&bearers, left).await;
@@ -87,12 +87,5 @@ pub(crate) async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<Proces
         }
         // They are not children of this process, so their end can only be polled.
         tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-/// Sends a signal to exactly this process, checked by its start time.
-fn signal(process: ProcessId, signal: Signal) {
-    if process.is_alive() {
-        let _ = kill(Pid::from_raw(process.pid), signal);
     }
 }

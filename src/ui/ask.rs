@@ -29,21 +29,12 @@ pub(crate) fn end(text: &str) {
     let _ = cliclack::outro(clean::inline(text));
 }
 
-/// Lets a person choose one item and returns its index in `items`.
+/// Lets a person choose one item and returns its index in `items`. The item at index `first` is preselected.
 ///
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub(crate) fn choose(question: &str, items: &[SelectItem]) -> Result<usize, Failure> {
-    choose_from(question, items, 0)
-}
-
-/// Lets a person choose one item, as [`choose`] does, with the item at index `first` preselected.
-///
-/// # Errors
-///
-/// Returns an error if the person cancels, or if the terminal can't be read.
-pub(crate) fn choose_from(question: &str, items: &[SelectItem], first: usize) -> Result<usize, Failure> {
+pub(crate) fn choose(question: &str, items: &[SelectItem], first: usize) -> Result<usize, Failure> {
     // Labels and notes can come from files or other programs, so their control characters are escaped.
     let mut select = cliclack::select(clean::inline(question)).initial_value(first);
     for (place, item) in items.iter().enumerate() {

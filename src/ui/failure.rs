@@ -41,15 +41,24 @@ impl Failure {
         self
     }
 
+    /// Sets the hint if there is none yet.
+    #[must_use]
+    pub(crate) fn or_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint.get_or_insert_with(|| hint.into());
+        self
+    }
+
+    /// Puts another message in front. The present one becomes its first cause.
+    #[must_use]
+    pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
+        self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
+        self
+    }
+
     /// Returns the message and the causes on one line.
     #[must_use]
     pub(crate) fn text(&self) -> String {
-        let mut text = self.message.clone();
-        for cause in &self.causes {
-            text.push_str(": ");
-            text.push_str(cause);
-        }
-        text
+        std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
     }
 
     /// Returns the message, the causes and the command that repairs the failure on one line.

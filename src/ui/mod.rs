@@ -13,7 +13,6 @@ pub mod panic;
 pub(crate) mod printer;
 pub(crate) mod progress;
 pub(crate) mod table;
-pub(crate) mod time;
 
 pub(crate) use failure::Failure;
 pub(crate) use line::{StyledLine, TextStyle};

@@ -1,7 +1,7 @@
 //! The printer: it writes data to stdout and messages to stderr, and decides how much is written.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 use indicatif::MultiProgress;
 use serde::Serialize;
@@ -42,7 +42,8 @@ pub(crate) struct Printer {
     color_out: bool,
     color_err: bool,
     bars: Option<MultiProgress>,
-    trouble: Mutex<Option<io::Error>>,
+    /// The first error of writing to stdout.
+    write_error: OnceLock<io::Error>,
 }
 
 impl Printer {
@@ -65,7 +66,7 @@ impl Printer {
             color_out: color(io::stdout().is_terminal()),
             color_err: color(io::stderr().is_terminal()),
             bars,
-            trouble: Mutex::new(None),
+            write_error: OnceLock::new(),
         }
     }
 
@@ -77,38 +78,45 @@ impl Printer {
 
     /// Writes a line of data to stdout.
     pub(crate) fn line(&self, line: impl Into<StyledLine>) {
-        let mut text = line.into().render(self.color_out);
-        text.push('\n');
-        self.out(text.as_bytes());
+        self.out_line(line.into().render(self.color_out));
     }
 
     /// Writes a table to stdout.
     pub(crate) fn table(&self, table: &Table) {
-        let mut text = table.render(self.color_out, io::stdout().is_terminal());
-        text.push('\n');
-        self.out(text.as_bytes());
+        self.out_line(table.render(self.color_out, io::stdout().is_terminal()));
     }
 
     /// Writes a value as one indented JSON document to stdout.
     pub(crate) fn json(&self, value: &impl Serialize) {
-        match serde_json::to_string_pretty(value).map(seen) {
-            Ok(mut text) => {
-                text.push('\n');
-                self.out(text.as_bytes());
-            }
-            Err(error) => self.remember(error.into()),
+        self.out_json(serde_json::to_string_pretty(value));
+    }
+
+    /// Writes a value as JSON if `--json` was given. People get a message by [`Self::say`], which is silent then.
+    pub(crate) fn if_json(&self, value: &impl Serialize) {
+        if self.options.json {
+            self.json(value);
+        }
+    }
+
+    /// Writes the result of a command to stdout: the value as JSON with `--json`, otherwise the line.
+    pub(crate) fn result(&self, value: &impl Serialize, line: impl Into<StyledLine>) {
+        if self.options.json { self.json(value) } else { self.line(line) }
+    }
+
+    /// Writes a list to stdout: the value as JSON with `--json`, otherwise the table. If it has no rows, says `none`.
+    pub(crate) fn list(&self, value: &impl Serialize, table: &Table, none: impl Into<StyledLine>) {
+        if self.options.json {
+            self.json(value);
+        } else if table.is_empty() {
+            self.say(none);
+        } else {
+            self.table(table);
         }
     }
 
     /// Writes a value as one line of JSON to stdout, for streams of values.
     pub(crate) fn json_line(&self, value: &impl Serialize) {
-        match serde_json::to_string(value).map(seen) {
-            Ok(mut text) => {
-                text.push('\n');
-                self.out(text.as_bytes());
-            }
-            Err(error) => self.remember(error.into()),
-        }
+        self.out_json(serde_json::to_string(value));
     }
 
     /// Writes a piece of text as it arrives and flushes it. It adds no newline. Control characters are escaped.
@@ -132,9 +140,7 @@ impl Printer {
             self.out(json);
             return;
         }
-        let mut text = seen(String::from_utf8_lossy(json).into_owned());
-        text.push('\n');
-        self.out(text.as_bytes());
+        self.out_line(seen(String::from_utf8_lossy(json).into_owned()));
     }
 
     /// Writes a message for a person to stderr. `-q` and `--json` suppress it.
@@ -168,7 +174,7 @@ impl Printer {
             self.json(&failure.to_json());
             return;
         }
-        self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {}", failure.message)));
+        self.error_line(&failure.message);
         for cause in &failure.causes {
             self.err(&StyledLine::new().with(TextStyle::Dim, "  caused by").plain(format!(": {cause}")));
         }
@@ -190,20 +196,28 @@ impl Printer {
         Progress::new(what, self.bars.as_ref(), silent)
     }
 
-    /// Returns the first error of writing to stdout, once. A closed pipe does not count as an error.
+    /// Returns the first error of writing to stdout. A closed pipe does not count as an error.
     #[must_use]
-    pub(crate) fn take_write_error(&self) -> Option<io::Error> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    pub(crate) fn write_error(&self) -> Option<&io::Error> {
+        self.write_error.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Returns `true` if writing to stdout has failed, so that a command which follows a stream can end.
     #[must_use]
     pub(crate) fn closed(&self) -> bool {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.write_error.get().is_some()
+    }
+
+    fn out_json(&self, json: serde_json::Result<String>) {
+        match json {
+            Ok(text) => self.out_line(seen(text)),
+            Err(error) => self.remember(error.into()),
+        }
+    }
+
+    fn out_line(&self, mut text: String) {
+        text.push('\n');
+        self.out(text.as_bytes());
     }
 
     fn out(&self, bytes: &[u8]) {
@@ -242,15 +256,18 @@ impl Printer {
     pub(crate) fn usage(&self, text: &str) {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
-            Some(rest) => {
-                self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {rest}")));
-            }
+            Some(rest) => self.error_line(rest),
             None => self.err(&text.into()),
         }
     }
 
+    fn error_line(&self, message: &str) {
+        self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {message}")));
+    }
+
     fn remember(&self, error: io::Error) {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // Only the first one is kept: the later ones follow from it.
+        let _ = self.write_error.set(error);
     }
 }
 

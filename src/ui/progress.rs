@@ -4,8 +4,7 @@
 //! both cases one line remains at the end, with the result and the time it took.
 
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

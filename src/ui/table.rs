@@ -22,6 +22,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| (TextStyle::Plain, cell.into())).collect());
     }
 
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds a row of cells, each with a tone.
     pub(crate) fn styled_row(&mut self, cells: Vec<(TextStyle, String)>) {
         self.rows.push(cells);

@@ -55,10 +55,6 @@ pub(crate) fn step(
     let step = ArchiveRequest { action, name: Some(by.name()) };
     let call = Call::post(&format!("/api/channels/{id}/archive")).json(&step)?;
     let done = backend::change(&home, context, call, Repeat::Safe)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-    } else {
-        context.printer.line(show::standing(&done));
-    }
+    context.printer.result(&done, show::standing(&done));
     Ok(Exit::Done)
 }

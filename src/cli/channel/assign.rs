@@ -37,11 +37,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let call = Call::post(&format!("/api/channels/{}/members", args.id)).json(&change)?;
     // Adding a member twice or removing one twice changes nothing, so the request may be repeated.
     let done = backend::change(&home, context, call, Repeat::Safe)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-    } else {
-        let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));
-        context.printer.line(format!("#{}: joined: {joined}; left: {left}", args.id));
-    }
+    let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));
+    context.printer.result(&done, format!("#{}: joined: {joined}; left: {left}", args.id));
     Ok(Exit::Done)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::reconnect::{Repeat, Waiting};
+use crate::cli::reconnect::{Reconnector, Repeat};
 use crate::cli::{Context, Failure, team};
 use crate::config;
 use crate::gateway::channels::{self, ChannelFilter, MessageQuery};
@@ -32,9 +32,9 @@ impl ChannelBackend {
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub(crate) async fn open(home: Home) -> Result<Self, Failure> {
-        let mut desk = Self { home, gateway: None };
-        desk.look().await?;
-        Ok(desk)
+        let mut backend = Self { home, gateway: None };
+        backend.look().await?;
+        Ok(backend)
     }
 
     /// Looks again for a running gateway. Returns `true` if there is one.
@@ -109,8 +109,7 @@ impl ChannelBackend {
 ///
 /// Returns an error if the configuration is not valid, if a gateway runs but can't be used, or if the change is refused.
 pub(crate) fn change(home: &Home, context: &Context, call: Call, repeat: Repeat) -> Result<Value, Failure> {
-    let waiting = Waiting::default();
-    let done = context.block_on(waiting.send(home, context, call, repeat, TIMEOUT))?;
+    let done = context.block_on(Reconnector::new(home, context).send(call, repeat, TIMEOUT))?;
     if done.in_process {
         context.printer.say("the gateway is not running: the agents are told when it starts");
     }

@@ -49,12 +49,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // The route checks the topic and the members. A repeated request would be refused, because the channel then exists.
     let call = Call::post("/api/channels").json(&new)?;
     let made = backend::change(&home, context, call, Repeat::Unsent)?;
-    if context.printer.is_json() {
-        context.printer.json(&made);
-    } else {
-        let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));
-        // The members are those of the channel as it was made.
-        context.printer.line(line.plain(format!(" with {}", show::names(&made["members"], 20))));
-    }
+    let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));
+    // The members are those of the channel as it was made.
+    context.printer.result(&made, line.plain(format!(" with {}", show::names(&made["members"], 20))));
     Ok(Exit::Done)
 }

@@ -27,8 +27,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let mut answer = context.block_on(async {
-        let desk = ChannelBackend::open(home).await?;
-        desk.list(&ChannelFilter { member: args.member.clone(), state: None }).await
+        let backend = ChannelBackend::open(home).await?;
+        backend.list(&ChannelFilter { member: args.member.clone(), state: None }).await
     })?;
     let printer = &context.printer;
     let mut archived = 0;

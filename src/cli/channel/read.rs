@@ -45,11 +45,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     context.block_on(async {
         // Opening the backend first also reports a gateway that runs but can't be used.
-        let mut desk = ChannelBackend::open(home).await?;
+        let mut backend = ChannelBackend::open(home).await?;
         if args.follow {
-            return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
+            return follow::follow(&mut backend, &args.id, reading, &context.printer).await;
         }
-        let answer = desk.read(&args.id, &reading).await?;
+        let answer = backend.read(&args.id, &reading).await?;
         if context.printer.is_json() {
             context.printer.json(&answer);
         } else {

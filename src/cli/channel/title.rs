@@ -67,12 +67,8 @@ fn apply_change(id: &ChannelId, change: &RenameChannel, context: &Context) -> Re
 }
 
 fn print_change(channel: &Value, what: &str, key: &str, context: &Context) {
-    if context.printer.is_json() {
-        context.printer.json(channel);
-        return;
-    }
     let text = |key: &str| channel[key].as_str().unwrap_or_default();
     let line = StyledLine::new().with(TextStyle::Accent, format!("#{}", text("channelId")));
     // The text is printed quoted, so that its beginning and end are visible.
-    context.printer.line(line.plain(format!(" {what} {:?}", text(key))));
+    context.printer.result(channel, line.plain(format!(" {what} {:?}", text(key))));
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::{Failure, person};
 use super::path::ConfigPath;
-use crate::config::secret;
+use crate::config::secret::{self, is_reference};
 use crate::error::Kind;
 use crate::home::Home;
 
@@ -140,11 +140,6 @@ fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     // A header may carry a key under any name.
     key == "headers" || ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
-}
-
-/// Returns `true` if a text names a key and is not the key itself.
-fn is_reference(text: &str) -> bool {
-    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
 #[cfg(test)]

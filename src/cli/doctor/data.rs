@@ -5,12 +5,11 @@ use std::time::Duration;
 use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::inspect::{self, TranscriptFault};
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{AuditFilter, Reader, backups};
-use crate::ui::time;
 
 /// Time limit for checking the database without `--deep`.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -65,7 +64,7 @@ fn database(home: &Home, deep: bool) -> Check {
 
 fn backup_note(home: &Home) -> String {
     match backups(home).first() {
-        Some(backup) => format!("the newest backup is of {}", time::local(backup.at)),
+        Some(backup) => format!("the newest backup is of {}", clock::local(backup.at)),
         None => "there is no backup yet".to_owned(),
     }
 }
@@ -104,7 +103,7 @@ fn lost_writes(home: &Home) -> Option<Check> {
     // The newest report is enough: earlier ones are in the audit log.
     let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
     let text =
-        format!("the start at {} found that the disk lost writes: {}", time::local(row.at), row.detail);
+        format!("the start at {} found that the disk lost writes: {}", clock::local(row.at), row.detail);
     Some(Check::warn(NAME, text, "check the disk and the newest messages: dmesg; flock audit --action disk"))
 }
 

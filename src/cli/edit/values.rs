@@ -44,21 +44,19 @@ pub(crate) fn given(args: &Args) -> Vec<Wanted> {
 
 /// Refuses settings that another command changes, and names that command.
 pub(crate) fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
-    let refuse = |what: &str, hint: String| {
-        let text = format!("another command changes {what} of an agent");
-        Err(Failure::new(Kind::Usage, text).hint(hint))
-    };
+    let rename = |new: &String| format!("flock rename {id} {new}");
+    let set = |folder: &String| format!("flock config set agents.list[{id}].workspace {folder}");
+    let install = |packages: &String| format!("flock nix install {id} {}", packages.replace(',', " "));
     // These options are hidden. They exist only to give people who try them the right command.
-    if let Some(new) = &args.other_id {
-        return refuse("the id", format!("flock rename {id} {new}"));
-    }
-    if let Some(folder) = &args.workspace {
-        return refuse("the workspace", format!("flock config set agents.list[{id}].workspace {folder}"));
-    }
-    if let Some(packages) = &args.packages {
-        return refuse("the packages", format!("flock nix install {id} {}", packages.replace(',', " ")));
-    }
-    Ok(())
+    let refused = [
+        ("the id", args.other_id.as_ref().map(rename)),
+        ("the workspace", args.workspace.as_ref().map(set)),
+        ("the packages", args.packages.as_ref().map(install)),
+    ];
+    let Some((what, hint)) = refused.into_iter().find_map(|(what, hint)| Some((what, hint?))) else {
+        return Ok(());
+    };
+    Err(Failure::new(Kind::Usage, format!("another command changes {what} of an agent")).hint(hint))
 }
 
 /// Refuses settings that do not fit the agent after the change, which is `now`.

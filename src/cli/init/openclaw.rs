@@ -43,7 +43,7 @@ pub(crate) fn install(
     if args.gateway != Some(GatewayChoice::Openclaw) && !asked {
         return Ok(versions::current(home));
     }
-    let shown = InstallProgress::new(context);
+    let shown = InstallProgress::new(context, "OpenClaw");
     let events = |event: InstallEvent<'_>| shown.event(&event);
     let installed = update::begin(home, context, &events, INIT)?
         .install(args.repo.as_deref(), args.reference.as_deref())?;

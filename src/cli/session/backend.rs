@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::agent::preview::RequestPreviewer;
 use crate::agent::session::CompactionReport;
 use crate::agent::{Engine, EngineParts, NoOversight, TurnError, TurnLimits};
-use crate::cli::reconnect::{Repeat, Waiting};
+use crate::cli::reconnect::{Reconnector, Repeat};
 use crate::cli::{Context, Failure, person, team};
-use crate::config::{ConfigError, Live};
+use crate::config::Live;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
 use crate::store::{Level, NewSession, Reader, Session, Store};
-use crate::supervise::gateway_client::{Client, GatewayClientError};
+use crate::supervise::gateway_client::Client;
 use crate::swarm::By;
 use crate::tool::catalog;
 
@@ -26,11 +26,10 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The place where sessions are read and changed.
 pub(crate) struct SessionBackend<'a> {
-    home: Home,
+    home: &'a Home,
     live: Arc<Live>,
     gateway: Option<Client>,
-    waiting: Waiting,
-    context: &'a Context,
+    reconnector: Reconnector<'a>,
 }
 
 impl<'a> SessionBackend<'a> {
@@ -39,11 +38,11 @@ impl<'a> SessionBackend<'a> {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub(crate) async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: &'a Home, context: &'a Context) -> Result<Self, Failure> {
         let live = Arc::new(Live::open(home.clone())?);
-        let waiting = Waiting::default();
-        let gateway = waiting.gateway(&home, context).await?;
-        Ok(Self { home, live, gateway, waiting, context })
+        let reconnector = Reconnector::new(home, context);
+        let gateway = reconnector.gateway().await?;
+        Ok(Self { home, live, gateway, reconnector })
     }
 
     /// Returns a description of the session's next request.
@@ -55,15 +54,16 @@ impl<'a> SessionBackend<'a> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
             // A report changes nothing, so it may be asked again.
-            return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, TIMEOUT).await).await;
+            let call = async |to: &Client| to.get_json(&path, TIMEOUT).await;
+            return self.reconnector.ask(gateway, Repeat::Safe, call).await;
         }
         // Nothing is opened for writing, so the home of a newer flock can be looked at, too.
-        let session = find(&self.home, key)?;
+        let session = find(self.home, key)?;
         let config = self.live.current();
         let agent = config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?;
         let tools = catalog::specs();
         let preview =
-            RequestPreviewer { home: &self.home, config: &config, tools: &tools, zone: TimeZone::system() };
+            RequestPreviewer { home: self.home, config: &config, tools: &tools, zone: TimeZone::system() };
         Ok(json!(preview.report(agent, &session)?))
     }
 
@@ -100,8 +100,8 @@ impl<'a> SessionBackend<'a> {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
-        team::require_no_gateway(&self.home)?;
-        let store = Store::open(&self.home)?;
+        team::require_no_gateway(self.home)?;
+        let store = Store::open(self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };
         if !store.create_session(new, crate::clock::unix_ms()).await? {
             return Err(exists(key));
@@ -117,24 +117,16 @@ impl<'a> SessionBackend<'a> {
 
     /// Sends a request that must not be carried out twice to the gateway, or to the one that replaces it.
     async fn post(&self, gateway: &Client, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, TIMEOUT).await).await
-    }
-
-    async fn ask(
-        &self,
-        gateway: &Client,
-        repeat: Repeat,
-        call: impl AsyncFn(&Client) -> Result<Value, GatewayClientError>,
-    ) -> Result<Value, Failure> {
-        self.waiting.ask(&self.home, self.context, gateway, repeat, call).await
+        let call = async |to: &Client| to.post_json(path, body, TIMEOUT).await;
+        self.reconnector.ask(gateway, Repeat::Unsent, call).await
     }
 
     /// Returns an engine for compacting and resetting. It runs no turns, and its tools can't be called.
     fn engine(&self) -> Result<Engine, Failure> {
-        team::require_no_gateway(&self.home)?;
+        team::require_no_gateway(self.home)?;
         Ok(Engine::new(EngineParts {
             config: self.live.clone(),
-            store: Arc::new(Store::open(&self.home)?),
+            store: Arc::new(Store::open(self.home)?),
             registry: catalog::described(),
             catalog: Catalog::new(self.home.clone()),
             limits: TurnLimits::default(),
@@ -170,9 +162,7 @@ pub(crate) fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
         Failure::new(Kind::Usage, format!("{named:?} is not the id of an agent: {error}"))
             .hint("flock session list")
     })?;
-    if crate::config::read(home)?.agent(&agent).is_none() {
-        return Err(ConfigError::Unknown(agent).into());
-    }
+    crate::config::read(home)?.require_agent(&agent)?;
     Ok(SessionKey::new(&agent, SessionKind::Main, &person::login()))
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
     let compacted = context
-        .block_on(async { backend::SessionBackend::open(home, context).await?.compact(&key).await })?;
+        .block_on(async { backend::SessionBackend::open(&home, context).await?.compact(&key).await })?;
     if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {

@@ -44,11 +44,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     write(&args.file, &document)
         .map_err(|error| Failure::with_cause(format!("failed to write {}", args.file.display()), &error))?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "file": args.file, "records": records}));
-    } else {
-        context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));
-    }
+    context.printer.if_json(&json!({"key": key, "file": args.file, "records": records}));
+    context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,6 @@ use crate::agent::transcript::import_export::{self, ImportedSession};
 use crate::agent::transcript::import_note;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
-use crate::config::ConfigError;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{SessionKey, SessionKind};
@@ -60,10 +59,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
     };
     context.block_on(async {
-        let desk = SessionBackend::open(home.clone(), context).await?;
-        if desk.live().current().agent(key.agent()).is_none() {
-            return Err(ConfigError::Unknown(key.agent().clone()).into());
-        }
+        let backend = SessionBackend::open(&home, context).await?;
+        backend.live().current().require_agent(key.agent())?;
         if Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()?.flatten().is_some() {
             return Err(backend::exists(&key));
         }
@@ -75,7 +72,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         // The note names the transcript before it exists, so that the next start can remove one that no session uses.
         let note = import_note::begin(&folder, &name).map_err(failed)?;
         let adopted = match put(&folder, &key, &name, &imported) {
-            Ok(()) => desk.adopt(&key, &name).await,
+            Ok(()) => backend.adopt(&key, &name).await,
             Err(error) => Err(failed(error)),
         };
         // A gateway that was killed before it answered may have created the session.
@@ -94,11 +91,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         import_note::done(&note);
         adopted
     })?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "records": imported.records}));
-    } else {
-        context.printer.say(format!("{key} has {} records", imported.records));
-    }
+    context.printer.if_json(&json!({"key": key, "records": imported.records}));
+    context.printer.say(format!("{key} has {} records", imported.records));
     Ok(Exit::Done)
 }
 

@@ -22,11 +22,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
-    context.block_on(async { backend::SessionBackend::open(home, context).await?.reset(&key).await })?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "reset": true}));
-    } else {
-        context.printer.say(format!("{key} begins anew"));
-    }
+    context.block_on(async { backend::SessionBackend::open(&home, context).await?.reset(&key).await })?;
+    context.printer.if_json(&json!({"key": key, "reset": true}));
+    context.printer.say(format!("{key} begins anew"));
     Ok(Exit::Done)
 }

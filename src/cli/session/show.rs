@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{SessionArg, backend};
 use crate::cli::{Context, Exit, Failure};
-use crate::ui::{Table, TextStyle, time};
+use crate::clock;
+use crate::ui::{Table, TextStyle};
 
 /// Show how full a session is, and its last compaction
 ///
@@ -27,8 +28,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let key = backend::key(&args.which.session, &home)?;
-    let report =
-        context.block_on(async { backend::SessionBackend::open(home, context).await?.report(&key).await })?;
+    let report = context
+        .block_on(async { backend::SessionBackend::open(&home, context).await?.report(&key).await })?;
     if context.printer.is_json() {
         context.printer.json(&report);
         return Ok(Exit::Done);
@@ -62,7 +63,7 @@ pub(crate) fn show_compaction(compaction: &Value, context: &Context) {
     context.printer.line(format!(
         "compacted {} times, last at {} from about {} to {} tokens:",
         compaction["number"],
-        time::local(compaction["at"].as_i64().unwrap_or_default()),
+        clock::local(compaction["at"].as_i64().unwrap_or_default()),
         compaction["before"],
         compaction["after"]
     ));

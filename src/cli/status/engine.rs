@@ -1,5 +1,6 @@
 //! The state of the container engine and of what this home has in it.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::collect::TIMEOUT;
@@ -72,9 +73,10 @@ pub(crate) async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
 }
 
 /// The state of the engine and of what this home has in it.
-#[derive(Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct EngineReport {
     pub docker: DockerReport,
+    /// The containers of this home, or `None` if neither the gateway nor the engine answered.
     pub containers: Option<Value>,
     pub images: Option<Value>,
     pub store: Option<Value>,

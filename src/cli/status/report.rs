@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::engine::EngineReport;
 use super::openclaw::OpenClawReport;
 use super::unit::UnitReport;
 use crate::cli::team::SleepState;
@@ -40,11 +41,8 @@ pub(crate) struct StatusReport {
     pub agents: Vec<AgentReport>,
     /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
-    pub docker: DockerReport,
-    /// The containers of this home, or `None` if neither the gateway nor the engine answered.
-    pub containers: Option<Value>,
-    pub images: Option<Value>,
-    pub store: Option<Value>,
+    #[serde(flatten)]
+    pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.
     pub approvals_waiting: Option<usize>,
     /// Sentences about everything that needs attention.

@@ -2,6 +2,7 @@
 //! down.
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::home::Home;
 use crate::supervise::control::UnitStatus;
@@ -63,7 +64,6 @@ impl UnitReport {
 
 /// Returns the state's word for programs.
 fn state_word(standing: UnitState) -> String {
-    let word = || word(standing).to_owned();
     // serde's name of the state is used, so that this word and the JSON of the control socket are the same.
-    serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)
+    json!(standing).as_str().unwrap_or_else(|| word(standing)).to_owned()
 }

@@ -95,6 +95,16 @@ pub(crate) enum EngineFacts {
     },
 }
 
+impl EngineFacts {
+    /// Returns the objects that were seen.
+    pub(crate) fn objects(&self) -> EngineObjects {
+        match self {
+            Self::Found(objects) => objects.clone(),
+            Self::Silent { .. } => EngineObjects::default(),
+        }
+    }
+}
+
 impl Default for EngineFacts {
     fn default() -> Self {
         Self::Found(EngineObjects::default())

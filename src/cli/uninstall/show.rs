@@ -67,9 +67,8 @@ impl UninstallReport<'_> {
             context.printer.line(text.as_str());
         } else {
             let what = if self.request.openclaw { "OpenClaw" } else { "flock" };
-            context
-                .printer
-                .line(StyledLine::new().with(TextStyle::Good, "removed").plain(format!(" {what}")));
+            let line = StyledLine::new().with(TextStyle::Good, "removed");
+            context.printer.line(line.plain(format!(" {what}")));
         }
         self.stays().into_iter().for_each(|line| context.printer.say(line));
         exit
@@ -108,11 +107,8 @@ impl UninstallReport<'_> {
     fn stays(&self) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         if !self.plan.kept.is_empty() {
-            lines.push(
-                StyledLine::new()
-                    .with(TextStyle::Good, "keeps")
-                    .plain(format!(" in {}", self.home.root().display())),
-            );
+            let place = format!(" in {}", self.home.root().display());
+            lines.push(StyledLine::new().with(TextStyle::Good, "keeps").plain(place));
             for (path, what) in &self.plan.kept {
                 lines.push(row(&path.display().to_string(), what));
             }
@@ -123,30 +119,18 @@ impl UninstallReport<'_> {
         }
         if !self.plan.left.is_empty() {
             lines.push(StyledLine::new().with(TextStyle::Accent, "leaves to you"));
-            lines.extend(
-                self.plan
-                    .left
-                    .iter()
-                    .map(|left| StyledLine::new().plain(format!("  {}", leftover_text(left)))),
-            );
+            lines.extend(self.plan.left.iter().map(|left| format!("  {}", leftover_text(left)).into()));
         }
         lines
     }
 
     fn json(&self, troubles: &[FailedStep]) -> Value {
-        let removes: Vec<Value> = self
-            .plan
-            .steps
-            .iter()
-            .flat_map(rows)
+        let removes: Vec<Value> = (self.plan.steps.iter().flat_map(rows))
             .flat_map(|(what, names)| names.into_iter().map(move |name| json!({"what": what, "name": name})))
             .collect();
         // The paths are relative to the home in the plan and absolute for programs.
-        let kept = self
-            .plan
-            .kept
-            .iter()
-            .map(|(path, what)| json!({"path": self.home.root().join(path), "what": what}));
+        let root = self.home.root();
+        let kept = self.plan.kept.iter().map(|(path, what)| json!({"path": root.join(path), "what": what}));
         let left = |left: &Leftover| json!({"what": left.what, "why": left.why, "mend": left.mend});
         let failed = troubles.iter().map(|trouble| {
             let failure = &trouble.failure;

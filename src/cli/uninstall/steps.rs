@@ -38,20 +38,17 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error that names the processes which could not be ended.
-    pub(crate) async fn still(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) async fn stop_everything(&mut self, home: &Home) -> Result<(), Failure> {
         if !home.run().is_dir() {
             // Every process of the home has files in this folder.
             return Ok(());
         }
-        self.installing(home)?;
+        self.lock_installer(home)?;
         // The socket is looked up before the supervisor ends: only the supervisor's file names one outside the home.
         let socket = control::place::find(home).filter(|socket| !socket.starts_with(home.root()));
         let halted = stop::end(home).await?;
         let survivors = stop::still_there(home, &halted);
-        if !survivors.is_empty() || halted.lock.is_none() {
-            let names = if survivors.is_empty() { "the supervisor".to_owned() } else { survivors.join(", ") };
-            return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock stop"));
-        }
+        stop::require_stopped(&halted, &survivors).map_err(|failure| failure.hint("flock stop"))?;
         if let Some(socket) = socket {
             // The socket has no listener any more. An error here leaves only a dead file.
             let _ = fs_err::remove_file(socket);
@@ -65,7 +62,7 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error if another process holds it.
-    pub(crate) fn installing(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) fn lock_installer(&mut self, home: &Home) -> Result<(), Failure> {
         if self.installer.is_none() && home.run().is_dir() {
             self.installer = Some(InstallLock::begin(home)?);
         }
@@ -89,14 +86,14 @@ pub(crate) async fn carry_out(
             let found = service::installed(home)?.into_iter().find(|service| service.path == *path);
             found.map_or(Ok(()), |service| service.remove())
         }
-        UninstallStep::Stop { .. } => held.still(home).await,
+        UninstallStep::Stop { .. } => held.stop_everything(home).await,
         UninstallStep::StopOpenClaw => {
-            held.installing(home)?;
+            held.lock_installer(home)?;
             stop_openclaw(home).await
         }
         UninstallStep::Engine { all, .. } => engine(home, *all).await,
         UninstallStep::OpenClaw(paths) => {
-            held.installing(home)?;
+            held.lock_installer(home)?;
             remove(home, paths, held.unfinished)?;
             // Each folder stands before its parent in this list, so that the parents become empty too.
             OPENCLAW_FOLDERS.iter().try_for_each(|folder| remove_empty(&home.root().join(folder)))
@@ -208,12 +205,14 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
 
 fn remove_file(path: &Path) -> Result<(), Failure> {
     match fs_err::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let text = format!("failed to remove {}", path.display());
-            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", path.display())))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(removal_failure(path, &error)),
         _ => Ok(()),
     }
+}
+
+fn removal_failure(path: &Path, error: &std::io::Error) -> Failure {
+    let text = format!("failed to remove {}", path.display());
+    Failure::with_cause(text, error).hint(format!("ls -ld {}", path.display()))
 }
 
 /// Returns the other entries of a folder.
@@ -244,8 +243,7 @@ fn remove_empty(folder: &Path) -> Result<(), Failure> {
     // The kernel refuses to remove a folder with entries, so there is no race with a new file.
     match fs_err::remove_dir(folder) {
         Err(error) if !matches!(error.kind(), DirectoryNotEmpty | NotADirectory | NotFound) => {
-            let text = format!("failed to remove {}", folder.display());
-            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", folder.display())))
+            Err(removal_failure(folder, &error))
         }
         _ => Ok(()),
     }

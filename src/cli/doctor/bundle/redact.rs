@@ -5,7 +5,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 use super::super::super::key_prefixes::KEY_PREFIXES;
-use crate::config::{file, secret};
+use crate::config::file;
+use crate::config::secret::{self, is_reference};
 use crate::env;
 use crate::home::{Home, atomic};
 use crate::provider::placeholder;
@@ -165,11 +166,6 @@ fn is_secret_name(name: &str) -> bool {
 /// Returns `true` if any value below a setting of this name may be a key.
 fn is_private(name: &str) -> bool {
     matches!(name, "env" | "headers")
-}
-
-/// Returns `true` if a text names a key and is not the key itself.
-fn is_reference(text: &str) -> bool {
-    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
 /// Returns the forms of a key: plain, escaped for JSON, percent-encoded, in hex, and inside a text encoded as base64.
