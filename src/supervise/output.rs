@@ -15,12 +15,12 @@ use crate::home::log::Log;
 
 /// The output of one process.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct ProcessOutput {
     tail: Arc<Mutex<Tail>>,
     ended: Option<oneshot::Receiver<()>>,
 }
 
-impl Output {
+impl ProcessOutput {
     /// Reads `pipe` to its end and writes it to `log`, on two threads.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Output {
                     note.append(&mut batch);
                     batch = note;
                 }
-                // Never wait for the disk here. Output that does not fit into the queue is counted and dropped.
+                // Never wait for the disk here. ProcessOutput that does not fit into the queue is counted and dropped.
                 match to_disk.try_send(batch) {
                     Ok(()) => lost = 0,
                     Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
@@ -202,7 +202,7 @@ mod tests {
     async fn output_is_read_to_the_end_even_where_it_can_not_be_written() {
         let (pipe, mut writer) = std::io::pipe().unwrap();
         let log = Log::new("/nonexistent/a.log".into(), RotationLimits::default());
-        let mut output = Output::follow(pipe, log).unwrap();
+        let mut output = ProcessOutput::follow(pipe, log).unwrap();
         let writing = thread::spawn(move || {
             for _ in 0..1_000 {
                 writer.write_all(&[b'y'; 1024]).unwrap();

@@ -24,7 +24,7 @@ use crate::home::{Home, atomic};
 /// The result of a background job, with the start of the process that it belongs to.
 pub(crate) struct JobMessage {
     /// The index of the process.
-    pub ward: usize,
+    pub process: usize,
     start: u64,
     what: JobOutcome,
 }
@@ -49,7 +49,7 @@ pub(crate) struct SupervisedProcess {
     state: UnitStateMachine,
     child: Option<Child>,
     /// Set while the process has been ordered to run. An optional one also has to be wanted.
-    wished: bool,
+    should_run: bool,
     /// The number of starts, so that a late result for an earlier process is not applied to the current one.
     start: u64,
     spawned_at: i64,
@@ -63,7 +63,7 @@ pub(crate) struct SupervisedProcess {
     clearings: u64,
     /// The reason why a new configuration could not be applied.
     stale: Option<String>,
-    news: mpsc::Sender<JobMessage>,
+    jobs: mpsc::Sender<JobMessage>,
     index: usize,
     health: Option<(Health, i64)>,
     trouble: Option<String>,
@@ -76,7 +76,7 @@ impl SupervisedProcess {
         unit: Arc<dyn Unit>,
         limits: SupervisionLimits,
         index: usize,
-        news: mpsc::Sender<JobMessage>,
+        jobs: mpsc::Sender<JobMessage>,
     ) -> Self {
         let memory = remembered(home, unit.name());
         Self {
@@ -84,7 +84,7 @@ impl SupervisedProcess {
             state: UnitStateMachine::new(unit.limits(limits), unit.endings(), memory),
             unit,
             child: None,
-            wished: false,
+            should_run: false,
             start: 0,
             spawned_at: 0,
             check_at: None,
@@ -95,7 +95,7 @@ impl SupervisedProcess {
             clearing: None,
             clearings: 0,
             stale: None,
-            news,
+            jobs,
             index,
             health: None,
             trouble: None,
@@ -132,10 +132,10 @@ impl SupervisedProcess {
 
     /// Handles an order to begin, start, restart or stop.
     pub(crate) fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
-        self.wished = event != UnitEvent::Stop;
+        self.should_run = event != UnitEvent::Stop;
         // Only optional processes follow changes of the configuration.
-        self.look_at = (self.wished && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
-        if self.wished && self.is_optional() && !self.unit.is_wanted() {
+        self.look_at = (self.should_run && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
+        if self.should_run && self.is_optional() && !self.unit.is_wanted() {
             return self.dismiss(now, journal);
         }
         self.event(event, now, journal);
@@ -143,7 +143,7 @@ impl SupervisedProcess {
 
     /// Checks if an optional process is wanted, and if it runs with the current configuration.
     pub(crate) fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
-        if !self.wished || !self.is_optional() {
+        if !self.should_run || !self.is_optional() {
             return;
         }
         self.look_at = Some(now + CHECK_INTERVAL_MS);
@@ -155,7 +155,7 @@ impl SupervisedProcess {
             UnitState::Stopped => self.event(UnitEvent::Begin, now, journal),
             UnitState::Failed | UnitState::Healthy if self.looking.is_none() && self.refreshing.is_none() => {
                 let outdated = self.unit.is_outdated();
-                self.looking = Some(self.beside(async { JobOutcome::Looked(outdated.await) }));
+                self.looking = Some(self.spawn_job(async { JobOutcome::Looked(outdated.await) }));
             }
             _ => {}
         }
@@ -163,7 +163,7 @@ impl SupervisedProcess {
 
     /// Applies the current configuration, if the process was started with another one.
     fn looked(&mut self, is_outdated: bool, now: i64, journal: &mut Journal<'_>) {
-        if !is_outdated || !self.wished || !self.unit.is_wanted() {
+        if !is_outdated || !self.should_run || !self.unit.is_wanted() {
             return;
         }
         match self.state.standing() {
@@ -171,7 +171,7 @@ impl SupervisedProcess {
             UnitState::Failed => self.event(UnitEvent::Start, now, journal),
             UnitState::Healthy => {
                 let refreshed = self.unit.refresh();
-                self.refreshing = Some(self.beside(async { JobOutcome::Refreshed(refreshed.await) }));
+                self.refreshing = Some(self.spawn_job(async { JobOutcome::Refreshed(refreshed.await) }));
             }
             _ => {}
         }
@@ -197,12 +197,12 @@ impl SupervisedProcess {
     }
 
     /// Runs a job beside the loop, which receives its result.
-    fn beside(&self, what: impl Future<Output = JobOutcome> + Send + 'static) -> JoinHandle<()> {
-        let (news, ward, start) = (self.news.clone(), self.index, self.start);
+    fn spawn_job(&self, what: impl Future<Output = JobOutcome> + Send + 'static) -> JoinHandle<()> {
+        let (jobs, process, start) = (self.jobs.clone(), self.index, self.start);
         tokio::spawn(async move {
             let what = what.await;
             // When the supervisor ends, nobody receives the result.
-            let _ = news.send(JobMessage { ward, start, what }).await;
+            let _ = jobs.send(JobMessage { process, start, what }).await;
         })
     }
 
@@ -216,7 +216,7 @@ impl SupervisedProcess {
             self.check_at = None;
             if let Some(child) = &self.child {
                 let check = self.unit.check(child.id());
-                drop(self.beside(async { JobOutcome::Checked(check.await) }));
+                drop(self.spawn_job(async { JobOutcome::Checked(check.await) }));
             }
         }
         if self.look_at.is_some_and(|at| now >= at) {
@@ -225,18 +225,18 @@ impl SupervisedProcess {
     }
 
     /// Handles the result of a background job.
-    pub(crate) fn hear(&mut self, news: JobMessage, now: i64, journal: &mut Journal<'_>) {
-        if let JobOutcome::Cleared(which) = news.what {
+    pub(crate) fn on_job_done(&mut self, message: JobMessage, now: i64, journal: &mut Journal<'_>) {
+        if let JobOutcome::Cleared(which) = message.what {
             if which == self.clearings {
                 self.clearing = None;
             }
             return;
         }
         // The result belongs to an earlier process.
-        if news.start != self.start {
+        if message.start != self.start {
             return;
         }
-        match news.what {
+        match message.what {
             JobOutcome::Prepared(prepared) => {
                 if self.preparing.take().is_some()
                     && let Err(unready) = prepared.and_then(|program| self.launch(&program, now, journal))
@@ -329,7 +329,7 @@ impl SupervisedProcess {
         abort_job(&mut self.clearing);
         self.clearings += 1;
         let which = self.clearings;
-        self.clearing = Some(self.beside(async move {
+        self.clearing = Some(self.spawn_job(async move {
             cleared.await;
             JobOutcome::Cleared(which)
         }));
@@ -391,7 +391,7 @@ impl SupervisedProcess {
         match (&mut prepared).now_or_never() {
             Some(prepared) => self.launch(&prepared?, now, journal),
             None => {
-                self.preparing = Some(self.beside(async { JobOutcome::Prepared(prepared.await) }));
+                self.preparing = Some(self.spawn_job(async { JobOutcome::Prepared(prepared.await) }));
                 Ok(())
             }
         }
