@@ -8,25 +8,25 @@ use std::fmt::Write as _;
 mod ascii;
 mod skeleton;
 
-pub use ascii::{spelled, spelled_lines};
-pub use skeleton::Skeleton;
+pub(crate) use ascii::{spelled, spelled_lines};
+pub(crate) use skeleton::Skeleton;
 
 /// Returns the text with every invisible character except newline and tab written as an escape, as in `\u{1b}`.
 #[must_use]
-pub fn block(text: &str) -> Cow<'_, str> {
+pub(crate) fn block(text: &str) -> Cow<'_, str> {
     escape_matching(text, |c| c != '\n' && c != '\t' && is_unseen(c))
 }
 
 /// Returns the text as [`block`] does, but on one line: newline and tab are escaped too.
 #[must_use]
-pub fn inline(text: &str) -> Cow<'_, str> {
+pub(crate) fn inline(text: &str) -> Cow<'_, str> {
     escape_matching(text, is_unseen)
 }
 
 /// Returns a name or topic in the form in which it is stored: one line without invisible characters, each run of white
 /// space replaced by one space, at most `most` characters.
 #[must_use]
-pub fn label(text: &str, most: usize) -> String {
+pub(crate) fn label(text: &str, most: usize) -> String {
     let mut label = String::new();
     let mut left = most;
     for word in text.split(|c: char| c.is_whitespace() || is_line_end(c)) {
@@ -53,7 +53,7 @@ pub fn label(text: &str, most: usize) -> String {
 /// Returns a text of any length as one line of at most `most` characters, cleaned as by [`label`]. An ellipsis shows
 /// that something was cut off.
 #[must_use]
-pub fn summary(text: &str, most: usize) -> String {
+pub(crate) fn summary(text: &str, most: usize) -> String {
     // Only the beginning is copied, because the text may have megabytes. 16 bytes a character leave room for characters
     // that are dropped.
     let (beginning, rest) = text.split_at(text.floor_char_boundary(most.saturating_mul(16)));
@@ -88,7 +88,7 @@ fn escape_matching(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Appends a character as its number, as in `\u{1b}`.
-pub fn push_escape(text: &mut String, c: char) {
+pub(crate) fn push_escape(text: &mut String, c: char) {
     // Writing to a String does not fail.
     let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
 }
@@ -97,7 +97,7 @@ pub fn push_escape(text: &mut String, c: char) {
 /// that reorder text, and characters that show nothing. The zero-width joiner and non-joiner do not count, because
 /// words and emoji of several scripts need them.
 #[must_use]
-pub fn is_unseen(c: char) -> bool {
+pub(crate) fn is_unseen(c: char) -> bool {
     // Control characters include the escape character and the C1 codes, which begin terminal commands.
     c.is_control()
         || matches!(
@@ -122,7 +122,7 @@ pub fn is_unseen(c: char) -> bool {
 /// Returns `true` for a character that a reader passes over: those of [`is_unseen`], the joiners and variation
 /// selectors, and blanks that Unicode does not call white space.
 #[must_use]
-pub fn is_ignorable(c: char) -> bool {
+pub(crate) fn is_ignorable(c: char) -> bool {
     is_unseen(c)
         || is_joiner(c)
         || is_selector(c)
@@ -150,7 +150,7 @@ const fn is_selector(c: char) -> bool {
 /// Returns a line without its invisible characters, except tabs. A joiner stays only between two letters or emoji that
 /// can need it, a variation selector only after one.
 #[must_use]
-pub fn strip_invisible(line: &str) -> Cow<'_, str> {
+pub(crate) fn strip_invisible(line: &str) -> Cow<'_, str> {
     // Nearly all lines are plain ASCII.
     if line.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
         return Cow::Borrowed(line);
@@ -180,7 +180,7 @@ pub fn strip_invisible(line: &str) -> Cow<'_, str> {
 
 /// Returns `true` for a character that some program or reader treats as the end of a line.
 #[must_use]
-pub const fn is_line_end(c: char) -> bool {
+pub(crate) const fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 

@@ -94,20 +94,20 @@ impl Var {
     /// Returns the value, or `None` if it is unset or empty.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
-    pub fn get_os(self) -> Option<OsString> {
+    pub(crate) fn get_os(self) -> Option<OsString> {
         // Shells and service files often unset a variable by giving it an empty value.
         std::env::var_os(self.name).filter(|value| !value.is_empty())
     }
 
     /// Returns `true` if the value switches something on: any value but `0` and `false`.
     #[must_use]
-    pub fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         self.get().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
 /// Variables that say how a program started by flock reaches the network: its proxy, and the certificates it trusts.
-pub const NETWORK_VARS: [&str; 11] = [
+pub(crate) const NETWORK_VARS: [&str; 11] = [
     // Both spellings are in use. curl, for example, reads only the lower-case `http_proxy`.
     "HTTP_PROXY",
     "HTTPS_PROXY",

@@ -4,31 +4,33 @@
 //! Each module has its own `thiserror` enum. This module holds only the shared vocabulary, so that the command line and
 //! the HTTP API can report all errors in one way. It depends on neither a terminal nor HTTP.
 
-/// The kinds of failure that a caller can tell apart. Each has its own exit code.
+/// The kinds of failure that a caller can tell apart. Each has its own exit code, which is its number here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Kind {
+    // Scripts depend on these numbers, and on the words that `code` returns.
     /// The requested operation failed.
-    Failed,
+    Failed = 1,
     /// The command line or a request is not valid.
-    Usage,
+    Usage = 2,
     /// The folder is not a flock home yet.
-    NotInitialised,
+    NotInitialised = 3,
     /// Neither the supervisor nor the gateway of this home is running.
-    NotRunning,
+    NotRunning = 4,
     /// The id is taken, or another process holds the home.
-    Conflict,
+    Conflict = 5,
     /// No Docker engine answers, or it refuses this user.
-    DockerUnavailable,
+    DockerUnavailable = 6,
     /// The home was made by a newer flock.
-    NewerHome,
+    NewerHome = 7,
     /// A person has to approve the operation first.
-    NeedsApproval,
+    NeedsApproval = 8,
     /// The database is damaged or missing, and a restart does not repair it.
-    Damaged,
+    Damaged = 9,
     /// The disk fails to read flock's data. The problem may be temporary.
-    Unreadable,
-    /// A defect of flock itself.
-    Internal,
+    Unreadable = 10,
+    /// A defect of flock itself. 70 is `EX_SOFTWARE` of sysexits.h.
+    Internal = 70,
 }
 
 impl Kind {
@@ -50,21 +52,7 @@ impl Kind {
     /// Returns the exit code of a command that ends with this kind of failure.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
-        // Scripts depend on these numbers and on the words below.
-        match self {
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::NotInitialised => 3,
-            Self::NotRunning => 4,
-            Self::Conflict => 5,
-            Self::DockerUnavailable => 6,
-            Self::NewerHome => 7,
-            Self::NeedsApproval => 8,
-            Self::Damaged => 9,
-            Self::Unreadable => 10,
-            // 70 is `EX_SOFTWARE` of sysexits.h.
-            Self::Internal => 70,
-        }
+        self as u8
     }
 
     /// Returns the stable word for programs, in `{"error":{"code":…}}`.
@@ -87,7 +75,7 @@ impl Kind {
 
     /// Returns the kind with this code. Any other code stands for a plain failure.
     #[must_use]
-    pub fn of_code(code: &str) -> Self {
+    pub(crate) fn of_code(code: &str) -> Self {
         Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Self::Failed)
     }
 }
@@ -110,12 +98,13 @@ pub trait Explain: std::error::Error {
 }
 
 /// Advice for an error of the disk.
-pub const KERNEL_LOG_HINT: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
+pub(crate) const KERNEL_LOG_HINT: &str =
+    "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
 
 /// Returns `true` if the disk itself failed, or the network behind it. A full disk and missing permissions do not
 /// count.
 #[must_use]
-pub fn is_of_disk(error: &std::io::Error) -> bool {
+pub(crate) fn is_of_disk(error: &std::io::Error) -> bool {
     use nix::libc::{EIO, ENODEV, ENXIO, ESTALE, ETIMEDOUT};
     // ESTALE and ETIMEDOUT are what a network file system returns.
     matches!(error.raw_os_error(), Some(EIO | ENXIO | ENODEV | ESTALE | ETIMEDOUT))
@@ -126,15 +115,13 @@ pub fn is_of_disk(error: &std::io::Error) -> bool {
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let cause = cause.to_string();
         // Many errors already end with the message of their cause.
-        if !text.ends_with(&cause_text) {
+        if !text.ends_with(&cause) {
             text.push_str(": ");
-            text.push_str(&cause_text);
+            text.push_str(&cause);
         }
-        next = cause.source();
     }
     text
 }

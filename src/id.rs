@@ -57,7 +57,8 @@ impl Explain for IdError {
 }
 
 /// Words that can never be an agent's id, because other parts of the system use them.
-pub const RESERVED_AGENT_IDS: [&str; 7] = ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
+pub(crate) const RESERVED_AGENT_IDS: [&str; 7] =
+    ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
 
 macro_rules! text_id {
     ($name:ident, $doc:literal) => {
@@ -79,21 +80,6 @@ macro_rules! text_id {
             }
         }
 
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = IdError;
-
-            // Deserialized ids go through the same check as typed ones.
-            fn try_from(text: String) -> Result<Self, IdError> {
-                text.parse()
-            }
-        }
-
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
                 &self.0
@@ -102,9 +88,30 @@ macro_rules! text_id {
     };
 }
 
+/// Implements the conversions by which serde stores a type as its text.
+macro_rules! stored_as_text {
+    ($($name:ident),*) => {$(
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            // What is deserialized goes through the same check as what is typed.
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+    )*};
+}
+
+stored_as_text!(AgentId, ChannelId, FolderName, Party, SessionKey, ModelRef);
+
 text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
 text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
-
 text_id!(FolderName, "The name of a vault or a skill: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.");
 
 impl FromStr for FolderName {
@@ -190,7 +197,7 @@ impl Party {
 
     /// Returns `true` for a person or a client of a token.
     #[must_use]
-    pub const fn is_human(&self) -> bool {
+    pub(crate) const fn is_human(&self) -> bool {
         matches!(self, Self::Human(_))
     }
 }
@@ -238,20 +245,6 @@ impl fmt::Display for Party {
     }
 }
 
-impl From<Party> for String {
-    fn from(party: Party) -> Self {
-        party.to_string()
-    }
-}
-
-impl TryFrom<String> for Party {
-    type Error = IdError;
-
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
-    }
-}
-
 /// The purpose of a session, and the fourth part of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionKind {
@@ -266,6 +259,8 @@ pub enum SessionKind {
 }
 
 impl SessionKind {
+    const ALL: [Self; 4] = [Self::Channel, Self::Dm, Self::Request, Self::Main];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -353,13 +348,8 @@ impl FromStr for SessionKey {
         else {
             return Err(error());
         };
-        let kind = match kind {
-            "channel" => SessionKind::Channel,
-            "dm" => SessionKind::Dm,
-            "request" => SessionKind::Request,
-            "main" => SessionKind::Main,
-            _ => return Err(error()),
-        };
+        let known = SessionKind::ALL.into_iter().find(|known| known.as_str() == kind);
+        let kind = known.ok_or_else(error)?;
         // A key that ends in a colon splits into five parts too.
         if peer.is_empty() {
             return Err(error());
@@ -371,20 +361,6 @@ impl FromStr for SessionKey {
 impl fmt::Display for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl From<SessionKey> for String {
-    fn from(key: SessionKey) -> Self {
-        key.text
-    }
-}
-
-impl TryFrom<String> for SessionKey {
-    type Error = IdError;
-
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
     }
 }
 
@@ -445,7 +421,7 @@ impl ModelRef {
 
     /// Returns `true` if a scripted conversation answers instead of a model.
     #[must_use]
-    pub fn is_script(&self) -> bool {
+    pub(crate) fn is_script(&self) -> bool {
         self.provider() == "script"
     }
 }
@@ -471,20 +447,6 @@ impl FromStr for ModelRef {
 impl fmt::Display for ModelRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl From<ModelRef> for String {
-    fn from(model: ModelRef) -> Self {
-        model.text
-    }
-}
-
-impl TryFrom<String> for ModelRef {
-    type Error = IdError;
-
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
     }
 }
 

@@ -8,7 +8,7 @@ use memchr::memchr2;
 
 /// A token of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token<'d> {
+pub(crate) enum Token<'d> {
     /// The start of an object or an array.
     Open {
         /// `true` for an object.
@@ -25,25 +25,19 @@ pub enum Token<'d> {
 }
 
 /// An iterator over the tokens of a document.
-pub struct Scanner<'d> {
+pub(crate) struct Scanner<'d> {
     rest: &'d [u8],
 }
 
 impl<'d> Scanner<'d> {
     /// Creates an iterator over this document.
     #[must_use]
-    pub const fn new(document: &'d [u8]) -> Self {
+    pub(crate) const fn new(document: &'d [u8]) -> Self {
         Self { rest: document }
     }
 
-    /// Returns the number of bytes after the last token.
-    #[must_use]
-    pub const fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-
     /// Skips the rest of the object or array that was opened last.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let mut open = 1_usize;
         for token in self.by_ref() {
             match token {
@@ -110,7 +104,7 @@ const fn is_separator(byte: u8) -> bool {
 
 /// Decodes the beginning of a string, up to `most` characters. Half of a surrogate pair, which only JSON can write,
 /// becomes a replacement character.
-pub fn unescape(written: &[u8], most: usize, into: &mut String) {
+pub(crate) fn unescape(written: &[u8], most: usize, into: &mut String) {
     into.clear();
     let mut rest = written;
     for _ in 0..most {

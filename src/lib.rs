@@ -11,7 +11,7 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `checkpoint`, `picture`, `sync` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `fault_point`, `picture`, `sync` |
 #![cfg_attr(
     test,
     allow(
@@ -28,22 +28,21 @@ compile_error!(
 );
 
 pub mod agent;
-pub mod checkpoint;
-pub mod clean;
+pub(crate) mod clean;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod env;
 pub mod error;
+pub mod fault_point;
 pub mod gateway;
 pub mod home;
 pub mod id;
 pub mod install;
-pub mod json;
-mod mutex;
+pub(crate) mod json;
 pub mod nix;
 pub mod openclaw;
-pub mod picture;
+pub(crate) mod picture;
 pub mod process;
 pub mod provider;
 pub mod runtime;

@@ -1,6 +1,6 @@
 //! Identities of processes. A pid alone is not one, because pids are reused.
 
-pub mod table;
+pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,32 +43,14 @@ impl ProcessId {
     pub fn is_alive(self) -> bool {
         started(self.pid) == Some(self.started)
     }
-}
 
-impl ProcessId {
     /// Returns `true` if exactly this process is stopped, by a signal or by a debugger. It then reacts to SIGKILL only.
     #[must_use]
-    pub fn is_stopped(self) -> bool {
-        self.is_alive() && stands_still(self.pid)
+    pub(crate) fn is_stopped(self) -> bool {
+        // The states are T for "stopped by a signal" and t for "stopped by a debugger".
+        self.is_alive()
+            && stat(self.pid).is_some_and(|stat| matches!(stat.split_whitespace().next(), Some("T" | "t")))
     }
-}
-
-#[cfg(target_os = "linux")]
-fn stands_still(pid: i32) -> bool {
-    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The states are T for "stopped by a signal" and t for "stopped by a debugger".
-    stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.split_whitespace().next(), Some("T" | "t")))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn stands_still(pid: i32) -> bool {
-    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
-    let Some(pid) = u32::try_from(pid).ok().map(Pid::from_u32) else { return false };
-    let Ok(mut system) = System::new() else { return false };
-    let kind = ProcessRefreshKind::nothing().without_tasks();
-    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
-    let stopped = |status| matches!(status, ProcessStatus::Stop | ProcessStatus::Tracing);
-    system.process(pid).is_some_and(|process| stopped(process.status()))
 }
 
 impl fmt::Display for ProcessId {
@@ -107,17 +89,19 @@ pub fn descends(pid: i32, from: ProcessId) -> bool {
 /// Returns the parent of a process: the one that started it, or the one that adopted it when that ended.
 #[must_use]
 pub fn parent(pid: i32) -> Option<i32> {
+    stat(pid)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Returns the fields of `/proc/<pid>/stat` from the state, field 3, on.
+fn stat(pid: i32) -> Option<String> {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    // The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
+    Some(stat.rsplit_once(')')?.1.to_owned())
 }
 
 fn started(pid: i32) -> Option<u64> {
-    if pid <= 0 {
-        return None;
-    }
-    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let stat = stat(pid).filter(|_| pid > 0)?;
+    let fields: Vec<&str> = stat.split_whitespace().collect();
     // The state, field 3 of the file, is the first one here, so field 22 is at index 19.
     match fields.first()? {
         &"Z" | &"X" => None,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::oversight::Oversight;
 use super::turn::TurnError;
 use crate::id::AgentId;
-use crate::mutex::lock;
+use crate::sync::lock;
 
 /// The stop conditions of a turn.
 pub(super) struct Deadline {

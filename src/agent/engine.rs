@@ -19,7 +19,7 @@ use super::turn::TurnError;
 use crate::config::{Agent, Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::overflow::is_too_long;
 use super::turn::TurnError;
 use crate::id::ModelRef;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::ProviderError;
 
 /// First time for which a failed model is avoided. It doubles with each further failure.

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use super::transcript::hygiene::{Target, sanitise};
 use super::transcript::{Entry, EntryKind, MessageRecord, Record, repair};
 use crate::id::SessionKey;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
 
 /// The fewest messages for which a prefix is cached. Fewer are read faster than the cache would save.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crate::id::SessionKey;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::Route;
 
 /// The most entries. More sessions are not in use at a time.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::estimate;
 use super::metering::CallUsage;
 use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
 

@@ -16,9 +16,9 @@ use super::model_chain::{self, PreparedModel};
 use super::summary_request::SummaryRequest;
 use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord, TranscriptError};
 use super::turn::TurnError;
-use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::config::{Agent, Config};
+use crate::fault_point::{self, FaultPoint};
 use crate::id::SessionKey;
 use crate::provider::{Request, ResolvedModel};
 use crate::runtime::NATIVE;
@@ -203,7 +203,7 @@ impl Engine {
             request.add_to(&context, &mut draft).await?;
         }
         transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
-        checkpoint::reach(Checkpoint::Compacted);
+        fault_point::reach(FaultPoint::Compacted);
         // The next turn builds the prompt as it has to be then.
         self.parts.store.sessions().renew(key.clone(), None, at).await?;
         Ok(Some(CompactionReport::from(&draft.record)))

@@ -15,8 +15,8 @@ use super::engine::Engine;
 use super::oversight::ToolCallRecord;
 use super::repetition::{Repetition, RepetitionOutcome};
 use super::turn::{TurnError, TurnEvent};
-use crate::checkpoint::{self, Checkpoint};
 use crate::config::Agent;
+use crate::fault_point::{self, FaultPoint};
 use crate::id::hex;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, StopReason};
@@ -117,7 +117,7 @@ async fn run(
 ) -> Result<CallResult, Box<dyn std::error::Error + Send + Sync>> {
     // A panic in one tool must not end the turn without a result, or end the gateway's task with it.
     let called = AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await;
-    checkpoint::reach(Checkpoint::Called);
+    fault_point::reach(FaultPoint::Called);
     match called {
         Ok(Ok(output)) => Ok((bound(output), false)),
         Ok(Err(ToolError::ForModel(reason))) => Ok((text(&reason), true)),

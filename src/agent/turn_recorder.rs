@@ -11,9 +11,9 @@ use super::transcript::{
     CompactionRecord, MessageRecord, Record, Transcript, TurnPhase, TurnRecord, unknown_result,
 };
 use super::turn::TurnError;
-use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
 use crate::id::TurnId;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
@@ -143,7 +143,7 @@ impl TurnRecorder {
     /// Commits a compaction. To be called before it is applied.
     pub(super) fn compacted(&mut self, record: &CompactionRecord) -> Result<(), TurnError> {
         self.transcript.append(&[Record::Compaction(Box::new(record.clone()))])?;
-        checkpoint::reach(Checkpoint::Compacted);
+        fault_point::reach(FaultPoint::Compacted);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ const MIN_COUNTED_BLANKS: usize = 3;
 /// `\u{0456 Cyrillic}`. A line end, a tab and a backslash are written as `\n`, `\t` and `\\`. Three or more blanks, and
 /// all blanks at the end of a line, are written as `\{12 blanks}`. Different texts always give different results.
 #[must_use]
-pub fn spelled(text: &str) -> String {
+pub(crate) fn spelled(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut letters = text.chars().peekable();
     while let Some(c) = letters.next() {
@@ -42,7 +42,7 @@ pub fn spelled(text: &str) -> String {
 }
 
 /// Returns the lines of a text, each written as by [`spelled`].
-pub fn spelled_lines(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn spelled_lines(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split('\n').map(spelled)
 }
 

@@ -7,7 +7,7 @@ use super::{is_ignorable, is_line_end};
 
 /// A text without the characters that readers pass over. Each remaining letter is replaced by the lower-case ASCII
 /// letter that it looks like. The text is prepared once and then searched for all marks.
-pub struct Skeleton {
+pub(crate) struct Skeleton {
     letters: Vec<u8>,
     /// Pairs of a letter's index and its byte offset in the text. From that letter on, index and offset grow together
     /// until the next pair. Most texts are ASCII and have no pairs.
@@ -17,7 +17,7 @@ pub struct Skeleton {
 impl Skeleton {
     /// Prepares a text for the search.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut seen = Self { letters: Vec::with_capacity(bytes.len()), steps: Vec::new() };
         let mut at = 0;
@@ -39,7 +39,7 @@ impl Skeleton {
 
     /// Returns the letters. A character that looks like no ASCII character is the byte 0xff, which is in no mark.
     #[must_use]
-    pub fn letters(&self) -> &[u8] {
+    pub(crate) fn letters(&self) -> &[u8] {
         &self.letters
     }
 
@@ -54,7 +54,7 @@ impl Skeleton {
     /// Returns the text with some letters replaced. Each change is an index into [`Skeleton::letters`] and the new
     /// character.
     #[must_use]
-    pub fn changed<'t>(
+    pub(crate) fn changed<'t>(
         &self,
         text: impl Into<Cow<'t, str>>,
         mut changes: Vec<(usize, char)>,

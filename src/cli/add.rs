@@ -15,7 +15,6 @@ use super::{
 };
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
-use crate::clock::unix_ms;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker};
 use crate::error::Kind;
@@ -27,9 +26,8 @@ use crate::runtime::NATIVE;
 use crate::runtime::program::{self, Program};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
-use crate::store::{Level, Store};
+use crate::store::Level;
 use crate::supervise::gateway_client::Client;
-use crate::swarm::Actor;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Add an agent
@@ -42,7 +40,7 @@ Examples:
   flock add coder --archetype code-first-developer --packages python3,ripgrep
   flock add critic --archetype code-reviewer --effort high
   flock add reader --egress pypi.org --egress '*.debian.org'")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent: a-z, 0-9, '-' and '_', at most 63 characters
     pub id: String,
     /// Role in the team
@@ -98,7 +96,7 @@ pub struct Args {
 ///
 /// Returns an error if an option has an unusable value, if the id is taken, if the archetype or the runtime can't be
 /// used, or if one of the parts can't be made.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let agent = check(args)?;
     let home = context.writable_home()?;
     // An unfinished removal of an agent with this id is completed first. Otherwise the new agent would start with the
@@ -178,7 +176,7 @@ async fn add(
         agents::add(document, home, agent)
     })?;
     let config = config::read(home)?;
-    record(agent, home).await?;
+    person::record(home, "agent.add", id.as_str(), Level::Yellow, agent.role.as_str().to_owned()).await?;
     if agent.runtime == RUNTIME {
         // The future is large. Boxing it keeps the future of every caller small.
         Box::pin(openclaw::put(home, context)).await.map_err(|failure| partial_failure(id, failure))?;
@@ -188,22 +186,6 @@ async fn add(
         made.map_err(|failure| partial_failure(id, failure))?;
     }
     print_added(home, &config, id, gateway.is_some(), context)
-}
-
-/// Records in the audit log who added the agent.
-async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
-    // Without a database there is no audit log yet, and an agent alone is no reason to create one.
-    if !home.database().exists() {
-        return Ok(());
-    }
-    let entry = Actor::human(&person::login()).entry(
-        "agent.add",
-        agent.id.as_str(),
-        Level::Yellow,
-        agent.role.as_str().to_owned(),
-    );
-    Store::open(home)?.audit().append(entry, unix_ms()).await?;
-    Ok(())
 }
 
 /// Makes the container and installs the packages of an agent that is in the configuration.
@@ -241,7 +223,7 @@ fn print_added(
     running: bool,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
+    let agent = config.require_agent(id)?;
     if agent.on_host {
         context.printer.warn(&on_host_text(id));
     } else {
@@ -277,30 +259,31 @@ pub(super) fn runtimes() -> PossibleValuesParser {
 fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
-    let is_program = program::named(&args.runtime).is_some();
-    if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
-        return usage(
-            "agents on OpenClaw have no network, so --network proxy and --egress do not work with --runtime openclaw"
-                .into(),
-        );
-    }
-    if args.network == Some(Network::None) && !args.egress.is_empty() {
-        return usage("--egress needs --network proxy".into());
-    }
-    if args.role == Role::Sysadmin && (args.network.is_some() || !args.egress.is_empty()) {
-        return usage("a sysadmin has no sandbox, so --network and --egress have no effect".into());
-    }
-    if args.on_host && !is_program {
-        let [one, ..] = program::PROGRAMS;
-        return usage(format!("--on-host is for agent programs, as in --runtime {}", one.name()));
-    }
-    if args.on_host
-        && (args.network.is_some() || !args.egress.is_empty() || args.memory.is_some() || args.cpus.is_some())
-    {
-        return usage(
-            "--network, --egress, --memory and --cpus are for a container, and an agent with --on-host has none"
-                .into(),
-        );
+    let [first, ..] = program::PROGRAMS;
+    let has_egress = !args.egress.is_empty();
+    let has_network = args.network.is_some() || has_egress;
+    // The first combination that applies is reported.
+    let unusable = [
+        (
+            args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || has_egress),
+            "agents on OpenClaw have no network, so --network proxy and --egress do not work with --runtime openclaw",
+        ),
+        (args.network == Some(Network::None) && has_egress, "--egress needs --network proxy"),
+        (
+            args.role == Role::Sysadmin && has_network,
+            "a sysadmin has no sandbox, so --network and --egress have no effect",
+        ),
+        (
+            args.on_host && program::named(&args.runtime).is_none(),
+            &format!("--on-host is for agent programs, as in --runtime {}", first.name()),
+        ),
+        (
+            args.on_host && (has_network || args.memory.is_some() || args.cpus.is_some()),
+            "--network, --egress, --memory and --cpus are for a container, and an agent with --on-host has none",
+        ),
+    ];
+    if let Some((_, text)) = unusable.iter().find(|(applies, _)| *applies) {
+        return usage((*text).to_owned());
     }
     if let Err(text) = args.memory.as_deref().map_or(Ok(()), check_size) {
         return usage(text);
@@ -341,9 +324,7 @@ pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
 }
 
 // Rewords an error that came after the configuration was written: the agent exists, so adding it again would fail.
-fn partial_failure(id: &AgentId, mut failure: Failure) -> Failure {
-    failure.causes.insert(0, failure.message);
-    failure.message = format!("agent {id} was added, but its setup could not be completed");
-    failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
-    failure
+fn partial_failure(id: &AgentId, failure: Failure) -> Failure {
+    let text = format!("agent {id} was added, but its setup could not be completed");
+    failure.within(text).or_hint("flock doctor")
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::reconnect::{Repeat, Waiting};
+use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, person, team};
 use crate::clean::spelled;
 use crate::cli::database;
@@ -16,7 +16,6 @@ use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::{Kind, chain};
 use crate::home::Home;
-use crate::id::Party;
 use crate::nix::{Attribute, NixError};
 use crate::store::{RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;
@@ -33,7 +32,7 @@ Examples:
   flock approvals list
   flock approvals show r-7k3m9qwx
   flock approvals deny r-7k3m9qwx --reason \"use the package instead\"")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -84,7 +83,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// # Errors
 ///
 /// Returns an error if there is no such request, or if it can't be decided any more.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List { all } => list(!all, context),
         Verb::Show { id } => {
@@ -135,14 +134,7 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     let rows =
         database::read(&context.home()?, async |reader| reader.requests().list(open, MAX_LISTED).await)?;
     let rows = rows.unwrap_or_default();
-    if context.printer.is_json() {
-        context.printer.json(&json!({"requests": rows.iter().map(view::json).collect::<Vec<Value>>()}));
-        return Ok(Exit::Done);
-    }
-    if rows.is_empty() {
-        context.printer.say("no requests wait");
-        return Ok(Exit::Done);
-    }
+    let requests: Vec<Value> = rows.iter().map(view::json).collect();
     let mut table = Table::new(&["ID", "AGENT", "LEVEL", "STATE", "WHAT", "UNTIL"]);
     for row in &rows {
         let tone = if row.state == RequestState::Waiting { TextStyle::Warn } else { TextStyle::Plain };
@@ -155,7 +147,7 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
             (TextStyle::Plain, expiry_text(row)),
         ]);
     }
-    context.printer.table(&table);
+    context.printer.list(&json!({"requests": requests}), &table, "no requests wait");
     Ok(Exit::Done)
 }
 
@@ -220,9 +212,8 @@ fn print_decision(row: &RequestRow, how: &str, context: &Context) {
             context.printer.say("the request begins when the gateway starts: flock start");
         }
         RequestState::Running => {
-            context
-                .printer
-                .say(format!("the request is running; to see its result: flock approvals show {}", row.id));
+            let text = format!("the request is running; to see its result: flock approvals show {}", row.id);
+            context.printer.say(text);
         }
         RequestState::Done | RequestState::Failed => {
             if let Some(result) = &row.result {
@@ -252,9 +243,9 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
 
 /// Revokes a grant. A running gateway does it, so that everything that depends on the grant ends at once.
 async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, Failure> {
-    let call = Call::post(&path(id, "revoke")?).json(&json!({"by": owner_name()}))?;
+    let call = Call::post(&path(id, "revoke")?).json(&json!({"by": person::name()}))?;
     // Revoking twice has the same result, so the request may be repeated after a broken connection.
-    let revoked = Waiting::default().send(home, context, call, Repeat::Safe, TIMEOUT).await?;
+    let revoked = Reconnector::new(home, context).send(call, Repeat::Safe, TIMEOUT).await?;
     let row = find(home, id)?;
     if revoked.in_process {
         // Without a gateway this process removes the package, too.
@@ -288,12 +279,6 @@ fn path(id: &str, verb: &str) -> Result<String, Failure> {
     }
 }
 
-// The gateway adds the prefix `human:` itself.
-fn owner_name() -> String {
-    let name = owner().to_string();
-    name.strip_prefix("human:").unwrap_or_default().to_owned()
-}
-
 /// Records a decision. A running gateway does it, so that an approved action begins at once.
 async fn take(
     home: &Home,
@@ -301,17 +286,14 @@ async fn take(
     decision: ApprovalDecision,
     context: &Context,
 ) -> Result<RequestRow, Failure> {
-    let name = owner_name();
+    // The gateway adds the prefix `human:` itself.
+    let name = person::name();
     let (verb, body) = match &decision {
         ApprovalDecision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
         ApprovalDecision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
     };
     let call = Call::post(&path(id, verb)?).json(&body)?;
     // The request is repeated only if it was not sent: a repeated decision would be refused as already made.
-    Waiting::default().send(home, context, call, Repeat::Unsent, TIMEOUT).await?;
+    Reconnector::new(home, context).send(call, Repeat::Unsent, TIMEOUT).await?;
     find(home, id)
-}
-
-fn owner() -> Party {
-    Party::human(&person::login())
 }

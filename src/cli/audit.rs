@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::{Context, Exit, Failure};
 use crate::cli::database;
+use crate::clock;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS};
-use crate::ui::{StyledLine, Table, TextStyle, time};
+use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the audit, or verify that it is intact
 ///
@@ -19,7 +20,7 @@ Examples:
   flock audit --agent coder --limit 50
   flock audit --action channel.post
   flock audit --verify")]
-pub struct Args {
+pub(crate) struct Args {
     /// Verify the whole audit instead of showing rows
     #[arg(long, conflicts_with_all = ["agent", "level", "action", "limit"])]
     verify: bool,
@@ -42,7 +43,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the database can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.verify {
         return verify(&home, context);
@@ -57,13 +58,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
     let rows = database::read(&home, async |reader| reader.audit().rows(&filter, limit).await)?;
     let rows = rows.unwrap_or_default();
-    if context.printer.is_json() {
-        context.printer.json(&json!({"rows": rows}));
-    } else if rows.is_empty() {
-        context.printer.say("the audit has no matching rows");
-    } else {
-        context.printer.table(&table(&rows));
-    }
+    context.printer.list(&json!({"rows": rows}), &table(&rows), "the audit has no matching rows");
     Ok(Exit::Done)
 }
 
@@ -78,7 +73,7 @@ fn table(rows: &[AuditRow]) -> Table {
         };
         table.styled_row(vec![
             (TextStyle::Dim, row.id.to_string()),
-            (TextStyle::Plain, time::local(row.at)),
+            (TextStyle::Plain, clock::local(row.at)),
             (TextStyle::Accent, row.actor.clone()),
             (tone, row.level.clone()),
             (TextStyle::Plain, row.action.clone()),

@@ -15,13 +15,12 @@ mod title;
 use clap::Subcommand;
 
 use super::{Context, Exit, Failure, person};
-use crate::id::Party;
 
 /// Read, write and manage channels
 ///
 /// Works without a gateway, too: messages that are posted then are delivered when the gateway starts.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -51,12 +50,7 @@ struct AuthorArg {
 impl AuthorArg {
     /// Returns the given name, or the login name in which characters that a name can't hold are replaced.
     fn name(&self) -> String {
-        // A login may have characters that no name in a channel can hold. `Party::human` replaces them.
-        match (&self.name, Party::human(&person::login())) {
-            (Some(name), _) => name.clone(),
-            (None, Party::Human(login)) => login,
-            (None, other) => other.to_string(),
-        }
+        self.name.clone().unwrap_or_else(person::name)
     }
 }
 
@@ -65,7 +59,7 @@ impl AuthorArg {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the channel can't be read or changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List(args) => list::run(args, context),
         Verb::Create(args) => create::run(args, context),

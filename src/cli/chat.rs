@@ -11,14 +11,14 @@ use std::io::IsTerminal as _;
 
 use serde_json::json;
 
-use super::reconnect::Waiting;
+use super::reconnect::Reconnector;
 use super::{Context, Exit, Failure, person, team};
-use crate::config::{self, Agent};
+use crate::config::{self, Agent, Config};
 use crate::error::Kind;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::ui::editor;
 
-use answer::{Answer, ChatTarget, ask};
+use answer::{ChatAnswer, ChatTarget, ask};
 
 /// Talk with an agent
 ///
@@ -33,7 +33,7 @@ Examples:
   flock chat coder
   flock chat coder \"Is the build green?\"
   flock chat coder < task.txt")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     agent: AgentId,
     /// Message to send
@@ -51,12 +51,10 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the gateway does not run, or if the turn fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
-    let agent = config.agent(&args.agent).ok_or_else(|| {
-        Failure::new(Kind::Failed, format!("there is no agent {}", args.agent)).hint("flock list")
-    })?;
+    let agent = find_agent(&args.agent, &config)?;
     let session = session(args)?;
     let text = match &args.text {
         Some(text) => Some(text.clone()),
@@ -71,9 +69,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::Usage, "the message is empty").hint("flock chat AGENT TEXT"));
     }
     context.block_on(async {
-        let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
+        let Some(gateway) = Reconnector::new(&home, context).gateway().await? else {
             team::require_no_gateway(&home)?;
-            return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
+            return Err(team::not_running());
         };
         // Without this warning `--wait` would look like a command that hangs.
         if args.wait
@@ -98,6 +96,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
+fn find_agent<'c>(id: &AgentId, config: &'c Config) -> Result<&'c Agent, Failure> {
+    let missing = || Failure::new(Kind::Failed, format!("there is no agent {id}")).hint("flock list");
+    config.agent(id).ok_or_else(missing)
+}
+
 /// A conversation with one agent.
 struct ChatSession<'a> {
     agent: Agent,
@@ -112,9 +115,7 @@ impl ChatSession<'_> {
             // Dropping the request closes the connection, which cancels the turn in the gateway.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(EXIT_INTERRUPTED)),
         };
-        if self.context.printer.is_json() {
-            self.context.printer.json(&self.describe(&answer));
-        }
+        self.context.printer.if_json(&self.describe(&answer));
         Ok(Exit::Done)
     }
 
@@ -160,7 +161,7 @@ impl ChatSession<'_> {
         format!("{} · {model}", self.agent.id)
     }
 
-    fn describe(&self, answer: &Answer) -> serde_json::Value {
+    fn describe(&self, answer: &ChatAnswer) -> serde_json::Value {
         json!({
             "agent": self.agent.id,
             "session": self.question.session,

@@ -7,7 +7,7 @@ use super::{Context, Exit, Failure};
 #[command(after_help = "bash: flock completions bash > ~/.local/share/bash-completion/completions/flock\n\
                         zsh:  flock completions zsh > ~/.zfunc/_flock, with ~/.zfunc on $fpath\n\
                         fish: flock completions fish > ~/.config/fish/completions/flock.fish")]
-pub struct Args {
+pub(crate) struct Args {
     /// Shell that runs the script
     #[arg(value_enum)]
     pub shell: Shell,
@@ -29,7 +29,7 @@ pub enum Shell {
 /// # Errors
 ///
 /// Never returns an error.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     context.printer.raw(script(args.shell).as_bytes());
     Ok(Exit::Done)
 }

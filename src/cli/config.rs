@@ -20,7 +20,7 @@ use path::ConfigPath;
 
 /// Show, change or check the configuration
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -76,7 +76,7 @@ Examples:
 /// # Errors
 ///
 /// Returns an error if the configuration is not valid, or if a change would make it invalid.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Get { path } => get(path.as_ref(), context),
         Verb::Set { path, value } => set(path, value, context),
@@ -210,12 +210,9 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     }
     check_tool_patterns(&config)?;
     settings::check(&home, &config)?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
-    } else {
-        let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
-        context.printer.line(line.accent(home.config().display().to_string()));
-    }
+    let value = json!({"valid": true, "path": home.config(), "agents": config.agents.len()});
+    let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
+    context.printer.result(&value, line.accent(home.config().display().to_string()));
     Ok(Exit::Done)
 }
 
@@ -242,9 +239,6 @@ fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
 }
 
 fn print_done(text: &str, context: &Context) {
-    if context.printer.is_json() {
-        context.printer.json(&json!({"changed": true}));
-    } else {
-        context.printer.say(text);
-    }
+    context.printer.if_json(&json!({"changed": true}));
+    context.printer.say(text);
 }

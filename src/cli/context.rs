@@ -9,11 +9,11 @@ use super::Failure;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::{Home, instance, version};
-use crate::ui::Printer;
+use crate::ui::{Printer, ask};
 
 /// The end of a verb that has already printed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// The verb did what it was asked to do.
     Done,
     /// The verb failed, or it reports a state of this kind, as `status` does if nothing runs.
@@ -25,7 +25,7 @@ pub enum Exit {
 impl Exit {
     /// Returns the exit code of the process.
     #[must_use]
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed(kind) => kind.exit_code(),
@@ -36,7 +36,7 @@ impl Exit {
 
 /// The context that every verb gets.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// The printer for all output of the verb.
     pub printer: Printer,
     home: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct Context {
 impl Context {
     /// Creates a context from the global options.
     #[must_use]
-    pub const fn new(printer: Printer, home: Option<PathBuf>, yes: bool) -> Self {
+    pub(crate) const fn new(printer: Printer, home: Option<PathBuf>, yes: bool) -> Self {
         Self { printer, home, yes }
     }
 
@@ -55,7 +55,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns an error if no location is known, or if it can't be a home, such as the root folder or a file.
-    pub fn place(&self) -> Result<Home, Failure> {
+    pub(crate) fn place(&self) -> Result<Home, Failure> {
         Ok(Home::locate(self.home.as_deref())?)
     }
 
@@ -64,7 +64,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns an error if `flock init` has not created it.
-    pub fn home(&self) -> Result<Home, Failure> {
+    pub(crate) fn home(&self) -> Result<Home, Failure> {
         let home = self.place()?;
         home.require_initialised()?;
         Ok(home)
@@ -75,7 +75,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns an error if `flock init` has not created it, or if a newer version of flock has written it.
-    pub fn writable_home(&self) -> Result<Home, Failure> {
+    pub(crate) fn writable_home(&self) -> Result<Home, Failure> {
         let home = self.home()?;
         // The version is checked first: an older flock must not change files whose format it does not know.
         version::check_writable(&home)?;
@@ -86,7 +86,7 @@ impl Context {
     /// Returns `true` if a person can be asked: stdin and stderr are terminals, and neither `--yes` nor `--json` was
     /// given.
     #[must_use]
-    pub fn may_ask(&self) -> bool {
+    pub(crate) fn may_ask(&self) -> bool {
         use std::io::IsTerminal as _;
         !self.yes
             && !self.printer.is_json()
@@ -96,8 +96,20 @@ impl Context {
 
     /// Returns `true` if `--yes` was given.
     #[must_use]
-    pub const fn yes(&self) -> bool {
+    pub(crate) const fn yes(&self) -> bool {
         self.yes
+    }
+
+    /// Asks a person to agree to something that can't be undone. `refused` is the error if the answer is no.
+    ///
+    /// # Errors
+    ///
+    /// Returns `unasked` if nobody can be asked, and an error if the person does not agree.
+    pub(crate) fn confirm(&self, question: &str, unasked: Failure, refused: &str) -> Result<(), Failure> {
+        if !self.may_ask() {
+            return Err(unasked);
+        }
+        if ask::confirm(question, false)? { Ok(()) } else { Err(Failure::new(Kind::Failed, refused)) }
     }
 
     /// Returns a new single-threaded runtime.
@@ -105,7 +117,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns an error if no runtime can be created.
-    pub fn runtime(&self) -> Result<Runtime, Failure> {
+    pub(crate) fn runtime(&self) -> Result<Runtime, Failure> {
         Builder::new_current_thread()
             .enable_all()
             .build()
@@ -118,7 +130,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns the future's own error, or an error if no runtime can be created.
-    pub fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         self.runtime()?.block_on(future)
     }
 }

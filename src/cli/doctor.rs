@@ -33,7 +33,7 @@ use check::{Check, CheckState};
 /// PATH, provider keys, and the other program named flock. Also checks the database, its audit and the transcripts, and
 /// reports lost data. Exits with code 1 if something is broken.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Read the database, the audit and the transcripts in full
     #[arg(long)]
     deep: bool,
@@ -57,7 +57,7 @@ pub struct Args {
 ///
 /// Returns an error if the home's location is unknown or if an option can't be carried out. The findings are no errors:
 /// they decide the exit code.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     if let Some(file) = &args.bundle {
         // An existing file is refused at once, not after the checks, which can take long.
@@ -67,7 +67,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.confirm_clock {
         clock_check::confirm(&context.writable_home()?, unix_ms())?;
     }
-    let mut checks = look(args, &home, context)?;
+    let mut checks = run_checks(args, &home, context)?;
     if args.fix {
         checks.iter_mut().for_each(|check| check.apply_fix(&home, context));
     }
@@ -83,7 +83,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(if broken { Exit::Failed(Kind::Failed) } else { Exit::Done })
 }
 
-fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
+fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
     let mut checks = setup::home(home);
     let config: Option<Config> =
         home.config().exists().then(|| config::read(home)).and_then(|read| match read {

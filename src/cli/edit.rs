@@ -4,13 +4,12 @@ mod apply;
 mod questions;
 mod values;
 
-use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, add, list, models, openclaw, programs, settings};
+use super::{Context, Exit, Failure, add, list, models, openclaw, pending_operations, programs, settings};
 use crate::agent::prompt::archetype;
 use crate::config::setting::{self, Setting, SettingChange, SettingValue};
-use crate::config::{self, Agent, Autonomy, Config, ConfigError, Network, Role};
+use crate::config::{self, Agent, Autonomy, Config, Network, Role};
 use crate::error::Kind;
 use crate::home::{Home, pending};
 use crate::id::{AgentId, IdError};
@@ -31,7 +30,7 @@ Examples:
   flock edit coder --model openai/gpt-5.5 --effort high
   flock edit coder --memory 4g --cpus default
   flock edit coder --network none --dry-run")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     pub id: String,
     /// Role in the team; a sysadmin has no sandbox
@@ -56,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "PROVIDER/MODEL", value_parser = values::model)]
     pub model: Option<Value>,
     /// Thinking effort of the agent's model, or "default" to leave it to the provider
-    #[arg(long, value_name = "EFFORT", value_parser = efforts())]
+    #[arg(long, value_name = "EFFORT", value_parser = ["off", "low", "medium", "high", values::DEFAULT])]
     pub effort: Option<String>,
     /// Autonomy of the agent: what it may do without asking
     #[arg(long, value_enum)]
@@ -105,15 +104,14 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if a setting is invalid or can't be changed, if the person says no, or
 /// if a change can't be put into effect.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     values::refuse_unchangeable(args, &id)?;
     let home = context.writable_home()?;
     let config = config::read(&home)?;
-    let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
+    let agent = config.require_agent(&id)?;
     if let Some(pending) = pending::read(&home, &id)? {
-        let text = format!("{} was interrupted and has to be finished first", pending.title());
-        return Err(Failure::new(Kind::Conflict, text).hint(pending.command()));
+        return Err(pending_operations::unfinished(&pending));
     }
     // The document of this moment is what the person is shown. Writing refuses if it has changed since.
     let (_, before) = config::file::read_document(&home)?;
@@ -140,7 +138,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let config = plan.write(&home)?;
     let effects = context.block_on(apply::all(&home, &config, &plan, context))?;
-    let now = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
+    let now = config.require_agent(&id)?;
     plan.report(now, &effects, context);
     Ok(Exit::Done)
 }
@@ -165,7 +163,7 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let (after, config) = settings::planned(home, |document| setting::set(document, &old.id, &wanted))?;
         settings::check_change(before, &after, home)?;
-        let now = config.agent(&old.id).ok_or_else(|| ConfigError::Unknown(old.id.clone()))?.clone();
+        let now = config.require_agent(&old.id)?.clone();
         let changes = setting::changes(before, &after, &old.id);
         let plan = Self { wanted, changes, old: old.clone(), now };
         if plan.changes.is_empty() {
@@ -251,15 +249,12 @@ impl Plan {
     /// Prints what was done, or with `--dry-run` what would be done.
     fn report(&self, now: &Agent, effects: &Value, context: &Context) {
         let id = &now.id;
-        if !context.printer.is_json() {
-            let text = if effects.is_null() {
-                format!("{id} was not changed: --dry-run")
-            } else {
-                format!("changed {id}")
-            };
-            context.printer.say(text);
-            return;
-        }
+        let was_changed = !effects.is_null();
+        context.printer.say(if was_changed {
+            format!("changed {id}")
+        } else {
+            format!("{id} was not changed: --dry-run")
+        });
         let changes: Vec<Value> = self
             .changes
             .iter()
@@ -268,10 +263,10 @@ impl Plan {
             })
             .collect();
         let none = json!([]);
-        let kept = if effects.is_null() { &none } else { &effects["kept"] };
-        context.printer.json(&json!({
+        let kept = if was_changed { &effects["kept"] } else { &none };
+        context.printer.if_json(&json!({
             "agent": list::describe(now),
-            "changed": !effects.is_null() && !changes.is_empty(),
+            "changed": was_changed && !changes.is_empty(),
             "changes": changes,
             "kept": kept,
             "sandbox": effects["sandbox"],
@@ -302,13 +297,8 @@ fn report_unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
     if context.printer.is_json() {
         plan.report(&plan.now, &Value::Null, context);
     } else {
-        context
-            .printer
-            .line(format!("nothing to change: {} already has these settings", plan.old.id).as_str());
+        let text = format!("nothing to change: {} already has these settings", plan.old.id);
+        context.printer.line(text);
     }
     Ok(Exit::Done)
-}
-
-fn efforts() -> PossibleValuesParser {
-    ["off", "low", "medium", "high", values::DEFAULT].into()
 }

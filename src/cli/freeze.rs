@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::reconnect::{Repeat, Waiting};
-use super::{Context, Exit, Failure};
-use crate::config::{self, ConfigError};
+use super::reconnect::{Reconnector, Repeat};
+use super::{Context, Exit, Failure, person};
+use crate::config;
 use crate::error::Kind;
-use crate::id::{AgentId, Party};
+use crate::id::AgentId;
 use crate::supervise::gateway_client::Call;
-use crate::ui::{StyledLine, TextStyle};
+use crate::ui::StyledLine;
 
 /// Freeze an agent, or all of them
 ///
@@ -19,14 +19,14 @@ use crate::ui::{StyledLine, TextStyle};
 /// messages wait. The freeze lasts until `flock thaw`, also over restarts. With --all, it covers agents that are added
 /// meanwhile, too.
 #[derive(Debug, clap::Args)]
-pub struct FreezeArgs {
+pub(crate) struct FreezeArgs {
     #[command(flatten)]
     whom: AgentSelection,
 }
 
 /// Thaw a frozen agent, or all of them
 #[derive(Debug, clap::Args)]
-pub struct ThawArgs {
+pub(crate) struct ThawArgs {
     #[command(flatten)]
     whom: AgentSelection,
 }
@@ -46,7 +46,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The result for one agent.
 #[derive(Debug, Deserialize, serde::Serialize)]
-struct Changed {
+struct FreezeChange {
     id: AgentId,
     frozen: bool,
     changed: bool,
@@ -54,8 +54,8 @@ struct Changed {
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
-    agents: Vec<Changed>,
+struct FreezeAnswer {
+    agents: Vec<FreezeChange>,
 }
 
 /// Freezes one agent or all agents.
@@ -63,7 +63,7 @@ struct Answer {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, true, context)
 }
 
@@ -72,29 +72,23 @@ pub fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, false, context)
 }
 
 fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let config = config::read(&home)?;
-    if let Some(agent) = &whom.agent
-        && config.agent(agent).is_none()
-    {
-        return Err(ConfigError::Unknown(agent.clone()).into());
-    }
-    let Party::Human(login) = Party::human(&super::person::login()) else {
-        return Err(Failure::new(Kind::Internal, "a person has no name"));
-    };
+    whom.agent.as_ref().map(|agent| config.require_agent(agent)).transpose()?;
+    let login = person::name();
     let verb = if frozen { "freeze" } else { "thaw" };
     let call = Call::post(&match &whom.agent {
         Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
         None => format!("/api/{verb}?by={login}"),
     });
     // Freezing twice has the same result, so the request may be repeated.
-    let done = context.block_on(Waiting::default().send(&home, context, call, Repeat::Safe, TIMEOUT))?;
-    let Answer { agents: changed } = serde_json::from_value(done.answer)
+    let done = context.block_on(Reconnector::new(&home, context).send(call, Repeat::Safe, TIMEOUT))?;
+    let FreezeAnswer { agents: changed } = serde_json::from_value(done.answer)
         .map_err(|error| Failure::with_cause("the gateway answered with something else", &error))?;
     let problems = changed.iter().filter(|one| one.problem.is_some()).count();
     if context.printer.is_json() {
@@ -107,9 +101,7 @@ fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, F
                 (false, true) => "thawed",
                 (false, false) => "was not frozen",
             };
-            context
-                .printer
-                .line(StyledLine::new().with(TextStyle::Accent, one.id.as_str()).plain(format!(" {word}")));
+            context.printer.line(StyledLine::new().accent(one.id.as_str()).plain(format!(" {word}")));
             // The agent is frozen in the database all the same, so no new turn begins.
             if let Some(problem) = &one.problem {
                 let wanted = if one.frozen { "frozen" } else { "thawed" };

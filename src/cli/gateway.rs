@@ -17,7 +17,7 @@ use crate::ui::log;
 
 /// Run the gateway in the foreground, as the supervisor does, or check whether it could run
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -36,7 +36,7 @@ enum Action {
 ///
 /// Returns an error if the home or its configuration is not usable, if the database is damaged, or if the gateway can't
 /// serve, as [`crate::gateway::lifecycle::ServeError`] describes.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match args.action {
         Action::Serve => run_gateway(context),
         Action::Check => check(context),

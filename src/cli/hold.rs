@@ -7,7 +7,7 @@ use crate::runtime::program::subreaper;
 
 /// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Mark of the turn, for the environment of the program
     #[arg(long)]
     turn: String,
@@ -21,7 +21,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if this command was not started by flock itself.
-pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
     let held = subreaper::hold(&args.turn, &args.command);
     let failed = |error| {
         Failure::with_cause("failed to run and watch a program", &error)

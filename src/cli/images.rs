@@ -14,7 +14,12 @@ use crate::ui::Progress;
 /// # Errors
 ///
 /// Returns an error if the engine does not answer, or if an image can't be made.
-pub async fn make(engine: &Engine, home: &Home, config: &Config, context: &Context) -> Result<(), Failure> {
+pub(crate) async fn make(
+    engine: &Engine,
+    home: &Home,
+    config: &Config,
+    context: &Context,
+) -> Result<(), Failure> {
     let shown = Mutex::new(None::<(Recipe, Progress)>);
     // The sink is shared, so it can change the progress only behind a lock.
     let sink = |progress: image::ImageProgress| {

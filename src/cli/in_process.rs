@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tower_service::Service as _;
 
 use super::{Context, Failure, team};
-use crate::config::Live;
 use crate::error::chain;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
-use crate::store::Store;
 use crate::supervise::gateway_client::Call;
-use crate::swarm::{Notifier, Swarm, SwarmParts};
 
 /// Handles a request of the owner in the home's database. No notification is sent: the gateway looks for changes when
 /// it starts.
@@ -25,15 +21,11 @@ use crate::swarm::{Notifier, Swarm, SwarmParts};
 ///
 /// Returns an error if a gateway lives, if the configuration or the database can't be used, or if the route refuses the
 /// request.
-pub async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value, Failure> {
+pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value, Failure> {
     // The check comes before the store is opened: only one process may write to it.
     team::require_no_gateway(home)?;
-    let store = Arc::new(Store::open(home)?);
-    // A swarm needs a notifier. This one goes nowhere, since no scheduler runs in this process.
-    let (rings, _) = mpsc::unbounded_channel();
-    let notifier = Notifier::new(rings, Arc::new(|_, _| {}));
-    let live = Arc::new(Live::open(home.clone())?);
-    let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), notifier }));
+    let swarm = Arc::new(team::swarm(home)?);
+    let store = Arc::clone(swarm.store());
     // Loads which agents sleep, so that a mention wakes them.
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);

@@ -23,7 +23,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// Creates the folders, the configuration, the agents orchestrator and sysadmin, the sandbox images and the shared
 /// package store. Safe to run again: existing agents, unknown keys and files stay.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Default model of the agents, as in anthropic/claude-opus-4-5
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<ModelRef>,
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// A gateway that can be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GatewayChoice {
+pub(crate) enum GatewayChoice {
     /// Only flock's own gateway, which is part of this program
     Native,
     /// OpenClaw as well, which is cloned and built here
@@ -65,7 +65,7 @@ pub enum GatewayChoice {
 /// # Errors
 ///
 /// Returns the error of the step that failed. The completed steps stay and the next call uses them.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // Everything that can be refused is refused before the first file is written.
     openclaw::check(args)?;
     let home = context.place()?;
@@ -73,18 +73,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let fresh = !home.config().exists();
     let token = args.token_file.as_deref().map(home::read_token).transpose()?;
     let programs = context.block_on(async { Ok(programs::installed().await) })?;
-    name(&programs, context);
+    print_programs(&programs, context);
     let choice = choice::choose(args.model.as_ref(), &home, fresh, args.gateway.is_none(), context)?;
 
-    let wanted = home::Wanted { model: choice.model, base_url: choice.base_url, token, port: args.port };
-    let made = home::complete(&home, &wanted)?;
+    let wanted =
+        home::InitSettings { model: choice.model, base_url: choice.base_url, token, port: args.port };
+    let notes = home::complete(&home, &wanted)?;
     // The key is stored only after the home is complete, because its folder is one of the things made above.
     if let Some(key) = choice.key {
         config::secret::set(&home, key.provider, &key.value)?;
     }
-    for note in &made.notes {
-        context.printer.say(note.as_str());
-    }
+    notes.into_iter().for_each(|note| context.printer.say(note));
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
     // A running gateway keeps its old port until it is restarted.
@@ -130,13 +129,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         if let Some(version) = &openclaw {
             openclaw::report(version, context);
         }
-        next(context);
+        print_next_steps(context);
     }
     Ok(Exit::Done)
 }
 
 /// Prints which agent programs are installed. A person who chose the model on the command line wants to know them too.
-fn name(programs: &[InstalledProgram], context: &Context) {
+fn print_programs(programs: &[InstalledProgram], context: &Context) {
     let Some(first) = programs.first() else { return };
     let labels: Vec<String> = programs.iter().map(InstalledProgram::label).collect();
     let (labels, runtime) = (labels.join(", "), first.program.name());
@@ -162,7 +161,7 @@ fn report(home: &Home, port: u16, when: &str, fresh: bool, no_images: bool, cont
     });
 }
 
-fn next(context: &Context) {
+fn print_next_steps(context: &Context) {
     let printer = &context.printer;
     printer.say("");
     printer.say("next:");

@@ -10,7 +10,7 @@ use crate::install::{InstallEvent, InstallNotice, InstallPhase, InstalledVersion
 use crate::ui::Progress;
 
 /// Returns a version for programs.
-pub fn described(version: &InstalledVersion) -> Value {
+pub(crate) fn described(version: &InstalledVersion) -> Value {
     json!({
         "version": version.version,
         "commit": version.commit,
@@ -25,27 +25,21 @@ pub fn described(version: &InstalledVersion) -> Value {
 }
 
 /// The progress of an install on the terminal.
-pub struct InstallProgress<'a> {
+pub(crate) struct InstallProgress<'a> {
     context: &'a Context,
     what: &'static str,
     progress: Mutex<Option<(Progress, String)>>,
 }
 
 impl<'a> InstallProgress<'a> {
-    /// Creates the progress of installing OpenClaw.
+    /// Creates the progress of installing the program `what`.
     #[must_use]
-    pub const fn new(context: &'a Context) -> Self {
-        Self::of(context, "OpenClaw")
-    }
-
-    /// Creates the progress of installing another program.
-    #[must_use]
-    pub const fn of(context: &'a Context, what: &'static str) -> Self {
+    pub(crate) const fn new(context: &'a Context, what: &'static str) -> Self {
         Self { context, what, progress: Mutex::new(None) }
     }
 
     /// Shows an event of the installer.
-    pub fn event(&self, event: &InstallEvent<'_>) {
+    pub(crate) fn event(&self, event: &InstallEvent<'_>) {
         let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             InstallEvent::Phase(phase) => {
@@ -55,22 +49,13 @@ impl<'a> InstallProgress<'a> {
                 *shown = Some((self.context.printer.progress(&what), done));
             }
             InstallEvent::Objects { received, total, bytes } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*received, *total);
-                    progress.detail(&format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6));
-                }
+                let text = format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6);
+                detail(&shown, Some((*received, *total)), &text);
             }
             InstallEvent::Files { done, total } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*done, *total);
-                    progress.detail(&format!("{done} of {total} files"));
-                }
+                detail(&shown, Some((*done, *total)), &format!("{done} of {total} files"));
             }
-            InstallEvent::Line(line) => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.detail(line);
-                }
-            }
+            InstallEvent::Line(line) => detail(&shown, None, line),
             InstallEvent::PhaseDone => end(&mut shown),
             InstallEvent::PhaseFailed => *shown = None,
             InstallEvent::Notice(notice) => {
@@ -99,9 +84,18 @@ impl<'a> InstallProgress<'a> {
     }
 
     /// Ends the phase that is still shown, as done.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         end(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Shows how far a phase has come.
+fn detail(shown: &Option<(Progress, String)>, amount: Option<(u64, u64)>, text: &str) {
+    let Some((progress, _)) = shown else { return };
+    if let Some((done, total)) = amount {
+        progress.at(done, total);
+    }
+    progress.detail(text);
 }
 
 /// Ends a phase as done.

@@ -1,7 +1,7 @@
 //! Prefixes of the keys of well-known services, for what has to recognise a key that flock does not know.
 
 /// The prefixes. Letter case matters.
-pub const KEY_PREFIXES: [&str; 27] = [
+pub(crate) const KEY_PREFIXES: [&str; 27] = [
     "AGE-SECRET-KEY-",
     "AIza",
     "AKIA",

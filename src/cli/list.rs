@@ -4,18 +4,19 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, team};
 use crate::config::{self, Agent, SandboxMode};
+use crate::provider::catalog::label;
 use crate::ui::{Table, TextStyle};
 
 /// List the agents
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Prints the agents.
 ///
 /// # Errors
 ///
 /// Returns an error if there is no home, or if its configuration is not valid.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     let frozen = team::frozen(&home);
@@ -49,7 +50,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             (TextStyle::Accent, agent.id.to_string()),
             (TextStyle::Plain, role(agent)),
             (TextStyle::Plain, agent.runtime.clone()),
-            (TextStyle::Plain, model(agent)),
+            (TextStyle::Plain, agent.model.as_ref().map_or("none".to_owned(), label)),
             sandbox,
         ]);
     }
@@ -61,7 +62,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Returns an agent for programs.
-pub fn describe(agent: &Agent) -> Value {
+pub(crate) fn describe(agent: &Agent) -> Value {
     json!({
         "id": agent.id,
         "role": agent.role,
@@ -82,13 +83,5 @@ fn role(agent: &Agent) -> String {
     match &agent.archetype {
         Some(archetype) => format!("{} ({archetype})", agent.role.as_str()),
         None => agent.role.as_str().to_owned(),
-    }
-}
-
-fn model(agent: &Agent) -> String {
-    match &agent.model {
-        Some(model) if model.is_script() => format!("{model} ({})", crate::provider::script::LABEL),
-        Some(model) => model.to_string(),
-        None => "none".to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Show the log of the gateway, of OpenClaw or of the supervisor
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Log to show
     #[arg(value_enum, value_name = "LOG", default_value_t = LogName::Gateway)]
     whose: LogName,
@@ -45,7 +45,7 @@ impl LogName {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the log can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let name = args.whose.name();
     let path = home.log(name);

@@ -33,7 +33,7 @@ const ERROR_CODE: i32 = -32_000;
 
 /// Pass MCP messages between a program and the gateway
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Passes each line of stdin to the gateway and each answer to stdout.
 ///
@@ -42,7 +42,7 @@ pub struct Args {}
 /// # Errors
 ///
 /// Returns an error if the environment does not hold the gateway's URL and the turn's token.
-pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     let (gateway, path) = gateway()?;
     context.block_on(async {
         let mut lines = read();

@@ -3,53 +3,53 @@
 //! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit, Failure>`, a
 //! variant of `Verb` and an arm of `Verb::run`. Verbs write all output through [`Printer`] and never end the process.
 
-pub mod add;
-pub mod approvals;
-pub mod audit;
-pub mod channel;
-pub mod chat;
+mod add;
+mod approvals;
+mod audit;
+mod channel;
+mod chat;
 pub mod completions;
-pub mod config;
+mod config;
 mod context;
 mod database;
-pub mod doctor;
-pub mod edit;
-pub mod freeze;
-pub mod gateway;
-pub mod hold;
+mod doctor;
+mod edit;
+mod freeze;
+mod gateway;
+mod hold;
 mod images;
 mod in_process;
-pub mod init;
+mod init;
 mod install_progress;
 mod key_prefixes;
-pub mod list;
-pub mod logs;
-pub mod mcp;
+mod list;
+mod logs;
+mod mcp;
 mod models;
-pub mod nix;
+mod nix;
 mod openclaw;
 mod pending_operations;
 mod person;
 mod programs;
-pub mod prompt;
+mod prompt;
 mod reconnect;
-pub mod remove;
-pub mod rename;
-pub mod restart;
-pub mod restore;
-pub mod service;
-pub mod session;
+mod remove;
+mod rename;
+mod restart;
+mod restore;
+mod service;
+mod session;
 mod settings;
-pub mod start;
-pub mod status;
-pub mod stop;
-pub mod supervise;
-pub mod tasks;
+mod start;
+mod status;
+mod stop;
+mod supervise;
+mod tasks;
 mod team;
-pub mod token;
-pub mod uninstall;
-pub mod update;
-pub mod usage;
+mod token;
+mod uninstall;
+mod update;
+mod usage;
 mod usage_error;
 mod util_linux;
 mod value_completion;
@@ -62,9 +62,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::Kind;
-pub use crate::ui::Failure;
+pub(crate) use crate::ui::Failure;
 use crate::ui::{Color, OutputOptions, Printer};
-pub use context::{Context, Exit};
+pub(crate) use context::{Context, Exit};
 
 /// Run a supervised team of AI agents on this machine, each confined in a sandbox
 #[derive(Debug, Parser)]
@@ -243,11 +243,10 @@ fn run(cli: Cli) -> ExitCode {
         context.printer.fail(&failure);
         Exit::Failed(failure.kind)
     });
-    let unwritten = context.printer.take_write_error();
     // A verb that succeeded but could not write its output has not told the result, so the exit code reports it.
-    match (exit, unwritten) {
+    match (exit, context.printer.write_error()) {
         (Exit::Done, Some(error)) => {
-            context.printer.fail(&Failure::with_cause("failed to write to stdout", &error));
+            context.printer.fail(&Failure::with_cause("failed to write to stdout", error));
             ExitCode::from(Kind::Failed.exit_code())
         }
         (exit, _) => ExitCode::from(exit.code()),

@@ -10,7 +10,7 @@ use crate::id::ModelRef;
 use crate::provider::catalog::{Catalog, known_models};
 
 /// Warns of each model in use that can't be asked, with what is missing, and of each unknown name of a model.
-pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
+pub(crate) fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();
     // An agent program on the host may have its own login and needs no provider here.

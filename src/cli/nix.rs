@@ -6,21 +6,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Context, Exit, Failure, person, team};
 use crate::clock::unix_ms;
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::id::{AgentId, Party};
+use crate::id::AgentId;
 use crate::nix::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
 use crate::store::Store as Database;
 use crate::swarm::triage::decide;
-use crate::ui::{StyledLine, Table, TextStyle};
+use crate::ui::Table;
 
 /// Manage agents' packages in the shared store
 ///
 /// A package is named by its attribute in the pinned package set, as in ripgrep or python3Packages.numpy. An installed
 /// package is on the PATH of the agent's sandbox at once.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -80,7 +80,7 @@ enum Verb {
 /// # Errors
 ///
 /// Returns an error if the engine or the store does not answer, or if Nix fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // To list packages, the container of the store is started or made anew, so that is a change as well.
     let home = match &args.verb {
         Verb::Pin { rev: None, update: false } => context.home()?,
@@ -95,26 +95,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let store = team::store(&home, &config, team::engine().await?);
         match &args.verb {
             Verb::Install { agent, packages } => {
-                require_agent(&config, agent)?;
+                config.require_agent(agent)?;
                 let new = install(&store, agent, packages, context).await?;
                 let names: Vec<&str> = new.iter().map(Attribute::as_str).collect();
-                print_result(
-                    context,
+                context.printer.result(
                     &json!({"agent": agent, "installed": names}),
-                    &match names.len() {
+                    match names.len() {
                         0 => format!("{agent} already has these packages"),
                         _ => format!("installed for {agent}: {}", names.join(", ")),
                     },
                 );
             }
             Verb::Remove { agent, packages } => {
-                require_agent(&config, agent)?;
+                config.require_agent(agent)?;
                 store.uninstall(agent, packages).await?;
                 // The package is removed first. If that fails, the agent keeps the right to it as well.
                 take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
                 let text = format!("removed from {agent}: {}", names.join(", "));
-                print_result(context, &json!({"agent": agent, "removed": names}), &text);
+                context.printer.result(&json!({"agent": agent, "removed": names}), text);
             }
             Verb::List { agent } => list(&store, &home, &config, agent.as_ref(), context).await?,
             Verb::Gc { keep_days } => {
@@ -122,18 +121,15 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 let freed =
                     store.gc(*keep_days, &CancellationToken::new(), &|line| progress.detail(line)).await?;
                 progress.done("collected");
-                print_result(context, &json!({"freed": freed}), &freed);
+                context.printer.result(&json!({"freed": freed}), freed.as_str());
             }
             // This case has already returned above.
             Verb::Pin { .. } => {}
             Verb::Rollback { agent } => {
-                require_agent(&config, agent)?;
+                config.require_agent(agent)?;
                 store.rollback(agent).await?;
-                print_result(
-                    context,
-                    &json!({"agent": agent}),
-                    &format!("{agent} has its previous packages again"),
-                );
+                let text = format!("{agent} has its previous packages again");
+                context.printer.result(&json!({"agent": agent}), text);
             }
         }
         Ok(Exit::Done)
@@ -146,8 +142,7 @@ async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Resu
         return Ok(());
     }
     let store = Database::open(home)?;
-    let by = Party::human(&person::login());
-    Ok(decide::take_back(&store, agent, packages, &by, unix_ms()).await?)
+    Ok(decide::take_back(&store, agent, packages, &person::party(), unix_ms()).await?)
 }
 
 fn pin(
@@ -193,11 +188,8 @@ fn pin(
     // The pin may have moved even if the reference is the same, so the document says so.
     let value = json!({"flake": pin.flake, "locked": pin.locked, "narHash": pin.nar_hash, "changed": is_changed,
         "moved": before.as_ref() != Some(&pin)});
-    print_result(
-        context,
-        &value,
-        &format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash),
-    );
+    let text = format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash);
+    context.printer.result(&value, text);
     if is_changed {
         context.printer.warn(&format!(
             "the content of {} has changed, so nothing is installed from it; to pin the new content: flock nix pin \
@@ -213,7 +205,7 @@ fn pin(
 /// # Errors
 ///
 /// Returns an error if the store does not answer, or if a package can't be built or fetched.
-pub async fn install(
+pub(crate) async fn install(
     store: &Store,
     agent: &AgentId,
     packages: &[Attribute],
@@ -235,30 +227,23 @@ async fn list(
     context: &Context,
 ) -> Result<(), Failure> {
     let agents: Vec<&AgentId> = match agent {
-        Some(agent) => vec![require_agent(config, agent)?],
+        Some(agent) => vec![&config.require_agent(agent)?.id],
         None => config.agents.iter().map(|agent| &agent.id).collect(),
     };
     let mut all: Vec<(&AgentId, Vec<InstalledPackage>)> = Vec::new();
     for agent in agents {
         all.push((agent, store.installed(agent).await?));
     }
-    if context.printer.is_json() {
-        let agents: Vec<Value> =
-            all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();
-        context.printer.json(&json!({"agents": agents}));
-        return Ok(());
-    }
+    let agents: Vec<Value> =
+        all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();
     let mut table = Table::new(&["AGENT", "PACKAGE", "FROM"]);
     for (agent, installed) in &all {
         for package in installed {
             table.row([agent.as_str(), &package.package, &package.flake]);
         }
     }
-    if all.iter().all(|(_, installed)| installed.is_empty()) {
-        context.printer.say(format!("no packages are installed in the store of {}", home.root().display()));
-    } else {
-        context.printer.table(&table);
-    }
+    let none = format!("no packages are installed in the store of {}", home.root().display());
+    context.printer.list(&json!({"agents": agents}), &table, none);
     Ok(())
 }
 
@@ -267,19 +252,4 @@ fn packages(installed: &[InstalledPackage]) -> Vec<Value> {
         .iter()
         .map(|package| json!({"name": package.package, "flake": package.flake, "narHash": package.nar_hash, "paths": package.store_paths}))
         .collect()
-}
-
-fn require_agent<'a>(config: &Config, agent: &'a AgentId) -> Result<&'a AgentId, Failure> {
-    match config.agent(agent) {
-        Some(_) => Ok(agent),
-        None => Err(ConfigError::Unknown(agent.clone()).into()),
-    }
-}
-
-fn print_result(context: &Context, value: &Value, text: &str) {
-    if context.printer.is_json() {
-        context.printer.json(value);
-    } else {
-        context.printer.line(StyledLine::new().with(TextStyle::Plain, text));
-    }
 }

@@ -39,7 +39,7 @@ use crate::tool::{catalog, policy};
 ///
 /// Returns an error if OpenClaw is not installed, if its configuration can't be derived, or if a provider key is
 /// missing.
-pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
     let program = installed(home)?;
     if let Some(port) = port::choose(config) {
         port::set(&mut document, port);
@@ -55,7 +55,7 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
 /// # Errors
 ///
 /// Returns an error if it can't be prepared. The configuration from before then stays.
-pub async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failure> {
+pub(crate) async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failure> {
     let progress = context.printer.progress("checking the configuration with OpenClaw");
     let ready = prepare(home).await?;
     progress.done("OpenClaw accepts its configuration");
@@ -77,7 +77,7 @@ async fn wait_until_started(home: &Home, context: &Context) -> Option<Failure> {
 
 /// Returns `true` if the supervisor runs OpenClaw: a version is installed and an agent uses it.
 #[must_use]
-pub fn is_wanted(home: &Home, config: &Config) -> bool {
+pub(crate) fn is_wanted(home: &Home, config: &Config) -> bool {
     agents(config).next().is_some() && versions::current(home).is_some()
 }
 
@@ -86,13 +86,16 @@ pub fn is_wanted(home: &Home, config: &Config) -> bool {
 /// # Errors
 ///
 /// Returns an error if the home's configuration can't be read.
-pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
+pub(crate) fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     let (own, other) = (home.clone(), home.clone());
     let prepare: PrepareFn = Arc::new(move || {
         let home = own.clone();
         Box::pin(async move {
             let ready = made(&home).await;
-            ready.map_err(|PrepareFailure { failure, passes }| to_unready(&failure, passes))
+            ready.map_err(|PrepareFailure { failure, passes }| StartError {
+                reason: failure.to_line_with_hint(),
+                lasting: (!passes).then_some(failure.kind),
+            })
         })
     });
     // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
@@ -108,17 +111,13 @@ pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     OpenClawUnit::new(home.clone(), prepare, basis)
 }
 
-fn to_unready(failure: &Failure, passes: bool) -> StartError {
-    StartError { reason: failure.to_line_with_hint(), lasting: (!passes).then_some(failure.kind) }
-}
-
 /// Prepares everything that the installed OpenClaw starts with: flock's plugin, the identity and workspaces of its
 /// agents, and its configuration.
 ///
 /// # Errors
 ///
 /// Returns an error if one of these can't be prepared. The configuration from before then stays.
-pub async fn prepare(home: &Home) -> Result<PreparedConfig, Failure> {
+pub(crate) async fn prepare(home: &Home) -> Result<PreparedConfig, Failure> {
     made(home).await.map_err(|unmade| unmade.failure)
 }
 
@@ -186,7 +185,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Returns [`OpenClawError::NotInstalled`] if there is none.
-pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
+pub(crate) fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
     versions::current(home).as_ref().map(OpenClawProgram::from).ok_or(OpenClawError::NotInstalled)
 }
 
@@ -195,7 +194,7 @@ pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
 /// # Errors
 ///
 /// Returns an error if the database can't be read. Without its granted folders an agent would work on the wrong files.
-pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
+pub(crate) fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     let mut found: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
     let granted = database::read(home, async |reader| reader.grants().list("mount").await)?;
     for (agent, _, body) in granted.into_iter().flatten() {
@@ -207,7 +206,7 @@ pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
 }
 
 /// A problem with OpenClaw that a person should know.
-pub struct OpenClawProblem {
+pub(crate) struct OpenClawProblem {
     /// The description of the problem.
     pub text: String,
     /// The command that repairs it.
@@ -216,8 +215,15 @@ pub struct OpenClawProblem {
     pub breaks: bool,
 }
 
+impl OpenClawProblem {
+    /// Creates a problem in spite of which agents can work.
+    fn warning(text: String, mend: impl Into<String>) -> Self {
+        Self { text, mend: mend.into(), breaks: false }
+    }
+}
+
 /// Returns the problems of the agents on OpenClaw that can be seen without starting it.
-pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
+pub(crate) async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
     let mut found = Vec::new();
     let interrupted = match pending_change::interrupted(home) {
         Some(VersionChangeState::Swapped { to, .. }) => Some(format!(
@@ -229,11 +235,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
         }
         Some(VersionChangeState::Nothing) | None => None,
     };
-    found.extend(interrupted.map(|text| OpenClawProblem {
-        text,
-        mend: "flock update".to_owned(),
-        breaks: false,
-    }));
+    found.extend(interrupted.map(|text| OpenClawProblem::warning(text, "flock update")));
     // Without agents on OpenClaw its other problems affect nobody.
     if agents(config).next().is_none() {
         return found;
@@ -246,13 +248,11 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
         }
     }
     if Path::new(IN_CONTAINER).exists() {
-        found.push(OpenClawProblem {
-            text: format!(
-                "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
-            ),
-            mend: "run flock outside of containers, or remove that file".to_owned(),
-            breaks: false,
-        });
+        let text = format!(
+            "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
+        );
+        let mend = "run flock outside of containers, or remove that file";
+        found.push(OpenClawProblem::warning(text, mend));
     }
     found
 }
@@ -271,14 +271,10 @@ async fn find_problems(home: &Home, config: &Config) -> Result<Vec<OpenClawProbl
     }
     // Some entries are sentences and not paths of settings, so no command can unset them.
     let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
-    let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
-    Ok(vec![OpenClawProblem {
-        text: format!(
-            "OpenClaw {} does not get these settings: {}",
-            program.version,
-            derived.dropped.join(", ")
-        ),
-        mend: mend.unwrap_or_else(|| "flock config get plugins.entries.flock.config.policy".to_owned()),
-        breaks: false,
-    }])
+    let mend = first.map_or("flock config get plugins.entries.flock.config.policy".to_owned(), |place| {
+        format!("flock config unset {}", quoted(place))
+    });
+    let dropped = derived.dropped.join(", ");
+    let text = format!("OpenClaw {} does not get these settings: {dropped}", program.version);
+    Ok(vec![OpenClawProblem::warning(text, mend)])
 }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::{Context, Failure, team};
-use crate::config::{self, Config, Live};
+use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
@@ -14,17 +12,15 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
-use crate::store::Store;
 use crate::supervise::gateway_client::Client;
 use crate::supervise::openclaw_wait;
 use crate::swarm::operation::{self, ExternalServices};
-use crate::swarm::{Notifier, Swarm, SwarmParts};
 
 /// Time that OpenClaw may take to drop an agent. It first checks its new configuration, and may have to be restarted.
 const OPENCLAW_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Carries out operations on the agents of a home, with the help of its gateway if one runs.
-pub struct OperationRunner {
+pub(crate) struct OperationRunner {
     home: Home,
     config: Config,
     gateway: Option<Client>,
@@ -36,7 +32,7 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn open(home: &Home) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: &Home) -> Result<Self, Failure> {
         let config = config::read(home)?;
         let gateway = team::gateway(home, &config).await?;
         // A gateway that lives but does not answer would not follow the operation.
@@ -51,7 +47,7 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid.
-    pub fn here(home: &Home) -> Result<Self, Failure> {
+    pub(crate) fn here(home: &Home) -> Result<Self, Failure> {
         Ok(Self { home: home.clone(), config: config::read(home)?, gateway: None })
     }
 
@@ -60,21 +56,13 @@ impl OperationRunner {
     /// # Errors
     ///
     /// Returns the error of the step that failed.
-    pub async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
-        let swarm = self.swarm()?;
+    pub(crate) async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
+        // A running gateway notices the changes by itself.
+        let swarm = team::swarm(&self.home)?;
         let services = CliServices { operator: self, context };
         let warnings = operation::finish(&swarm, &services, pending).await?;
         warnings.iter().for_each(|warning| context.printer.warn(warning));
         Ok(())
-    }
-
-    /// Returns the team without any listeners. A running gateway notices the changes by itself.
-    fn swarm(&self) -> Result<Swarm, Failure> {
-        let store = Arc::new(Store::open(&self.home)?);
-        let (rings, _) = mpsc::unbounded_channel();
-        let notifier = Notifier::new(rings, Arc::new(|_, _| {}));
-        let live = Arc::new(Live::open(self.home.clone())?);
-        Ok(Swarm::new(SwarmParts { live, store, notifier }))
     }
 }
 
@@ -83,7 +71,7 @@ impl OperationRunner {
 /// # Errors
 ///
 /// Returns an error if it can't be completed. A new agent with this id would otherwise get the files of the old one.
-pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
+pub(crate) async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
     if pending::read(home, id)?.is_none() {
         return Ok(());
     }
@@ -96,16 +84,18 @@ pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), 
         && operator.gateway.is_some()
     {
         // A running gateway would continue with the old id. It completes the rename at its next start.
-        let text = format!("{} was interrupted and has to be finished first", pending.title());
-        return Err(Failure::new(Kind::Conflict, text).hint("flock restart"));
+        return Err(unfinished(&pending).hint("flock restart"));
     }
     context.printer.say(format!("finishing {}, which was interrupted", pending.title()));
     // The command is kept for the hint, because the operation is moved into the call below.
     let command = pending.command();
-    operator.finish(pending, context).await.map_err(|failure| match failure.hint {
-        Some(_) => failure,
-        None => failure.hint(command),
-    })
+    operator.finish(pending, context).await.map_err(|failure| failure.or_hint(command))
+}
+
+/// Returns the error that an interrupted operation stands in the way of another one.
+pub(crate) fn unfinished(pending: &PendingOperation) -> Failure {
+    let text = format!("{} was interrupted and has to be finished first", pending.title());
+    Failure::new(Kind::Conflict, text).hint(pending.command())
 }
 
 /// The actions that an operation needs: by the gateway if it runs, otherwise by this process.

@@ -3,16 +3,54 @@
 use std::io::Read as _;
 
 use super::Failure;
+use crate::clock::unix_ms;
 use crate::error::Kind;
+use crate::home::Home;
+use crate::id::Party;
+use crate::store::{Level, Store};
+use crate::swarm::Actor;
 
-pub use crate::process::login;
+pub(crate) use crate::process::login;
+
+/// Returns the person as a party of the team.
+pub(crate) fn party() -> Party {
+    Party::human(&login())
+}
+
+/// Returns the name under which the person acts: the login, with other characters where a name can't hold its own.
+pub(crate) fn name() -> String {
+    match party() {
+        Party::Human(name) => name,
+        other => other.to_string(),
+    }
+}
+
+/// Records in the audit log what the person did.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be written.
+pub(crate) async fn record(
+    home: &Home,
+    action: &'static str,
+    subject: &str,
+    level: Level,
+    detail: String,
+) -> Result<(), Failure> {
+    // Without a database there is no audit log yet, and one action is no reason to create one.
+    if !home.database().exists() {
+        return Ok(());
+    }
+    let entry = Actor::human(&login()).entry(action, subject, level, detail);
+    Ok(Store::open(home)?.audit().append(entry, unix_ms()).await?)
+}
 
 /// Reads all of stdin, up to `most` bytes. `hint` tells the person what to do with a larger text.
 ///
 /// # Errors
 ///
 /// Returns an error if stdin holds more, if it can't be read, or if it is not UTF-8 text.
-pub fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
+pub(crate) fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
     let mut text = String::new();
     // One byte more than allowed tells a text of exactly the limit from a longer one.
     let read = std::io::stdin().take(most + 1).read_to_string(&mut text);

@@ -10,12 +10,12 @@ use crate::openclaw::RUNTIME;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
 use crate::runtime::program::model_access::{self, ModelAccess, ModelAccessError};
-pub use crate::runtime::program::version_check::InstalledProgram;
+pub(crate) use crate::runtime::program::version_check::InstalledProgram;
 use crate::runtime::program::version_check::{install_hint, renewal_hint};
 use crate::runtime::program::{self, Program, host, locate};
 
 /// Returns the installed programs.
-pub async fn installed() -> Vec<InstalledProgram> {
+pub(crate) async fn installed() -> Vec<InstalledProgram> {
     let found = program::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
     // Each program is run to ask for its version, so all of them are asked at the same time.
     let asked = found.map(|(program, found)| async move { InstalledProgram::ask(program, &found).await });
@@ -24,7 +24,7 @@ pub async fn installed() -> Vec<InstalledProgram> {
 
 /// Returns `true` if an agent needs no provider in this home: its program runs on the host and may have its own login.
 #[must_use]
-pub fn has_own_login(agent: &Agent) -> bool {
+pub(crate) fn has_own_login(agent: &Agent) -> bool {
     agent.runs_on_host() && program::named(&agent.runtime).is_some()
 }
 
@@ -36,7 +36,7 @@ pub fn has_own_login(agent: &Agent) -> bool {
 ///
 /// Returns an error if the program is missing, lacks something that flock needs, may not run on the host, or can't ask
 /// the agent's model.
-pub fn check(
+pub(crate) fn check(
     program: &'static dyn Program,
     agent: &Agent,
     config: &Config,
@@ -134,7 +134,7 @@ fn check_model_access(
 
 /// Returns the problems of agents that programs run, as (stops the agent, text, command). Each program in use has at
 /// most one.
-pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
+pub(crate) async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
     let installed = installed().await;
     let mut found = Vec::new();
     for program in program::PROGRAMS {

@@ -11,16 +11,16 @@ use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
-use crate::id::{AgentId, IdError, Party};
+use crate::id::{AgentId, IdError};
 use crate::openclaw::state;
-use crate::ui::{StyledLine, TextStyle, ask};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Remove an agent
 ///
 /// Removes the agent from the configuration, and removes its container. The workspace and the transcripts stay, unless
 /// --purge is given. If a removal was interrupted, the same command finishes it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     pub id: String,
     /// Also delete the workspace and the transcripts, after a confirmation
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if the person did not agree to deleting, or if a step failed. The same
 /// command continues after a failed step.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     let home = context.writable_home()?;
     let pending = plan_removal(args, &id, &home)?;
@@ -56,11 +56,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         operator.finish(pending, context).await
     })?;
     let kept = remaining_paths(&home, &id, workspace);
-    if context.printer.is_json() {
-        context.printer.json(&json!({"removed": id, "purged": purges, "kept": kept}));
-        return Ok(Exit::Done);
-    }
-    context.printer.line(StyledLine::new().with(TextStyle::Good, "removed").plain(" ").accent(id.as_str()));
+    let line = StyledLine::new().with(TextStyle::Good, "removed").plain(" ").accent(id.as_str());
+    context.printer.result(&json!({"removed": id, "purged": purges, "kept": kept}), line);
     for path in kept {
         context.printer.say(StyledLine::new().plain("kept ").accent(path.display().to_string()));
     }
@@ -79,8 +76,7 @@ fn plan_removal(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperati
     if let Some(rename) = &begun
         && matches!(rename.operation, AgentOperation::Rename { .. })
     {
-        let text = format!("{} was interrupted and has to be finished first", rename.title());
-        return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
+        return Err(pending_operations::unfinished(rename));
     }
     // With `--purge` the leftovers of an agent that was removed earlier can be deleted too.
     if agent.is_none() && begun.is_none() && !(args.purge && has_leftovers(home, id)?) {
@@ -100,7 +96,7 @@ fn plan_removal(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperati
         None => PendingOperation {
             agent: id.clone(),
             operation,
-            by: Party::human(&person::login()).to_string(),
+            by: person::party().to_string(),
             begun_at: unix_ms(),
             configured: false,
         },
@@ -126,17 +122,11 @@ fn workspace_of(pending: &PendingOperation) -> PathBuf {
 
 fn agree(home: &Home, pending: &PendingOperation, context: &Context) -> Result<(), Failure> {
     let id = &pending.agent;
-    if !context.may_ask() {
-        let text = format!("deleting the workspace and transcripts of {id} must be confirmed");
-        return Err(Failure::new(Kind::Usage, text).hint(format!("flock remove {id} --purge --yes")));
-    }
+    let text = format!("deleting the workspace and transcripts of {id} must be confirmed");
+    let unasked = Failure::new(Kind::Usage, text).hint(format!("flock remove {id} --purge --yes"));
     let workspace = workspace_of(pending);
     let question = format!("Delete {} and {} for good?", workspace.display(), home.agent(id).display());
-    if ask::confirm(&question, false)? {
-        Ok(())
-    } else {
-        Err(Failure::new(Kind::Failed, format!("agent {id} was not removed")))
-    }
+    context.confirm(&question, unasked, &format!("agent {id} was not removed"))
 }
 
 fn remaining_paths(home: &Home, id: &AgentId, workspace: PathBuf) -> Vec<PathBuf> {

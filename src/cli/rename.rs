@@ -9,7 +9,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
-use crate::id::{AgentId, IdError, Party};
+use crate::id::{AgentId, IdError};
 use crate::store::Store;
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::ui::{StyledLine, TextStyle};
@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// budgets. The audit keeps the old id. A running gateway is restarted. If a rename was interrupted, the same command
 /// or the next start finishes it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Present id of the agent
     pub old: String,
     /// New id: a-z, 0-9, '-' and '_', at most 63 characters
@@ -33,18 +33,15 @@ pub struct Args {
 ///
 /// Returns an error if there is no such agent, if the new id or something of it is taken, or if a step failed. The same
 /// command continues after a failed step.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let parse = |id: &str| id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"));
     let (old, new): (AgentId, AgentId) = (parse(&args.old)?, parse(&args.new)?);
     let home = context.writable_home()?;
     let config = config::read(&home)?;
     let restart = context.block_on(rename(&home, &config, &old, &new, context))?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"renamed": old, "to": new, "restarted": restart}));
-    } else {
-        let line = StyledLine::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
-        context.printer.line(line.with(TextStyle::Good, " now"));
-    }
+    let line = StyledLine::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
+    let value = json!({"renamed": old, "to": new, "restarted": restart});
+    context.printer.result(&value, line.with(TextStyle::Good, " now"));
     Ok(Exit::Done)
 }
 
@@ -104,21 +101,16 @@ async fn planned(
 ) -> Result<PendingOperation, Failure> {
     if let Some(begun) = pending::read(home, old)? {
         let same = matches!(&begun.operation, AgentOperation::Rename { to, .. } if to == new);
-        return if same {
-            Ok(begun)
-        } else {
-            let text = format!("{} was interrupted and has to be finished first", begun.title());
-            Err(Failure::new(Kind::Conflict, text).hint(begun.command()))
-        };
+        return if same { Ok(begun) } else { Err(pending_operations::unfinished(&begun)) };
     }
     // Another process may have taken the new id, or removed the agent, while this one waited for the lock.
     let config = config::read(home)?;
     check(home, &config, old, new).await?;
-    let agent = config.agent(old).ok_or_else(|| ConfigError::Unknown(old.clone()))?;
+    let agent = config.require_agent(old)?;
     Ok(PendingOperation {
         agent: old.clone(),
         operation: AgentOperation::Rename { to: new.clone(), workspace: agent.workspace.clone(), restart },
-        by: Party::human(&person::login()).to_string(),
+        by: person::party().to_string(),
         begun_at: unix_ms(),
         configured: false,
     })
@@ -126,15 +118,12 @@ async fn planned(
 
 /// Checks that the agent exists and that the new id is not used by an agent, an operation, files or sessions.
 async fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
-    if config.agent(old).is_none() {
-        return Err(ConfigError::Unknown(old.clone()).into());
-    }
+    config.require_agent(old)?;
     if config.agent(new).is_some() {
         return Err(ConfigError::Exists(new.clone()).into());
     }
     if let Some(unfinished) = pending::read(home, new)? {
-        let text = format!("{} was interrupted and has to be finished first", unfinished.title());
-        return Err(Failure::new(Kind::Conflict, text).hint(unfinished.command()));
+        return Err(pending_operations::unfinished(&unfinished));
     }
     let store = Store::open(home)?;
     if home.agent(new).exists() || home.workspace(new).exists() || store.agents().has_data(new).await? {
@@ -157,11 +146,7 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
     if !Lock::is_held(&home.supervisor_lock())? {
         return Ok(false);
     }
-    let status = match ControlConnection::open(home).await {
-        Ok(mut connection) => connection.ask(ControlRequest::Status, start::QUICK).await.ok(),
-        Err(_) => None,
-    };
-    match status.and_then(|reply| reply.status) {
+    match ControlConnection::status(home, start::QUICK).await {
         Some(status) if status.foreground => {
             let text =
                 "flock runs in the foreground, for example under a service manager; stop it there first";

@@ -7,21 +7,21 @@ use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
 use crate::agent::transcript::inspect;
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::config;
 use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 use crate::store::{BackupKind, Level, RestoreOutcome, Store, backups, restore};
 use crate::swarm::Actor;
-use crate::ui::{StyledLine, ask, time};
+use crate::ui::StyledLine;
 
 /// Restore a damaged or lost database from its newest intact backup
 ///
 /// Asks for confirmation. Nothing of the home may run. flock keeps the old database, and takes over its newer data as
 /// far as it can be read. It also takes over sessions that exist only in their transcripts.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Backup to start with [default: the newest intact one]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -36,38 +36,22 @@ pub struct Args {
 ///
 /// Returns an error if something of the home runs, if the person did not agree, or if a step fails. The database is
 /// then unchanged.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     if args.list {
         return Ok(list(&home, context));
     }
     if !context.yes() {
-        agree(context)?;
+        let unasked = Failure::new(Kind::Usage, "replacing the database must be confirmed");
+        let question =
+            "Replace the database by its newest intact backup and the rows that can still be read?";
+        context.confirm(question, unasked.hint("flock restore --yes"), "nothing was changed")?;
     }
     let done = restore_database(&home, args.from.as_deref(), context)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-        return Ok(Exit::Done);
-    }
-    for line in done.lines() {
-        context.printer.say(line);
-    }
+    context.printer.if_json(&done);
+    done.lines().into_iter().for_each(|line| context.printer.say(line));
     context.printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     Ok(Exit::Done)
-}
-
-fn agree(context: &Context) -> Result<(), Failure> {
-    if !context.may_ask() {
-        let text = "replacing the database must be confirmed";
-        return Err(Failure::new(Kind::Usage, text).hint("flock restore --yes"));
-    }
-    if ask::confirm(
-        "Replace the database by its newest intact backup and the rows that can still be read?",
-        false,
-    )? {
-        return Ok(());
-    }
-    Err(Failure::new(Kind::Failed, "nothing was changed"))
 }
 
 fn list(home: &Home, context: &Context) -> Exit {
@@ -82,7 +66,7 @@ fn list(home: &Home, context: &Context) -> Exit {
     } else {
         for backup in &found {
             let line =
-                format!("{}  {:<9}  {}", time::local(backup.at), kind(backup.kind), backup.path.display());
+                format!("{}  {:<9}  {}", clock::local(backup.at), kind(backup.kind), backup.path.display());
             context.printer.line(line);
         }
     }
@@ -92,21 +76,21 @@ fn list(home: &Home, context: &Context) -> Exit {
 /// The result of a restore.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Done {
+pub(crate) struct RestoreReport {
     #[serde(flatten)]
     restored: RestoreOutcome,
     /// Number of sessions that were found only in their transcripts.
     sessions: usize,
 }
 
-impl Done {
+impl RestoreReport {
     /// Returns the report for a person, line by line.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let restored = &self.restored;
         let mut lines = Vec::new();
         lines.push(match (&restored.backup, restored.backup_at) {
             (Some(path), Some(at)) => {
-                format!("restored the backup of {}: {}", time::local(at), path.display())
+                format!("restored the backup of {}: {}", clock::local(at), path.display())
             }
             (Some(path), None) => format!("restored {}", path.display()),
             (None, _) => "there was no intact backup: made a new database".to_owned(),
@@ -148,7 +132,11 @@ impl Done {
 ///
 /// Returns an error if a supervisor or a gateway runs, if the disk fails to read a transcript, or if the backup can't
 /// be restored.
-pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
+pub(crate) fn restore_database(
+    home: &Home,
+    from: Option<&Path>,
+    context: &Context,
+) -> Result<RestoreReport, Failure> {
     let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
     // The lock is held until the end, so that no supervisor can start during the restore.
     let _lock = match Lock::try_acquire(&home.supervisor_lock()) {
@@ -194,5 +182,5 @@ pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> 
         store.settle().await?;
         Ok(sessions)
     })?;
-    Ok(Done { restored, sessions })
+    Ok(RestoreReport { restored, sessions })
 }

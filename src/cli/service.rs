@@ -17,7 +17,7 @@ use crate::supervise::control::ControlConnection;
 use crate::supervise::halt::halt;
 use crate::supervise::launch;
 use crate::supervise::restart::SupervisionLimits;
-use crate::supervise::service::{Scope, Service};
+use crate::supervise::service::{Service, ServiceScope};
 use crate::ui::{StyledLine, TextStyle};
 
 /// Let the machine's service manager keep the gateway running
@@ -25,7 +25,7 @@ use crate::ui::{StyledLine, TextStyle};
 /// Writes a systemd unit that runs `flock start --foreground`. The unit of a user starts at boot, because flock enables
 /// lingering for the user. As root, the unit is one of the system and runs as the owner of the home.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -56,7 +56,7 @@ struct ServiceOptions {
 /// # Errors
 ///
 /// Returns an error if the file can't be written or removed, or if the service manager refuses.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
         Action::Install(options) => install(&context.writable_home()?, options, context),
         Action::Remove(options) => remove(&context.place()?, options, context),
@@ -67,7 +67,7 @@ fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<E
     let service = build_service(home, options)?;
     let owner = owner(home)?;
     // A gateway of another user could not read the home, or would leave files that the owner can't change.
-    if service.scope == Scope::User && owner != Uid::effective() {
+    if service.scope == ServiceScope::User && owner != Uid::effective() {
         let text = format!(
             "the home belongs to {}, and a service of this user would run as another user",
             service.user
@@ -85,11 +85,9 @@ fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<E
     atomic::write(&path, text.as_bytes(), 0o644)?;
     let commands = service.enable_commands();
     let active = options.root.is_none() && systemd_runs();
-    if !context.printer.is_json() {
-        context.printer.say(StyledLine::new().plain("wrote ").accent(path.display().to_string()));
-        for line in text.lines() {
-            context.printer.say(StyledLine::new().with(TextStyle::Dim, format!("  {line}")));
-        }
+    context.printer.say(StyledLine::new().plain("wrote ").accent(path.display().to_string()));
+    for line in text.lines() {
+        context.printer.say(StyledLine::new().with(TextStyle::Dim, format!("  {line}")));
     }
     if active {
         // A supervisor in the background would hold the home's lock, and the service would end at once.
@@ -109,7 +107,7 @@ fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<E
     for MissingVariable { variable, mend } in &lacking {
         let mend = match mend {
             Some(command) => format!("run `{command}`"),
-            None => format!("set it in the service with `{}`", service.edit()),
+            None => format!("set it in the service with `{}`", service.command_for_person("edit")),
         };
         context.printer.warn(&format!(
             "{variable} is set only in this environment, so the service does not get it; {mend}"
@@ -154,16 +152,12 @@ fn remove(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Ex
     let service = build_service(home, options)?;
     let path = place(&service, options)?;
     if !path.exists() {
-        if context.printer.is_json() {
-            context.printer.json(&json!({"path": path, "removed": false}));
-        }
+        context.printer.if_json(&json!({"path": path, "removed": false}));
         context.printer.say(format!("there is no service at {}", path.display()));
         return Ok(Exit::Done);
     }
     uninstall_service(&service, &path, options.root.is_none())?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"path": path, "removed": true}));
-    }
+    context.printer.if_json(&json!({"path": path, "removed": true}));
     context.printer.say(format!("removed {}", path.display()));
     Ok(Exit::Done)
 }
@@ -185,7 +179,7 @@ fn uninstall_service(service: &Service, path: &Path, active: bool) -> Result<(),
 
 /// An installed service of this home.
 #[derive(Clone, Debug)]
-pub struct InstalledService {
+pub(crate) struct InstalledService {
     service: Service,
     /// Path of its unit file.
     pub path: PathBuf,
@@ -197,13 +191,12 @@ impl InstalledService {
     /// # Errors
     ///
     /// Returns an error if the service manager refuses, or if the file can't be removed.
-    pub fn remove(&self) -> Result<(), Failure> {
-        let mend = match self.service.scope {
-            Scope::User => format!("flock --home {} service remove --user", self.service.home.display()),
-            Scope::System => {
-                format!("sudo flock --home {} service remove --system", self.service.home.display())
-            }
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        let (sudo, scope) = match self.service.scope {
+            ServiceScope::User => ("", "user"),
+            ServiceScope::System => ("sudo ", "system"),
         };
+        let mend = format!("{sudo}flock --home {} service remove --{scope}", self.service.home.display());
         uninstall_service(&self.service, &self.path, true).map_err(|failure| failure.hint(mend))
     }
 }
@@ -213,7 +206,7 @@ impl InstalledService {
 /// # Errors
 ///
 /// Returns an error if the program's own path or the home's owner can't be found.
-pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
+pub(crate) fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
     let mut found = Vec::new();
     for system in [false, true] {
         let options = ServiceOptions { system, user: !system, root: None };
@@ -231,22 +224,17 @@ pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
 
 /// Returns the command that restarts this home's service, or `None` if none is installed.
 #[must_use]
-pub fn restart_command(home: &Home) -> Option<String> {
+pub(crate) fn restart_command(home: &Home) -> Option<String> {
     let found = installed(home).ok()?.into_iter().next()?;
-    Some(found.service.restart())
+    Some(found.service.command_for_person("restart"))
 }
 
 const MAX_UNIT_BYTES: u64 = 1 << 20;
 
 fn print_installed(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
     let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
-    if context.printer.is_json() {
-        context.printer.json(
-            &json!({"path": path, "active": active, "commands": commands, "missingVariables": lacking}),
-        );
-        return;
-    }
-    context.printer.line(path.display().to_string().as_str());
+    let value = json!({"path": path, "active": active, "commands": commands, "missingVariables": lacking});
+    context.printer.result(&value, path.display().to_string());
     if active {
         context.printer.say(StyledLine::new().with(TextStyle::Good, "the service runs"));
     } else {
@@ -261,7 +249,8 @@ fn build_service(home: &Home, options: &ServiceOptions) -> Result<Service, Failu
     let program = launch::program()
         .map_err(|error| Failure::with_cause("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
-    let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
+    let scope =
+        if options.system || (root && !options.user) { ServiceScope::System } else { ServiceScope::User };
     // A service manager gives a service its own short PATH, and not the variables that name Docker's socket or
     // certificates.
     let env = [env::PATH, env::DOCKER_HOST, env::SSL_CERT_FILE]

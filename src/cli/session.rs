@@ -16,7 +16,7 @@ use super::{Context, Exit, Failure};
 ///
 /// Works without a gateway, too.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -45,7 +45,7 @@ struct SessionArg {
 /// # Errors
 ///
 /// Returns an error if there is no home or no such session, or if it can't be read or changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List(args) => list::run(args, context),
         Verb::Show(args) => show::run(args, context),

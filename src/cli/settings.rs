@@ -12,7 +12,7 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::spec;
 
 /// Returns the settings in flock's own block that it does not read. The list is empty if the file can't be read.
-pub fn unread(home: &Home) -> Vec<IgnoredSetting> {
+pub(crate) fn unread(home: &Home) -> Vec<IgnoredSetting> {
     // A file that can't be read is reported by the command that needs it, so this list is just empty.
     config::file::read_document(home)
         .map(|(_, document)| ignored::settings(&document, home))
@@ -20,14 +20,14 @@ pub fn unread(home: &Home) -> Vec<IgnoredSetting> {
 }
 
 /// Warns of each setting that flock does not read.
-pub fn warn_of_ignored(home: &Home, context: &Context) {
+pub(crate) fn warn_of_ignored(home: &Home, context: &Context) {
     for unread in unread(home) {
         context.printer.warn(&format!("{}; flock ignores it", unread.text()));
     }
 }
 
 /// Returns an error for each sandbox that can't be made as configured. Its agent can run no command.
-pub fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
+pub(crate) fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
     let engine = Engine::from_env();
     // Only agents with a sandbox can be refused. The settings of the others have no effect.
     let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
@@ -40,7 +40,7 @@ pub fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
 /// # Errors
 ///
 /// Returns an error if the configuration is not valid, or if the change would make it invalid.
-pub fn planned(
+pub(crate) fn planned(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<(), ConfigError>,
 ) -> Result<(Value, Config), Failure> {
@@ -57,7 +57,7 @@ pub fn planned(
 /// # Errors
 ///
 /// Returns an error that lists these settings, each with the most similar known key.
-pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
+pub(crate) fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
     // Settings that were there before do not count. An old mistake must not stop an unrelated change.
     match ignored::added(before, after, home) {
         unread if unread.is_empty() => Ok(()),
@@ -66,7 +66,7 @@ pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Fa
 }
 
 /// Warns of sandboxes that can't be made as configured.
-pub fn warn_of_invalid_sandboxes(home: &Home, config: &Config, context: &Context) {
+pub(crate) fn warn_of_invalid_sandboxes(home: &Home, config: &Config, context: &Context) {
     for error in refused(home, config) {
         context.printer.warn(&format!("{error}: the agent can run no command"));
     }
@@ -77,7 +77,7 @@ pub fn warn_of_invalid_sandboxes(home: &Home, config: &Config, context: &Context
 /// # Errors
 ///
 /// Returns an error that lists all of them.
-pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
+pub(crate) fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     let unread = unread(home);
     if let Some(first) = unread.first() {
         return Err(ignored_failure(&unread).hint(format!("flock config unset {}", first.at)));

@@ -14,14 +14,13 @@ use crate::supervise::health::HomeIdentity;
 use crate::supervise::launch;
 use crate::supervise::port;
 use crate::supervise::state::UnitState;
-use crate::supervise::task::failure_kind;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 use crate::ui::progress::{Progress, span};
 use crate::ui::{StyledLine, TextStyle};
 
 /// Start the gateway in the background and keep it running
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run in the foreground, for a service manager
     #[arg(long)]
     foreground: bool,
@@ -32,7 +31,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the gateway does not become healthy. Everything that was started for it is stopped again.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // An invalid configuration is reported here, where the person sees it, and not in the gateway's log.
     let config = config::read(&home)?;
@@ -54,7 +53,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if the id can't be written.
-pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
+pub(crate) fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     match instance::settle(home)? {
         instance::InstanceStatus::Own => {}
         instance::InstanceStatus::Copy => context.printer.say(
@@ -92,22 +91,20 @@ async fn run_background(home: &Home, config: &Config, context: &Context) -> Resu
 }
 
 /// Shows that the start waits for OpenClaw, if it does: that takes a while.
-pub fn openclaw_progress(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
+pub(crate) fn openclaw_progress(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
     openclaw::is_wanted(home, config).then(|| context.printer.progress("starting the gateway and OpenClaw"))
 }
 
 /// Returns the reason for which OpenClaw does not run although it should. Agents that do not need it work all the same.
 #[must_use]
-pub fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
+pub(crate) fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
     let unit = status.unit(OPENCLAW).filter(|unit| unit.state != UnitState::Healthy)?;
     Some(unit_failure(status, unit))
 }
 
 /// Returns the status of a supervisor whose processes are all healthy.
 async fn healthy_status(home: &Home) -> Option<SupervisorStatus> {
-    let mut connection = ControlConnection::open(home).await.ok()?;
-    let reply = connection.ask(ControlRequest::Status, QUICK).await.ok()?;
-    reply.status.filter(SupervisorStatus::is_healthy)
+    ControlConnection::status(home, QUICK).await.filter(SupervisorStatus::is_healthy)
 }
 
 /// Makes sure that a supervisor runs, and waits until the gateway is healthy and every other process is healthy or has
@@ -117,13 +114,13 @@ async fn healthy_status(home: &Home) -> Option<SupervisorStatus> {
 ///
 /// Returns an error with the reason if the gateway does not become healthy. A supervisor that was started for it is
 /// stopped again.
-pub async fn ensure_running(
+pub(crate) async fn ensure_running(
     home: &Home,
     config: &Config,
     want: ControlRequest,
 ) -> Result<SupervisorStatus, Failure> {
     let limit = if openclaw::is_wanted(home, config) { OPENCLAW_START_TIMEOUT } else { START_TIMEOUT };
-    let identity = HomeIdentity { instance: instance::read(home)?, token: config.token.clone() };
+    let identity = HomeIdentity::of(home, config)?;
     let port_is_ours = ControlConnection::open(home).await.is_ok();
     // Without a supervisor another program may hold the port. That is worth an error before anything is started.
     if !port_is_ours {
@@ -147,7 +144,7 @@ pub async fn ensure_running(
 
 /// Returns the reason for which a supervised process is not healthy.
 #[must_use]
-pub fn failed(status: &SupervisorStatus) -> Failure {
+pub(crate) fn failed(status: &SupervisorStatus) -> Failure {
     match status.units.iter().find(|unit| unit.state != UnitState::Healthy) {
         Some(unit) => unit_failure(status, unit),
         None => Failure::new(Kind::Failed, "the supervisor runs no process"),
@@ -167,7 +164,8 @@ fn unit_failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
         }
         _ => format!("{name} does not run: {reason}"),
     };
-    let kind = failure_kind(status).unwrap_or(Kind::Failed);
+    let code = status.units.iter().find_map(|unit| unit.failure.as_deref());
+    let kind = code.map_or(Kind::Failed, Kind::of_code);
     // The best hint depends on the kind of failure: a damaged database is not explained by a log.
     let hint = match kind {
         Kind::Damaged => "flock restore".to_owned(),
@@ -211,7 +209,7 @@ fn print_status(status: &SupervisorStatus, what: &str, context: &Context) {
 
 /// Returns the URL of the gateway.
 #[must_use]
-pub fn url(port: Option<u16>) -> String {
+pub(crate) fn url(port: Option<u16>) -> String {
     format!("http://127.0.0.1:{}", port.unwrap_or(config::model::DEFAULT_PORT))
 }
 
@@ -221,4 +219,4 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 const OPENCLAW_START_TIMEOUT: Duration =
     READY.saturating_add(START).saturating_mul(2).saturating_add(START_TIMEOUT);
 /// Time that a running supervisor may take to report its status.
-pub const QUICK: Duration = Duration::from_secs(5);
+pub(crate) const QUICK: Duration = Duration::from_secs(5);

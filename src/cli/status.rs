@@ -21,7 +21,7 @@ use crate::home::Home;
 /// Exits with code 4 if the gateway does not run. Exits with code 1 if the gateway runs and can't do its work, or if
 /// files can't be written in the home.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Probe every sandbox now, from inside
     #[arg(long)]
     probe: bool,
@@ -32,7 +32,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home. All other problems are part of the output.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let report = context.block_on(async { Ok(collect::collect(&home, args.probe).await) })?;
     if context.printer.is_json() {

@@ -3,17 +3,16 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
 use crate::config;
 use crate::error::{Kind, chain};
 use crate::home::lock::Lock;
-use crate::home::{Home, HomeError, instance};
+use crate::home::{Home, HomeError};
 use crate::openclaw::sandboxes;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, table};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::{SandboxError, containers};
 use crate::supervise::halt::{self, HaltNotice, HaltResult};
@@ -26,21 +25,21 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Stop the gateway, its supervisor and the containers of this home
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Stops everything of the home. It succeeds if nothing runs.
 ///
 /// # Errors
 ///
 /// Returns an error that names the processes and containers which could not be stopped.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let began = Instant::now();
     let progress =
         // If nothing runs, the command is over at once and shows no progress.
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
-        let halted = stop_with_notices(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
+        let halted = stop_unsupervised(&home, halt(&home, context).await?).await;
         let mut left = still_there(&home, &halted);
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
@@ -55,17 +54,21 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if the supervisor's lock can't be examined. Processes that could not be ended are in the result.
-pub async fn end(home: &Home) -> Result<HaltResult, HomeError> {
-    stop_with_notices(home, &|_| ()).await
+pub(crate) async fn end(home: &Home) -> Result<HaltResult, HomeError> {
+    Ok(stop_unsupervised(home, halt::halt(home, &SupervisionLimits::default()).await?).await)
 }
 
-async fn stop_with_notices(home: &Home, tell: &dyn Fn(HaltNotice)) -> Result<HaltResult, HomeError> {
-    let mut halted = halt::halt_with_notices(home, &SupervisionLimits::default(), tell).await?;
-    stop_unsupervised(home, &mut halted).await;
-    Ok(halted)
+/// Stops the supervisor and what it runs, and tells the person why it takes long.
+///
+/// # Errors
+///
+/// Returns an error if the supervisor's lock can't be examined.
+pub(crate) async fn halt(home: &Home, context: &Context) -> Result<HaltResult, HomeError> {
+    let tell = |notice| context.printer.warn(&notice_text(notice));
+    halt::halt_with_notices(home, &SupervisionLimits::default(), &tell).await
 }
 
-pub(super) fn notice_text(notice: HaltNotice) -> String {
+fn notice_text(notice: HaltNotice) -> String {
     match notice {
         HaltNotice::StandsStill(supervisor) => format!(
             "the supervisor (pid {}) is stopped by a signal or a debugger; flock kills it",
@@ -83,7 +86,7 @@ pub(super) fn notice_text(notice: HaltNotice) -> String {
 ///
 /// A gateway that was started by hand is found only at the configured port. If that was changed meanwhile, its lock is
 /// all that shows it, and nobody knows its pid.
-pub fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
+pub(crate) fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
     let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
     if left.is_empty() && halted.lock.is_some() && team::lives(home) {
         left.push(
@@ -95,24 +98,22 @@ pub fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
 }
 
 /// Ends a gateway that was started by hand. It has proved that it is this home's.
-async fn stop_unsupervised(home: &Home, halted: &mut HaltResult) {
-    let Ok(config) = config::read(home) else { return };
-    let Ok(instance) = instance::read(home) else { return };
-    let identity = HomeIdentity { instance, token: config.token.clone() };
-    let Ok(health) = health::ask(config.port, &identity, IDENTITY_TIMEOUT).await else { return };
+async fn stop_unsupervised(home: &Home, mut halted: HaltResult) -> HaltResult {
+    let Ok(config) = config::read(home) else { return halted };
+    let Ok(identity) = HomeIdentity::of(home, &config) else { return halted };
+    let Ok(health) = health::ask(config.port, &identity, IDENTITY_TIMEOUT).await else { return halted };
     // The process is identified by its start time too, so that a new process with the same PID is not killed.
-    let Some(gateway) = ProcessId::of(health.pid) else { return };
+    let Some(gateway) = ProcessId::of(health.pid) else { return halted };
     halted.was_running = true;
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        if gateway.is_alive() {
-            // The process may end between the check and the signal. Then there is nothing more to do.
-            let _ = kill(Pid::from_raw(gateway.pid), signal);
-        }
+        // The process may have ended. Then there is nothing more to do.
+        let _ = table::signal(gateway, signal);
         if orphans::gone(&[gateway], GRACE_PERIOD).await.is_empty() {
-            return;
+            return halted;
         }
     }
     halted.survivors.push(gateway);
+    halted
 }
 
 fn print_result(
@@ -122,27 +123,31 @@ fn print_result(
     began: Instant,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    // Without the lock a supervisor may still be alive, even if no process of it was found.
-    if !left.is_empty() || halted.lock.is_none() {
-        let names = if left.is_empty() { "the supervisor".to_owned() } else { left.join(", ") };
-        return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock status"));
-    }
+    require_stopped(halted, left).map_err(|failure| failure.hint("flock status"))?;
     let stopped = halted.was_running || !containers.is_empty();
-    if context.printer.is_json() {
-        context.printer.json(&json!({
-            "stopped": stopped,
-            "orderly": halted.orderly,
-            "containers": containers,
-        }));
-    } else if stopped {
-        let line = StyledLine::new()
-            .with(TextStyle::Good, "stopped")
-            .plain(format!(" in {}", span(began.elapsed())));
-        context.printer.say(line);
+    let value = json!({"stopped": stopped, "orderly": halted.orderly, "containers": containers});
+    context.printer.if_json(&value);
+    context.printer.say(if stopped {
+        let time = format!(" in {}", span(began.elapsed()));
+        StyledLine::new().with(TextStyle::Good, "stopped").plain(time)
     } else {
-        context.printer.say("nothing is running");
-    }
+        "nothing is running".into()
+    });
     Ok(Exit::Done)
+}
+
+/// Returns an error if something still runs.
+///
+/// # Errors
+///
+/// Returns an error that names what is `left`, or the supervisor if only its lock shows that it lives.
+pub(crate) fn require_stopped(halted: &HaltResult, left: &[String]) -> Result<(), Failure> {
+    // Without the lock a supervisor may still be alive, even if no process of it was found.
+    if left.is_empty() && halted.lock.is_some() {
+        return Ok(());
+    }
+    let names = if left.is_empty() { "the supervisor".to_owned() } else { left.join(", ") };
+    Err(Failure::new(Kind::Failed, format!("still running: {names}")))
 }
 
 /// Stops containers that still run.
@@ -155,33 +160,20 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
     if engine.client().is_err() {
         return Vec::new();
     }
-    let trouble = |error: &SandboxError| {
-        let text = chain(error);
+    let warn = |error: SandboxError| {
+        let text = chain(&error);
         context.printer.warn(&format!("failed to check if containers still run: {text}"));
     };
-    let mut ended = match sandboxes::remove_all(&engine, home).await {
-        Ok(names) => names,
-        Err(error) => {
-            trouble(&error);
-            Vec::new()
-        }
-    };
-    let running = match containers::running(&engine, home).await {
-        Ok(running) if running.is_empty() => return ended,
-        Ok(running) => running,
-        Err(error) => {
-            trouble(&error);
-            return ended;
-        }
-    };
+    let mut ended = sandboxes::remove_all(&engine, home).await.map_err(warn).unwrap_or_default();
+    let running = containers::running(&engine, home).await.map_err(warn).unwrap_or_default();
+    if running.is_empty() {
+        return ended;
+    }
     // The second listing shows which of them did not stop, so errors are not needed here.
     let _ = containers::stop_all(&engine, home).await;
-    match containers::running(&engine, home).await {
-        Ok(still) => {
-            left.extend(still.iter().map(|name| format!("container {name}")));
-            ended.extend(running.into_iter().filter(|name| !still.contains(name)));
-        }
-        Err(error) => trouble(&error),
+    if let Ok(still) = containers::running(&engine, home).await.map_err(warn) {
+        left.extend(still.iter().map(|name| format!("container {name}")));
+        ended.extend(running.into_iter().filter(|name| !still.contains(name)));
     }
     ended
 }
@@ -199,7 +191,7 @@ fn port_holder(home: &Home, halted: &HaltResult) -> Option<String> {
 }
 
 /// Formats a process, such as `flock (pid 42)`.
-pub fn describe(process: ProcessId) -> String {
+pub(crate) fn describe(process: ProcessId) -> String {
     let name = fs_err::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
     format!("{} (pid {})", if name.trim().is_empty() { "a process" } else { name.trim() }, process.pid)
 }

@@ -13,7 +13,7 @@ use crate::supervise::unit::GatewayUnit;
 
 /// Keep the gateway running; `flock start` does this in the background
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Start a supervisor in its own session, and exit
     #[arg(long)]
     detach: bool,
@@ -24,7 +24,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if it can't begin. It first writes a report to stdout, which `flock start` waits for.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.detach {
         launch::detach(&home).map_err(|error| {
@@ -55,7 +55,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if it can't begin, or if a supervised process has failed for good.
-pub async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<(), Failure> {
+pub(crate) async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<(), Failure> {
     let echo: Echo<'_> = Box::new(|line| context.printer.say(line));
     Ok(task::run(plan(home, Some(echo), true)?, lock, || {}).await?)
 }

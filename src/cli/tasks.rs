@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::reconnect::{Repeat, Waiting};
-use super::{Context, Exit, Failure};
+use super::reconnect::{Reconnector, Repeat};
+use super::{Context, Exit, Failure, team};
 use crate::cli::database;
+use crate::error::Kind;
 use crate::gateway::routes::tasks::describe;
 use crate::id::AgentId;
 use crate::store::{Task, TaskFilter, TaskState};
@@ -15,7 +16,7 @@ use crate::ui::{Table, TextStyle};
 
 /// List the tasks that agents were given, with their states
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only tasks that this agent gave or was given
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
@@ -49,7 +50,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 ///
 /// Returns an error if there is no home or its database can't be read, and for stopping a task if the gateway does not
 /// run or refuses.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(id) = &args.cancel {
         return cancel(id, context);
     }
@@ -57,21 +58,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
     let found = database::read(&home, async |reader| reader.tasks().list(&filter, args.limit).await)?;
     // A home without a database has no tasks.
-    let found = found.unwrap_or_default();
-    if context.printer.is_json() {
-        let tasks: Vec<Value> = found.iter().map(describe).collect();
-        context.printer.json(&json!({"tasks": tasks}));
-        return Ok(Exit::Done);
-    }
-    if found.is_empty() {
-        context.printer.say("There are no such tasks.");
-        return Ok(Exit::Done);
-    }
+    let tasks: Vec<Value> = found.unwrap_or_default().iter().map(describe).collect();
     let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
-    for task in &found {
-        table.styled_row(row(task));
-    }
-    context.printer.table(&table);
+    found.iter().for_each(|task| table.styled_row(row(task)));
+    context.printer.list(&json!({"tasks": tasks}), &table, "There are no such tasks.");
     Ok(Exit::Done)
 }
 
@@ -96,29 +86,21 @@ fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The id becomes part of a URL path, so only the characters of an id are let through.
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        return Err(
-            Failure::new(crate::error::Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks")
-        );
+        return Err(Failure::new(Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks"));
     }
     let stopped = context.block_on(async {
-        let waiting = Waiting::default();
+        let reconnector = Reconnector::new(&home, context);
         // Only the gateway can stop the turn that works on the task.
-        let Some(gateway) = waiting.gateway(&home, context).await? else {
-            return Err(Failure::new(crate::error::Kind::NotRunning, "the gateway is not running")
-                .hint("flock start"));
-        };
+        let gateway = reconnector.gateway().await?.ok_or_else(team::not_running)?;
         let path = format!("/api/tasks/{id}/cancel");
         let ask = async |to: &Client| {
             to.ask(Call::post(&path), CANCEL_TIMEOUT).await?.bytes(MAX_ANSWER, CANCEL_TIMEOUT).await
         };
         // A repeated request would fail, because the task is then already stopped.
-        waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await
+        reconnector.ask(&gateway, Repeat::Unsent, ask).await
     })?;
-    if context.printer.is_json() {
-        let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
-        context.printer.json(&json!({"task": task}));
-    } else {
-        context.printer.say(format!("Stopped task {id}."));
-    }
+    let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
+    context.printer.if_json(&json!({"task": task}));
+    context.printer.say(format!("Stopped task {id}."));
     Ok(Exit::Done)
 }

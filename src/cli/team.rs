@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::Failure;
 use crate::cli::database;
-use crate::config::Config;
+use crate::clock;
+use crate::config::{Config, Live};
 use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
@@ -18,14 +20,15 @@ use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{AgentState, Freeze, FreezeState};
-use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::store::{AgentState, Freeze, FreezeState, Store as Database};
+use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 use crate::supervise::health::{self, HealthError, HomeIdentity, Imposter};
 use crate::supervise::pid_file;
 use crate::supervise::unit::GATEWAY;
-use crate::ui::{TextStyle, time};
+use crate::swarm::{Notifier, Swarm, SwarmParts};
+use crate::ui::TextStyle;
 
 /// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +48,7 @@ const SANDBOX_TIMEOUT: Duration = Duration::from_secs(900);
 ///
 /// Returns an error if a gateway runs but can't be used: it does not answer, or has another token than the
 /// configuration.
-pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Failure> {
+pub(crate) async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Failure> {
     // A home without an id has no gateway that could prove to be its own.
     let instance = match instance::read(home) {
         Err(HomeError::NoInstance { .. }) => String::new(),
@@ -64,7 +67,7 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
 
 /// Returns `true` if a gateway of this home lives, however it was started and whether or not it answers.
 #[must_use]
-pub fn lives(home: &Home) -> bool {
+pub(crate) fn lives(home: &Home) -> bool {
     let path = home.gateway_lock();
     // Another verb that looks holds the lock for an instant, so only a lock that stays held proves a gateway. Without
     // the file there was never one, and taking the lock would create it.
@@ -78,7 +81,7 @@ pub fn lives(home: &Home) -> bool {
 /// # Errors
 ///
 /// Returns an error if a gateway lives.
-pub fn require_no_gateway(home: &Home) -> Result<(), Failure> {
+pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
     // The PID file of a copied home names a process of the original home, which holds no lock in the copy. A gateway of
     // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
@@ -97,10 +100,15 @@ pub fn require_no_gateway(home: &Home) -> Result<(), Failure> {
     Err(Failure::new(Kind::Conflict, text).hint(hint))
 }
 
+/// Returns the error that a command needs a gateway and none runs.
+pub(crate) fn not_running() -> Failure {
+    Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start")
+}
+
 /// Returns the reason for which the gateway at this port is unhealthy. `None` if it is healthy or does not answer.
-pub async fn trouble(home: &Home, port: u16) -> Option<String> {
+pub(crate) async fn trouble(home: &Home, port: u16) -> Option<String> {
     let config = crate::config::read(home).ok()?;
-    let identity = HomeIdentity { instance: instance::read(home).ok()?, token: config.token.clone() };
+    let identity = HomeIdentity::of(home, &config).ok()?;
     health::ask(port, &identity, SHORT_TIMEOUT).await.ok()?.reason
 }
 
@@ -119,9 +127,8 @@ async fn gateway_at(port: u16, identity: &HomeIdentity) -> Result<Option<Client>
 }
 
 /// Returns the port that the gateway was started on, as its supervisor reports it. `None` if it does not run.
-pub async fn served_port(home: &Home) -> Option<u16> {
-    let mut supervisor = ControlConnection::open(home).await.ok()?;
-    let status = supervisor.ask(ControlRequest::Status, SHORT_TIMEOUT).await.ok()?.status?;
+pub(crate) async fn served_port(home: &Home) -> Option<u16> {
+    let status = ControlConnection::status(home, SHORT_TIMEOUT).await?;
     let unit = status.unit(GATEWAY)?;
     // Without a process the port is only a plan.
     unit.pid.and(unit.port)
@@ -129,7 +136,7 @@ pub async fn served_port(home: &Home) -> Option<u16> {
 
 /// Returns the message for a gateway that answers on another port than the configured one.
 #[must_use]
-pub fn port_message(served: u16, configured: u16) -> String {
+pub(crate) fn port_message(served: u16, configured: u16) -> String {
     format!(
         "the gateway listens on port {served}; the configured port {configured} takes effect after `flock restart`"
     )
@@ -140,7 +147,7 @@ pub fn port_message(served: u16, configured: u16) -> String {
 /// # Errors
 ///
 /// Returns the gateway's own error.
-pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
+pub(crate) async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     gateway.ask(Call::post(&format!("/api/agents/{id}/prepare")), SANDBOX_TIMEOUT).await?;
     Ok(())
 }
@@ -150,7 +157,7 @@ pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Returns the gateway's own error. An agent that the gateway does not know counts as released.
-pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
+pub(crate) async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     match gateway.ask(Call::delete(&format!("/api/agents/{id}")), SANDBOX_TIMEOUT).await {
         Ok(_) | Err(GatewayClientError::Status { status: 404, .. }) => Ok(()),
         Err(error) => Err(error.into()),
@@ -162,7 +169,12 @@ pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Returns an error if the engine does not answer, or if the sandbox is not as confined as it must be.
-pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentId) -> Result<(), Failure> {
+pub(crate) async fn make(
+    home: &Home,
+    config: &Config,
+    engine: Arc<Engine>,
+    id: &AgentId,
+) -> Result<(), Failure> {
     let fittings = mount_resolver(home);
     DockerSandbox::new(home.clone(), fixed_config(config), engine)
         .with_program_mounts(fittings)
@@ -176,7 +188,7 @@ pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentI
 /// # Errors
 ///
 /// Returns an error if the engine does not answer or refuses.
-pub async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
+pub(crate) async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
     DockerSandbox::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env())).remove(id).await?;
     Ok(())
 }
@@ -186,26 +198,39 @@ pub async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Resul
 /// # Errors
 ///
 /// Returns an error if it does not answer.
-pub async fn engine() -> Result<Arc<Engine>, Failure> {
+pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
     let engine = Engine::from_env();
     engine.version().await?;
     Ok(Arc::new(engine))
 }
 
 /// Returns the home's package store in an engine.
-pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
+pub(crate) fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
     Store::new(home.clone(), fixed_config(config), engine)
 }
 
+/// Returns the team for actions of this process. It has no listeners, since no scheduler runs here.
+///
+/// # Errors
+///
+/// Returns an error if the configuration or the database can't be used.
+pub(crate) fn swarm(home: &Home) -> Result<Swarm, Failure> {
+    let store = Arc::new(Database::open(home)?);
+    let (notifications, _) = mpsc::unbounded_channel();
+    let notifier = Notifier::new(notifications, Arc::new(|_, _| {}));
+    let live = Arc::new(Live::open(home.clone())?);
+    Ok(Swarm::new(SwarmParts { live, store, notifier }))
+}
+
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.
-pub fn frozen(home: &Home) -> FreezeState {
+pub(crate) fn frozen(home: &Home) -> FreezeState {
     let read = database::read(home, async |reader| reader.freezes().state().await);
     read.ok().flatten().unwrap_or_default()
 }
 
 /// The sleep of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct SleepState {
+pub(crate) struct SleepState {
     /// Start of the sleep, in Unix milliseconds.
     pub since: i64,
     /// The agent's own reason.
@@ -213,7 +238,7 @@ pub struct SleepState {
 }
 
 /// Returns the sleeping agents. If the database can't be read, none is known to sleep.
-pub fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
+pub(crate) fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
     let read = database::read(home, async |reader| reader.agents().states().await);
     let states = read.ok().flatten().unwrap_or_default().into_iter();
     let asleep = |state: AgentState| {
@@ -226,7 +251,7 @@ pub fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
 /// Returns the agents whose budget is used up, from the running gateway: `{id: {since, until, reason}}`.
 ///
 /// Without a gateway no agent is paused.
-pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
+pub(crate) async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
     let Ok(Some(gateway)) = gateway(home, config).await else { return HashMap::new() };
     let Ok(said) = gateway.get_json::<Value>("/api/agents", SHORT_TIMEOUT).await else {
         return HashMap::new();
@@ -239,7 +264,7 @@ pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
 }
 
 /// Returns a text and its tone for an agent that is frozen, paused or asleep, or `None` if it can work.
-pub fn inactive_text(
+pub(crate) fn inactive_text(
     freeze: Option<&Freeze>,
     paused: Option<&Value>,
     asleep: Option<&SleepState>,
@@ -249,19 +274,19 @@ pub fn inactive_text(
         return Some((TextStyle::Bad, frozen_text(freeze)));
     }
     if let Some(paused) = paused {
-        let until = paused["until"].as_i64().map(|at| format!(" until {}", time::local(at)));
+        let until = paused["until"].as_i64().map(|at| format!(" until {}", clock::local(at)));
         return Some((TextStyle::Warn, format!("budget used up{}", until.unwrap_or_default())));
     }
-    asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", time::local(asleep.since))))
+    asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", clock::local(asleep.since))))
 }
 
 /// Formats a freeze, such as `FROZEN since 12:00 by human:ann`.
-pub fn frozen_text(freeze: &Freeze) -> String {
-    format!("FROZEN since {} by {}", time::local(freeze.at), freeze.by)
+pub(crate) fn frozen_text(freeze: &Freeze) -> String {
+    format!("FROZEN since {} by {}", clock::local(freeze.at), freeze.by)
 }
 
 /// Formats a freeze of the whole home, with the command that ends it.
-pub fn home_frozen_text(freeze: &Freeze) -> String {
+pub(crate) fn home_frozen_text(freeze: &Freeze) -> String {
     format!(
         "the whole home is {}, including agents that are added later; to thaw it: flock thaw --all",
         frozen_text(freeze)

@@ -5,23 +5,23 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::reconnect::{Repeat, Waiting};
+use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, person};
 use crate::cli::database;
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::error::Kind;
 use crate::gateway::routes::tokens::CreateToken;
 use crate::id::{AgentId, Party};
 use crate::store::{ClientToken, Right};
 use crate::supervise::gateway_client::Call;
-use crate::ui::{StyledLine, Table, TextStyle, time};
+use crate::ui::{Table, TextStyle};
 
 /// Make, list and revoke the tokens of clients
 ///
 /// The owner's token may do everything, including approving requests. Give a client a token of its own, for some agents
 /// and some rights. The author of its posts and of its rows in the audit is human:token:NAME.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -91,7 +91,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// Returns an error if the token can't be made, if there is none of that name, or if the gateway or the database fails.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Add(wanted) => add(wanted, context),
         Verb::List => list(context),
@@ -111,21 +111,17 @@ fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         agents,
         rights: wanted.rights.clone(),
         expires_at: lifetime.map(|time| unix_ms().saturating_add(time)),
-        by: Some(login()),
+        by: Some(person::name()),
     };
     let call = Call::post("/api/tokens").json(&wanted)?;
     // A repeated request would fail because the name is taken, and nobody would see the token of the first one.
-    let made =
-        context.block_on(Waiting::default().send(&home, context, call, Repeat::Unsent, TIMEOUT))?.answer;
-    if context.printer.is_json() {
-        context.printer.json(&made);
-        return Ok(Exit::Done);
-    }
+    let reconnector = Reconnector::new(&home, context);
+    let made = context.block_on(reconnector.send(call, Repeat::Unsent, TIMEOUT))?.answer;
     // The database has only a hash of the token, so this is the only moment at which it can be shown.
     let token = made["token"].as_str().unwrap_or_default();
     // The message goes to stderr and the token to stdout, so that a pipe receives only the token.
     context.printer.say(format!("Made token {}. Copy it now: it is not shown again.", shown_name(&made)));
-    context.printer.line(StyledLine::new().plain(token));
+    context.printer.result(&made, token);
     Ok(Exit::Done)
 }
 
@@ -138,13 +134,6 @@ fn parse_agent(id: &str) -> Result<AgentId, Failure> {
     id.trim().parse::<AgentId>().map_err(wrong)
 }
 
-fn login() -> String {
-    match Party::human(&person::login()) {
-        Party::Human(name) => name,
-        Party::Agent(_) | Party::System => "owner".to_owned(),
-    }
-}
-
 fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // An invalid name is refused here, because it becomes part of a URL path.
@@ -152,42 +141,29 @@ fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
         let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
         return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
     }
-    let call = Call::delete(&format!("/api/tokens/{name}?by={}", login()));
+    let call = Call::delete(&format!("/api/tokens/{name}?by={}", person::name()));
     // A repeated request would fail because the token is already revoked.
-    context.block_on(Waiting::default().send(&home, context, call, Repeat::Unsent, TIMEOUT))?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"name": name, "revoked": true}));
-    } else {
-        context.printer.say(format!("Revoked token {name}."));
-    }
+    context.block_on(Reconnector::new(&home, context).send(call, Repeat::Unsent, TIMEOUT))?;
+    context.printer.if_json(&json!({"name": name, "revoked": true}));
+    context.printer.say(format!("Revoked token {name}."));
     Ok(Exit::Done)
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let tokens = database::read(&home, async |reader| reader.tokens().list().await)?.unwrap_or_default();
-    if context.printer.is_json() {
-        context.printer.json(&json!({"tokens": tokens}));
-        return Ok(Exit::Done);
-    }
-    if tokens.is_empty() {
-        context.printer.say("There are no tokens of clients.");
-        return Ok(Exit::Done);
-    }
     let mut table = Table::new(&["TOKEN", "RIGHTS", "AGENTS", "MADE", "EXPIRES"]);
-    for token in &tokens {
-        table.styled_row(row(token));
-    }
-    context.printer.table(&table);
+    tokens.iter().for_each(|token| table.styled_row(row(token)));
+    context.printer.list(&json!({"tokens": tokens}), &table, "There are no tokens of clients.");
     Ok(Exit::Done)
 }
 
 fn row(token: &ClientToken) -> Vec<(TextStyle, String)> {
     let until = match (token.revoked_at, token.expires_at) {
-        (Some(at), _) => (TextStyle::Dim, format!("revoked {}", time::local(at))),
+        (Some(at), _) => (TextStyle::Dim, format!("revoked {}", clock::local(at))),
         (None, None) => (TextStyle::Plain, "never".to_owned()),
-        (None, Some(end)) if token.is_good(unix_ms()) => (TextStyle::Plain, time::local(end)),
-        (None, Some(end)) => (TextStyle::Warn, format!("expired {}", time::local(end))),
+        (None, Some(end)) if token.is_good(unix_ms()) => (TextStyle::Plain, clock::local(end)),
+        (None, Some(end)) => (TextStyle::Warn, format!("expired {}", clock::local(end))),
     };
     let agents = token.agents.as_ref().map_or_else(
         || "all".to_owned(),
@@ -198,7 +174,7 @@ fn row(token: &ClientToken) -> Vec<(TextStyle, String)> {
         (TextStyle::Accent, token.name.clone()),
         (TextStyle::Plain, rights.join(",")),
         (TextStyle::Plain, agents),
-        (TextStyle::Plain, time::local(token.created_at)),
+        (TextStyle::Plain, clock::local(token.created_at)),
         until,
     ]
 }

@@ -13,7 +13,6 @@ use clap::ValueEnum;
 use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::ui::ask;
 use plan::{UninstallPlan, UninstallRequest, UninstallStep};
 use steps::UninstallLocks;
 
@@ -23,7 +22,7 @@ use steps::UninstallLocks;
 /// running processes. Workspaces, transcripts, configuration, keys and database stay, unless --purge is given. Shows
 /// what it will do, and asks first. Safe to run again after any interruption.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Part to remove [default: everything]
     #[arg(value_enum, value_name = "PART")]
     pub what: Option<UninstallTarget>,
@@ -40,7 +39,7 @@ pub struct Args {
 
 /// A part that can be removed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UninstallTarget {
+pub(crate) enum UninstallTarget {
     /// The OpenClaw gateway and its sandboxes; flock's own gateway keeps running
     Openclaw,
 }
@@ -51,7 +50,7 @@ pub enum UninstallTarget {
 ///
 /// Returns an error if a newer flock made the home, if agents need what is to be removed, or if the person did not
 /// agree. Failed steps are reported and decide the exit code.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     let request = UninstallRequest { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
     let found = context.block_on(facts::gather(&home))?;
@@ -73,23 +72,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn agree(args: &Args, report: &show::UninstallReport<'_>, context: &Context) -> Result<(), Failure> {
-    if !context.may_ask() {
-        let mut line = "flock uninstall".to_owned();
-        line.push_str(if args.what.is_some() { " openclaw" } else { "" });
-        line.push_str(if args.purge { " --purge" } else { "" });
-        let text = format!("removing must be confirmed; `{line} --dry-run` shows what would be removed");
-        return Err(Failure::new(Kind::Usage, text).hint(format!("{line} --yes")));
+    let mut line = "flock uninstall".to_owned();
+    line.push_str(if args.what.is_some() { " openclaw" } else { "" });
+    line.push_str(if args.purge { " --purge" } else { "" });
+    let text = format!("removing must be confirmed; `{line} --dry-run` shows what would be removed");
+    if context.may_ask() {
+        report.asked(context);
     }
-    report.asked(context);
     let question = if args.purge { "Remove all this for good?" } else { "Remove this?" };
-    if ask::confirm(question, false)? {
-        return Ok(());
-    }
-    Err(Failure::new(Kind::Failed, "nothing was removed"))
+    let unasked = Failure::new(Kind::Usage, text).hint(format!("{line} --yes"));
+    context.confirm(question, unasked, "nothing was removed")
 }
 
 /// A step that failed.
-pub struct FailedStep {
+pub(crate) struct FailedStep {
     /// The description of the step.
     pub what: String,
     /// The reason, and the command that repairs it.

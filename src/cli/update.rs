@@ -1,7 +1,7 @@
 //! `flock update`: updates the installed OpenClaw to the present commit of its branch, or rolls it back
 //! ([`crate::openclaw::update`]). `--self` does it for flock's own program.
 
-pub mod report;
+pub(crate) mod report;
 mod self_update;
 
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ Examples:
   flock update --check
   flock update --ref main
   flock update --self --from https://example.org/flock.git")]
-pub struct Args {
+pub(crate) struct Args {
     /// Look for a newer version, and change nothing
     #[arg(long, conflicts_with_all = ["rollback", "retry"])]
     pub check: bool,
@@ -62,7 +62,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says otherwise.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.own {
         return self_update::run(args, context);
     }
@@ -71,7 +71,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         report::print_not_installed(context);
         return Ok(Exit::Done);
     };
-    let shown = InstallProgress::new(context);
+    let shown = InstallProgress::new(context, "OpenClaw");
     let events = |event: InstallEvent<'_>| shown.event(&event);
     if args.check {
         let search = VersionSearch::at(&home, &current, query(args, &home, &current)?, &events)
@@ -111,7 +111,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if another process changes it now.
-pub fn begin<'a>(
+pub(crate) fn begin<'a>(
     home: &'a Home,
     context: &Context,
     events: &'a dyn Fn(InstallEvent<'_>),

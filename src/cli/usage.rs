@@ -20,7 +20,7 @@ use crate::ui::{Table, TextStyle};
 Examples:
   flock usage
   flock usage --since 2026-02-01 --by model")]
-pub struct Args {
+pub(crate) struct Args {
     /// Day to show, as in 2026-02-28 [default: today]
     #[arg(long, conflicts_with = "since")]
     day: Option<Date>,
@@ -40,7 +40,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the database can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // A day is a day in the time zone of this machine, as people expect.
     let filter = budget::usage_filter(args.day, args.since, Zoned::now().date(), args.agent.clone());

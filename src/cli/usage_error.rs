@@ -6,7 +6,7 @@ use super::{Failure, command};
 use crate::error::Kind;
 
 /// Converts clap's error: the message is its first paragraph, and the hint is the help of the verb concerned.
-pub fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
+pub(crate) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     let text = error.to_string();
     // The first paragraph is complete. It may have several lines, for example one for each missing argument.
     let said: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();

@@ -17,7 +17,7 @@ use crate::error::Kind;
 ///
 /// Its first argument is then an option of that program, a file descriptor, a word with a slash or an existing path,
 /// and no verb of this program. A folder with the name of a verb does not hide the verb.
-pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> bool {
     // Both programs have `--verbose`. The argument after it tells which one is meant.
     let Some(first) = args.iter().skip(1).find(|arg| *arg != "--verbose") else { return false };
     // A verb is always valid UTF-8, so such a word can only be a path.
@@ -35,7 +35,7 @@ pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> b
 }
 
 /// Replaces this process with the next `flock` on PATH that is not this program. Returns only if that failed.
-pub fn exec(args: &[OsString]) -> Failure {
+pub(crate) fn exec(args: &[OsString]) -> Failure {
     match try_exec(args) {
         Ok(never) => match never {},
         Err(failure) => failure,
@@ -43,7 +43,7 @@ pub fn exec(args: &[OsString]) -> Failure {
 }
 
 /// Returns the next `flock` on PATH that is neither this program nor one that has handed over to this one.
-pub fn other_flock() -> Option<PathBuf> {
+pub(crate) fn other_flock() -> Option<PathBuf> {
     let path = env::PATH.get_os()?;
     let passed = visited_programs();
     which::which_in_all("flock", Some(path), "/")

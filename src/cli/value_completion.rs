@@ -26,7 +26,7 @@ const REQUEST_ARGS: [&str; 2] = ["--version", "--complete"];
 const MAX_VALUES: u32 = 200;
 
 /// Answers a completion request. Returns `true` if the arguments were one.
-pub fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
+pub(crate) fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
     let [_, version, complete, index, dashes, words @ ..] = args else { return false };
     if *version != REQUEST_ARGS[0] || *complete != REQUEST_ARGS[1] || dashes != "--" {
         return false;
@@ -170,8 +170,7 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("add" | "edit", "archetype") => {
-            let names = archetype::names(&home.archetypes());
-            return Some(names.into_iter().map(|name| (name, String::new())).collect());
+            return Some(undescribed(archetype::names(&home.archetypes())));
         }
         _ => {}
     }
@@ -180,6 +179,10 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         || is::<Party>(parser)
         || matches!((verb, id), ("remove" | "edit", "id") | ("rename", "old"));
     if names_agent { agents(home) } else { None }
+}
+
+fn undescribed(values: Vec<String>) -> Vec<(String, String)> {
+    values.into_iter().map(|value| (value, String::new())).collect()
 }
 
 fn is<T: 'static>(parser: &ValueParser) -> bool {
@@ -247,7 +250,7 @@ fn config_paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
     }
     found.sort();
     found.dedup();
-    Some(found.into_iter().map(|path| (path, String::new())).collect())
+    Some(undescribed(found))
 }
 
 fn collect_paths(value: &serde_json::Value, at: String, found: &mut Vec<String>) {

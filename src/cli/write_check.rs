@@ -11,7 +11,7 @@ const TEST_BYTES: usize = 64 << 10;
 /// The error that nothing can be written in a folder of the home.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing can be written in {}", path.display())]
-pub struct NotWritable {
+pub(crate) struct NotWritable {
     path: std::path::PathBuf,
     #[source]
     source: std::io::Error,
@@ -34,7 +34,7 @@ impl Explain for NotWritable {
 
 /// Tries to write with a file that has no name and disappears at once. Returns `None` if it works, or if there is no
 /// home.
-pub fn unwritable(home: &Home) -> Option<NotWritable> {
+pub(crate) fn unwritable(home: &Home) -> Option<NotWritable> {
     let path = home.data();
     if !path.is_dir() {
         return None;

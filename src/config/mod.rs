@@ -92,6 +92,17 @@ pub enum ConfigError {
     Home(#[from] HomeError),
 }
 
+impl Config {
+    /// Returns the agent with this id.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError::Unknown`] if there is none.
+    pub(crate) fn require_agent(&self, id: &AgentId) -> Result<&Agent, ConfigError> {
+        self.agent(id).ok_or_else(|| ConfigError::Unknown(id.clone()))
+    }
+}
+
 impl Explain for ConfigError {
     fn kind(&self) -> Kind {
         match self {

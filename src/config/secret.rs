@@ -28,6 +28,11 @@ pub fn set(home: &Home, name: &str, value: &str) -> Result<(), HomeError> {
     atomic::write(&path(home, name)?, value.trim().as_bytes(), 0o600)
 }
 
+/// Returns `true` if the text of a setting names a key and is not the key itself.
+pub(crate) fn is_reference(text: &str) -> bool {
+    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
+}
+
 /// Returns `true` if `name` can name a secret: 1 to 64 of `[A-Za-z0-9._-]`, not starting with a dot.
 #[must_use]
 pub fn is_name(name: &str) -> bool {

@@ -13,7 +13,7 @@ use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 use super::sniff::{self, PictureHeader};
 
 /// Number of bytes above which a picture is refused unread.
-pub const MAX_INPUT_BYTES: usize = 10 * 1024 * 1024;
+pub(crate) const MAX_INPUT_BYTES: usize = 10 * 1024 * 1024;
 
 /// Number of pixels above which a picture is not decoded. A file of a few bytes can claim any number of them.
 const MAX_PIXELS: u64 = 25_000_000;
@@ -38,7 +38,7 @@ const QUALITIES: [u8; 6] = [85, 75, 65, 55, 45, 35];
 
 /// The limits that a picture must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PictureLimits {
+pub(crate) struct PictureLimits {
     /// Longest side in pixels.
     pub side: u32,
     /// Size of the file in bytes.
@@ -47,7 +47,7 @@ pub struct PictureLimits {
 
 /// The result of fitting a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FittedPicture {
+pub(crate) enum FittedPicture {
     /// The picture fitted already and is unchanged.
     AsIs(PictureHeader),
     /// The picture was scaled or compressed anew, as JPEG.
@@ -60,7 +60,7 @@ pub enum FittedPicture {
 
 /// The reason why a picture cannot be shown to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PictureError {
+pub(crate) enum PictureError {
     /// The first bytes belong to no known format.
     #[error("it is no PNG, JPEG, GIF or WebP")]
     Unknown,
@@ -90,7 +90,7 @@ pub enum PictureError {
 ///
 /// Returns [`PictureError`] if the bytes are no complete picture of a known format, if it has too many bytes or pixels, or if
 /// no side and quality meets the limits.
-pub fn fit(bytes: &[u8], limits: PictureLimits) -> Result<FittedPicture, PictureError> {
+pub(crate) fn fit(bytes: &[u8], limits: PictureLimits) -> Result<FittedPicture, PictureError> {
     if bytes.len() > MAX_INPUT_BYTES {
         return Err(PictureError::TooLarge(bytes.len()));
     }

@@ -3,5 +3,5 @@
 mod fit;
 mod sniff;
 
-pub use fit::{FittedPicture, MAX_INPUT_BYTES, PictureError, PictureLimits, fit};
-pub use sniff::{PictureHeader, sniff};
+pub(crate) use fit::{FittedPicture, MAX_INPUT_BYTES, PictureLimits, fit};
+pub(crate) use sniff::sniff;

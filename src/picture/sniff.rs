@@ -2,7 +2,7 @@
 
 /// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PictureHeader {
+pub(crate) struct PictureHeader {
     /// Media type, such as `image/png`.
     pub media_type: &'static str,
     /// Width and height in pixels; `None` if the header is damaged.
@@ -11,7 +11,7 @@ pub struct PictureHeader {
 
 /// Returns the format and the size of a picture, or `None` if the bytes begin like no PNG, JPEG, GIF or WebP.
 #[must_use]
-pub fn sniff(bytes: &[u8]) -> Option<PictureHeader> {
+pub(crate) fn sniff(bytes: &[u8]) -> Option<PictureHeader> {
     let (media_type, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", png(bytes))
     } else if bytes.starts_with(b"\xff\xd8\xff") {

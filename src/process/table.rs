@@ -12,7 +12,7 @@ use super::ProcessId;
 /// Returns `true` if a process has a matching entry, `NAME=value`, in its environment. Returns `false` if the
 /// environment can't be read.
 #[must_use]
-pub fn has_env_entry(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
+pub(crate) fn has_env_entry(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
     environment(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_one))
 }
 
@@ -20,7 +20,7 @@ pub fn has_env_entry(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
 ///
 /// This process and its ancestors are left out: flock itself may run below a process that it searches for.
 #[must_use]
-pub fn find_by_env(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
+pub(crate) fn find_by_env(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
     let spared = self_and_ancestors();
     all_pids()
         .into_iter()
@@ -33,7 +33,7 @@ pub fn find_by_env(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
 
 /// Returns all living descendants of `root`, except spared ones and their descendants.
 #[must_use]
-pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId> {
+pub(crate) fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in parent_pids() {
         children.entry(parent).or_default().push(pid);
@@ -55,7 +55,7 @@ pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId>
 ///
 /// One round is not enough: a process that keeps forking creates new ones while the old ones are killed. Processes of
 /// other users, or stuck in the kernel, can't be killed.
-pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
+pub(crate) fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
     let until = Instant::now() + KILL_TIMEOUT;
     let mut left: Vec<ProcessId> = Vec::new();
     let mut empty_looks = 0;
@@ -83,7 +83,7 @@ pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
 /// # Errors
 ///
 /// Returns `ESRCH` if the process is gone, and `EPERM` if it may not be signalled.
-pub fn signal(process: ProcessId, signal: Signal) -> nix::Result<()> {
+pub(crate) fn signal(process: ProcessId, signal: Signal) -> nix::Result<()> {
     if process.is_alive() { kill(Pid::from_raw(process.pid), signal) } else { Err(Errno::ESRCH) }
 }
 
@@ -131,8 +131,8 @@ struct Stat {
 
 impl Stat {
     fn of(pid: i32) -> Option<Self> {
-        let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let stat = super::stat(pid)?;
+        let mut fields = stat.split_whitespace();
         let state = fields.next()?.chars().next()?;
         let flags = fields.nth(5)?.parse().ok()?;
         Some(Self { state, flags })

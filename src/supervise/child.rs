@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::env_marker::EnvMarker;
-use super::output::Output;
+use super::output::ProcessOutput;
 use super::state::Exit;
 use crate::home::log::Log;
 use crate::process::ProcessId;
@@ -34,9 +34,9 @@ pub struct ChildCommand {
 pub struct Child {
     process: std::process::Child,
     id: ProcessId,
-    output: Output,
-    // When this pipe closes, the child knows that the supervisor is gone: see `tether`.
-    _tether: Option<ChildStdin>,
+    output: ProcessOutput,
+    // When this pipe closes, the child knows that the supervisor is gone: see `parent_watch`.
+    _parent_pipe: Option<ChildStdin>,
 }
 
 impl Child {
@@ -61,9 +61,9 @@ impl Child {
         let pid = i32::try_from(process.id()).unwrap_or(0);
         // If it has ended already, it has no start time. Then no process matches this id, which is correct.
         let id = ProcessId::of(pid).unwrap_or(ProcessId { pid, started: 0 });
-        let tether = process.stdin.take();
-        let output = Output::follow(reader, log)?;
-        Ok(Self { process, id, output, _tether: tether })
+        let parent_pipe = process.stdin.take();
+        let output = ProcessOutput::follow(reader, log)?;
+        Ok(Self { process, id, output, _parent_pipe: parent_pipe })
     }
 
     /// Returns the identity of the process.
@@ -73,7 +73,7 @@ impl Child {
     }
 
     /// Asks the child to stop, with SIGTERM.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         // The pid can't belong to another process yet, because nobody has waited for the child.
         let _ = kill(Pid::from_raw(self.id.pid), Signal::SIGTERM);
     }
@@ -101,7 +101,7 @@ impl Child {
 
     /// Returns the last line of its output that explains its end, as `tells` judges. Waits briefly for output that is
     /// still in the pipe.
-    pub async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
+    pub(crate) async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
         // A process that left the group may hold the pipe open forever.
         let _ = tokio::time::timeout(Duration::from_millis(500), self.output.ended()).await;
         self.output.last_words(tells)

@@ -36,7 +36,7 @@ impl EnvMarker {
     /// Returns `true` if exactly this process is alive and carries the mark. Returns `false` if its environment can't
     /// be read.
     #[must_use]
-    pub fn is_on(&self, process: ProcessId) -> bool {
+    pub(crate) fn is_on(&self, process: ProcessId) -> bool {
         let entry = self.entry();
         // The start time is checked before and after the environment is read: a pid that was reused in between does not
         // pass.

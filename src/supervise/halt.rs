@@ -5,8 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::SUPERVISOR;
 use super::control::{ControlConnection, ControlError, ControlRequest};
@@ -18,7 +17,7 @@ use super::restart::SupervisionLimits;
 use super::unit::NAMES;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
-use crate::process::ProcessId;
+use crate::process::{ProcessId, table};
 
 /// The result of stopping.
 #[derive(Clone, Debug, Default)]
@@ -34,11 +33,11 @@ pub struct HaltResult {
 }
 
 /// A lock that keeps the home from being started while the caller finishes its work.
-pub type HeldLock = std::sync::Arc<Lock>;
+pub(crate) type HeldLock = std::sync::Arc<Lock>;
 
 /// A reason for which stopping takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HaltNotice {
+pub(crate) enum HaltNotice {
     /// A signal or a debugger has stopped the supervisor. It is killed.
     StandsStill(ProcessId),
     /// The supervisor does not answer. It is killed if it stays silent for this time.
@@ -60,7 +59,7 @@ pub async fn halt(home: &Home, limits: &SupervisionLimits) -> Result<HaltResult,
 ///
 /// Returns an error if the supervisor's lock can't be checked. Processes that could not be killed are not an error but
 /// part of the result.
-pub async fn halt_with_notices(
+pub(crate) async fn halt_with_notices(
     home: &Home,
     limits: &SupervisionLimits,
     tell: &dyn Fn(HaltNotice),
@@ -162,9 +161,7 @@ async fn kill_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult)
     // A stopped process reacts to SIGKILL only.
     let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, STEP_TIMEOUT));
     for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, STEP_TIMEOUT)]) {
-        if supervisor.is_alive() {
-            let _ = kill(Pid::from_raw(supervisor.pid), signal);
-        }
+        let _ = table::signal(supervisor, signal);
         if gone(&[supervisor], limit).await.is_empty() {
             return;
         }

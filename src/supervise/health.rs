@@ -14,11 +14,13 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
 use super::gateway_client::{Call, Client, GatewayClientError};
+use crate::config::Config;
 use crate::error::{Explain, Kind, chain};
+use crate::home::{Home, HomeError, instance};
 use crate::id::hex;
 
 /// The header that carries the challenge.
-pub const CHALLENGE: &str = "x-flock-challenge";
+pub(crate) const CHALLENGE: &str = "x-flock-challenge";
 
 /// The answer to `GET /health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,12 +124,12 @@ impl Explain for HealthError {
 }
 
 /// The hint for a port that another program holds.
-pub const PORT_HINT: &str = "stop the program that uses the port, or run `flock config set \
+pub(crate) const PORT_HINT: &str = "stop the program that uses the port, or run `flock config set \
                              plugins.entries.flock.config.gateway.port PORT`";
 
 /// Returns 32 random bytes as hex.
 #[must_use]
-pub fn challenge() -> String {
+pub(crate) fn challenge() -> String {
     hex(&rand::random::<[u8; 32]>())
 }
 
@@ -174,6 +176,17 @@ pub struct HomeIdentity {
     /// The content of the home's instance file.
     pub instance: String,
     pub token: String,
+}
+
+impl HomeIdentity {
+    /// Returns the identity of a home.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the home has no instance file, or if the file can't be read.
+    pub(crate) fn of(home: &Home, config: &Config) -> Result<Self, HomeError> {
+        Ok(Self { instance: instance::read(home)?, token: config.token.clone() })
+    }
 }
 
 /// Asks the program that listens on `port` for its health, and checks that it is this home's gateway.

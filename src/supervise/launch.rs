@@ -25,7 +25,7 @@ use crate::home::{Home, HomeError};
 /// The result of a supervisor's start: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LaunchReport {
+pub(crate) enum LaunchReport {
     /// It accepts requests now.
     Listening,
     /// Another supervisor holds the home's lock.
@@ -42,7 +42,7 @@ pub enum LaunchReport {
 
 /// An error of starting a supervisor.
 #[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
+pub(crate) enum LaunchError {
     /// The program could not be run.
     #[error("failed to start the supervisor")]
     Spawn(#[source] std::io::Error),
@@ -97,7 +97,7 @@ impl Explain for LaunchError {
 
 /// The result of [`ensure`].
 #[derive(Clone, Debug)]
-pub struct LaunchResult {
+pub(crate) struct LaunchResult {
     pub status: SupervisorStatus,
     /// Set if this call started the supervisor.
     pub fresh: bool,
@@ -110,7 +110,11 @@ pub struct LaunchResult {
 ///
 /// Returns [`LaunchError::Timeout`] if that takes longer than `limit`, and another [`LaunchError`] if the supervisor
 /// can't be started or asked.
-pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Result<LaunchResult, LaunchError> {
+pub(crate) async fn ensure(
+    home: &Home,
+    want: ControlRequest,
+    limit: Duration,
+) -> Result<LaunchResult, LaunchError> {
     let end = Instant::now() + limit;
     let timeout = || LaunchError::Timeout { limit };
     let mut fresh = false;
@@ -141,8 +145,7 @@ pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Resul
                 }
                 LaunchReport::Held => {}
                 LaunchReport::Failed { code, message, hint } => {
-                    let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
-                    return Err(LaunchError::Said { kind: kind.unwrap_or(Kind::Failed), message, hint });
+                    return Err(LaunchError::Said { kind: Kind::of_code(&code), message, hint });
                 }
             }
         }
@@ -156,7 +159,7 @@ pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Resul
 /// # Errors
 ///
 /// Returns an error if the lock file can't be opened.
-pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
+pub(crate) async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
     let end = Instant::now() + LOCK_TIMEOUT;
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
@@ -220,7 +223,7 @@ async fn spawn_detached(home: &Home, limit: Duration) -> Result<LaunchReport, La
 /// # Errors
 ///
 /// Returns an error if the supervisor can't be started.
-pub fn detach(home: &Home) -> std::io::Result<()> {
+pub(crate) fn detach(home: &Home) -> std::io::Result<()> {
     close_inherited();
     // This fails only for the leader of a process group, which then has a session of its own already.
     let _ = nix::unistd::setsid();
@@ -236,7 +239,7 @@ pub fn detach(home: &Home) -> std::io::Result<()> {
 }
 
 /// Reports the result of the start, and closes standard output.
-pub fn report(report: &LaunchReport) {
+pub(crate) fn report(report: &LaunchReport) {
     let mut output = std::io::stdout().lock();
     if let Ok(text) = serde_json::to_string(report) {
         // The process that asked may be gone, and then nobody needs the report.
@@ -253,7 +256,7 @@ pub fn report(report: &LaunchReport) {
 /// # Errors
 ///
 /// Returns an error if the system does not report it.
-pub fn program() -> std::io::Result<PathBuf> {
+pub(crate) fn program() -> std::io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     // Linux appends this after an update replaced the file. The new program is at the same path.
     match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {

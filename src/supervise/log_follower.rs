@@ -9,7 +9,7 @@ use crate::home::log::files;
 
 /// A position in a log from which reading continues.
 #[derive(Debug)]
-pub struct LogFollower {
+pub(crate) struct LogFollower {
     path: PathBuf,
     /// The file that was read last, and the offset reached.
     at: Option<LogPosition>,
@@ -22,7 +22,7 @@ impl LogFollower {
     /// # Errors
     ///
     /// Returns an error if a file can't be read. A log that does not exist yet is empty.
-    pub fn at_end(path: &Path, count: usize) -> io::Result<(Self, Vec<String>)> {
+    pub(crate) fn at_end(path: &Path, count: usize) -> io::Result<(Self, Vec<String>)> {
         let mut follower = Self { path: path.to_owned(), at: None, partial: Vec::new() };
         let mut lines = Vec::new();
         let all = files(path);
@@ -49,7 +49,7 @@ impl LogFollower {
     /// # Errors
     ///
     /// Returns an error if a file can't be read.
-    pub fn more(&mut self) -> io::Result<Vec<String>> {
+    pub(crate) fn more(&mut self) -> io::Result<Vec<String>> {
         let all = files(&self.path);
         let place = |file: &PathBuf| identity(file).ok();
         let known = self.at.and_then(|(id, _)| all.iter().position(|file| place(file) == Some(id)));

@@ -15,19 +15,19 @@ pub mod gateway_client;
 pub mod halt;
 pub mod health;
 pub mod journal;
-pub mod launch;
-pub mod log_follower;
-pub mod openclaw_wait;
-pub mod orphans;
+pub(crate) mod launch;
+pub(crate) mod log_follower;
+pub(crate) mod openclaw_wait;
+pub(crate) mod orphans;
 mod output;
-pub mod parent_watch;
+pub(crate) mod parent_watch;
 pub mod pid_file;
-pub mod port;
-pub mod resource_usage;
+pub(crate) mod port;
+pub(crate) mod resource_usage;
 pub mod restart;
-pub mod service;
+pub(crate) mod service;
 pub mod state;
-pub mod supervised_process;
+pub(crate) mod supervised_process;
 pub mod task;
 pub mod unit;
 
@@ -38,7 +38,7 @@ use crate::error::{Explain, Kind};
 use crate::home::{HomeError, existing};
 
 /// The name of the supervisor's PID file and log.
-pub const SUPERVISOR: &str = "supervisor";
+pub(crate) const SUPERVISOR: &str = "supervisor";
 
 /// An error that ends the supervisor or keeps it from starting.
 #[derive(Debug, thiserror::Error)]

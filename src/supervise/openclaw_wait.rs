@@ -14,12 +14,12 @@ use crate::id::AgentId;
 /// Waits until OpenClaw neither runs nor is being started. Returns `true` if that happened in time.
 ///
 /// If no supervisor answers, OpenClaw counts as running while its PID file names a living process.
-pub async fn is_down(home: &Home, patience: Duration) -> bool {
+pub(crate) async fn is_down(home: &Home, patience: Duration) -> bool {
     wait_until(home, patience, || false).await
 }
 
 /// Waits until no running OpenClaw has this agent. Returns `true` if that happened in time.
-pub async fn wait_until_removed(home: &Home, id: &AgentId, patience: Duration) -> bool {
+pub(crate) async fn wait_until_removed(home: &Home, id: &AgentId, patience: Duration) -> bool {
     wait_until(home, patience, || !has_agent(home, id)).await
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::env_marker::EnvMarker;
@@ -13,11 +13,11 @@ use super::journal::Journal;
 use super::pid_file;
 use super::restart::SupervisionLimits;
 use crate::home::Home;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, table};
 
 /// Ends the remaining processes with these names, and returns those that could not be killed. The caller must hold the
 /// supervisor's lock.
-pub async fn end(
+pub(crate) async fn end(
     home: &Home,
     names: &[&str],
     limits: &SupervisionLimits,
@@ -46,7 +46,7 @@ async fn end_one(
     let leader = pid_file::read(&home.pid_file(name)).map(|record| record.process);
     if let Some(leader) = leader.filter(|leader| mark.is_on(*leader)) {
         journal.note(&format!("ending {name} of an earlier supervisor, pid {}", leader.pid));
-        signal(leader, Signal::SIGTERM);
+        let _ = table::signal(leader, Signal::SIGTERM);
         // The pid may have been reused meanwhile, so check the mark again before killing a whole group.
         gone(&[leader], Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0))).await;
         if mark.is_on(leader) {
@@ -57,13 +57,13 @@ async fn end_one(
 }
 
 /// Kills all processes with this mark, and returns those that could not be killed.
-pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId> {
+pub(crate) async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let end = Instant::now() + KILL_TIMEOUT;
     loop {
         let bearers = mark.bearers();
         for bearer in &bearers {
             journal.note(&format!("killing what is left: pid {}", bearer.pid));
-            signal(*bearer, Signal::SIGKILL);
+            let _ = table::signal(*bearer, Signal::SIGKILL);
         }
         let left = end.saturating_duration_since(Instant::now());
         let survivors = gone(&bearers, left).await;
@@ -78,7 +78,7 @@ pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits at most `limit` until none of the processes is alive, and returns those that still are.
-pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
+pub(crate) async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
     let end = Instant::now() + limit;
     loop {
         let alive: Vec<ProcessId> = processes.iter().copied().filter(|one| one.is_alive()).collect();
@@ -87,12 +87,5 @@ pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
         }
         // They are not children of this process, so their end can only be polled.
         tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-/// Sends a signal to exactly this process, checked by its start time.
-fn signal(process: ProcessId, signal: Signal) {
-    if process.is_alive() {
-        let _ = kill(Pid::from_raw(process.pid), signal);
     }
 }

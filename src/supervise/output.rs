@@ -15,18 +15,18 @@ use crate::home::log::Log;
 
 /// The output of one process.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct ProcessOutput {
     tail: Arc<Mutex<Tail>>,
     ended: Option<oneshot::Receiver<()>>,
 }
 
-impl Output {
+impl ProcessOutput {
     /// Reads `pipe` to its end and writes it to `log`, on two threads.
     ///
     /// # Errors
     ///
     /// Returns an error if a thread can't be started.
-    pub fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
+    pub(crate) fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
         let (to_disk, lines): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUED_BATCHES);
         let (end, ended) = oneshot::channel();
         let tail = Arc::new(Mutex::new(Tail::default()));
@@ -59,7 +59,7 @@ impl Output {
                     note.append(&mut batch);
                     batch = note;
                 }
-                // Never wait for the disk here. Output that does not fit into the queue is counted and dropped.
+                // Never wait for the disk here. ProcessOutput that does not fit into the queue is counted and dropped.
                 match to_disk.try_send(batch) {
                     Ok(()) => lost = 0,
                     Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
@@ -76,7 +76,7 @@ impl Output {
     }
 
     /// Waits until all output has been read.
-    pub async fn ended(&mut self) {
+    pub(crate) async fn ended(&mut self) {
         if let Some(ended) = self.ended.take() {
             let _ = ended.await;
         }
@@ -84,7 +84,7 @@ impl Output {
 
     /// Returns the last line for which `tells` is `true`, or else the last line of all.
     #[must_use]
-    pub fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
+    pub(crate) fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).last_words(tells)
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     async fn output_is_read_to_the_end_even_where_it_can_not_be_written() {
         let (pipe, mut writer) = std::io::pipe().unwrap();
         let log = Log::new("/nonexistent/a.log".into(), RotationLimits::default());
-        let mut output = Output::follow(pipe, log).unwrap();
+        let mut output = ProcessOutput::follow(pipe, log).unwrap();
         let writing = thread::spawn(move || {
             for _ in 0..1_000 {
                 writer.write_all(&[b'y'; 1024]).unwrap();

@@ -17,7 +17,7 @@ use crate::env;
 ///
 /// Call it once, and stop gracefully when it returns. Standard error may be closed by then: a write to it fails, which
 /// must not end the process.
-pub async fn wait_for_supervisor_exit() {
+pub(crate) async fn wait_for_supervisor_exit() {
     if env::SUPERVISED.get_os().is_some()
         && let Some(mut pipe) = standard_input()
     {

@@ -13,7 +13,7 @@ use crate::process::{ProcessId, descends};
 
 /// An error for a port that this home's gateway can't use.
 #[derive(Debug, thiserror::Error)]
-pub enum PortError {
+pub(crate) enum PortError {
     /// The gateway of another home has the port.
     #[error("port {port} is taken by the gateway of {}", describe_owner(home.as_ref(), *pid))]
     OtherHome {
@@ -41,7 +41,7 @@ pub enum PortError {
 
 /// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortHolder {
+pub(crate) struct PortHolder {
     pub pid: i32,
     /// The name from `/proc/<pid>/comm`, without control characters.
     pub name: String,
@@ -81,7 +81,7 @@ impl Explain for PortError {
 /// # Errors
 ///
 /// Returns [`PortError`] if another program has the port, or if it may not be used.
-pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<(), PortError> {
+pub(crate) async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<(), PortError> {
     let end = Instant::now() + SETTLE_TIMEOUT;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
@@ -115,7 +115,7 @@ pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<()
 /// # Errors
 ///
 /// Returns [`PortError`] if another program has the port, or if it may not be used.
-pub async fn free(port: u16) -> Result<(), PortError> {
+pub(crate) async fn free(port: u16) -> Result<(), PortError> {
     let end = Instant::now() + SETTLE_TIMEOUT;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
@@ -150,7 +150,7 @@ fn home_of_process(pid: i32) -> Option<PathBuf> {
 /// Returns the process that listens on a port of 127.0.0.1. Returns `None` if it belongs to another user or the system
 /// does not tell.
 #[must_use]
-pub fn holder(port: u16) -> Option<PortHolder> {
+pub(crate) fn holder(port: u16) -> Option<PortHolder> {
     sockets(port)?.first().and_then(|socket| process_with_socket(socket.inode))
 }
 
@@ -160,7 +160,7 @@ pub fn holder(port: u16) -> Option<PortHolder> {
 /// # Errors
 ///
 /// Returns a description of the actual holder, as in `node (pid 7)`.
-pub fn check_held_by(port: u16, process: ProcessId) -> Result<(), String> {
+pub(crate) fn check_held_by(port: u16, process: ProcessId) -> Result<(), String> {
     let Some(sockets) = sockets(port) else { return Ok(()) };
     let Some(socket) = sockets.first() else { return Err("nobody".to_owned()) };
     match process_with_socket(socket.inode) {

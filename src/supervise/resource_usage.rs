@@ -8,7 +8,7 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 /// The resource usage of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ResourceUsage {
+pub(crate) struct ResourceUsage {
     /// Resident memory in bytes.
     pub memory_bytes: u64,
     /// Total CPU time used, in milliseconds.
@@ -17,7 +17,7 @@ pub struct ResourceUsage {
 
 /// Returns the usage of those of the given processes that are alive.
 #[must_use]
-pub fn of(pids: &[i32]) -> HashMap<i32, ResourceUsage> {
+pub(crate) fn of(pids: &[i32]) -> HashMap<i32, ResourceUsage> {
     let wanted: Vec<Pid> =
         pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).map(Pid::from_u32).collect();
     let Ok(mut system) = System::new() else { return HashMap::new() };

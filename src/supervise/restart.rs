@@ -49,7 +49,7 @@ impl Default for SupervisionLimits {
 /// The stored crash history of a process, which survives the supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct CrashHistory {
+pub(crate) struct CrashHistory {
     /// Unix milliseconds of the crashes that still count, oldest first.
     pub crashes: Vec<i64>,
     /// Unix milliseconds at which the circuit breaker opened; `None` while it is closed.

@@ -6,7 +6,7 @@ use crate::error::Kind;
 
 /// The owner of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum ServiceScope {
     /// One user; runs from boot on, by means of lingering.
     User,
     /// The whole machine.
@@ -15,8 +15,8 @@ pub enum Scope {
 
 /// The facts that a unit file is built from.
 #[derive(Clone, Debug)]
-pub struct Service {
-    pub scope: Scope,
+pub(crate) struct Service {
+    pub scope: ServiceScope,
     /// The program's file, as an absolute path.
     pub program: PathBuf,
     /// The home's folder, as an absolute path.
@@ -34,83 +34,62 @@ pub struct Service {
 impl Service {
     /// Returns the unit's name.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("flock{}.service", self.suffix)
     }
 
     /// Returns the path of the unit's file. `config` is the user's configuration folder.
     #[must_use]
-    pub fn path(&self, config: &Path) -> PathBuf {
+    pub(crate) fn path(&self, config: &Path) -> PathBuf {
         match self.scope {
-            Scope::User => config.join("systemd/user").join(self.name()),
-            Scope::System => Path::new("/etc/systemd/system").join(self.name()),
+            ServiceScope::User => config.join("systemd/user").join(self.name()),
+            ServiceScope::System => Path::new("/etc/systemd/system").join(self.name()),
         }
     }
 
     /// Returns `true` if `text` is a unit file by flock for this home. The homes of two users can have services with
     /// the same name.
     #[must_use]
-    pub fn is_described_by(&self, text: &str) -> bool {
+    pub(crate) fn is_described_by(&self, text: &str) -> bool {
         let home = quote(&self.home.display().to_string(), DollarSign::Escaped);
         text.contains(&format!(" --home {home} start --foreground\n"))
     }
 
     /// Returns the commands that load and start the service.
     #[must_use]
-    pub fn enable_commands(&self) -> Vec<Vec<String>> {
-        let name = self.name();
-        match self.scope {
-            // Without lingering, a user's services end with the user's last login session.
-            Scope::User => vec![
-                words("loginctl enable-linger", &[&self.user]),
-                words("systemctl --user daemon-reload", &[]),
-                words("systemctl --user enable --now", &[&name]),
-            ],
-            Scope::System => {
-                vec![words("systemctl daemon-reload", &[]), words("systemctl enable --now", &[&name])]
-            }
-        }
+    pub(crate) fn enable_commands(&self) -> Vec<Vec<String>> {
+        // Without lingering, a user's services end with the user's last login session.
+        let linger = (self.scope == ServiceScope::User)
+            .then(|| words(&format!("loginctl enable-linger {}", self.user)));
+        let start = format!("enable --now {}", self.name());
+        linger.into_iter().chain([self.systemctl("daemon-reload"), self.systemctl(&start)]).collect()
     }
 
     /// Returns the commands that stop and disable the service, and those to run after its file was removed.
     #[must_use]
-    pub fn disable_commands(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-        let name = self.name();
+    pub(crate) fn disable_commands(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+        let stop = format!("disable --now {}", self.name());
+        (vec![self.systemctl(&stop)], vec![self.systemctl("daemon-reload")])
+    }
+
+    /// Returns a command to the service manager that this service belongs to.
+    fn systemctl(&self, command: &str) -> Vec<String> {
         match self.scope {
-            Scope::User => (
-                vec![words("systemctl --user disable --now", &[&name])],
-                vec![words("systemctl --user daemon-reload", &[])],
-            ),
-            Scope::System => (
-                vec![words("systemctl disable --now", &[&name])],
-                vec![words("systemctl daemon-reload", &[])],
-            ),
+            ServiceScope::User => words(&format!("systemctl --user {command}")),
+            ServiceScope::System => words(&format!("systemctl {command}")),
         }
     }
 
-    /// Returns the command that restarts the service.
-    #[must_use]
-    pub fn restart(&self) -> String {
-        let name = self.name();
-        match self.scope {
-            Scope::User => format!("systemctl --user restart {name}"),
-            Scope::System => format!("sudo systemctl restart {name}"),
-        }
-    }
-
-    /// Returns the command that opens an editor for variables that the service needs and that are not in `env`.
-    #[must_use]
-    pub fn edit(&self) -> String {
-        let name = self.name();
-        match self.scope {
-            Scope::User => format!("systemctl --user edit {name}"),
-            Scope::System => format!("sudo systemctl edit {name}"),
-        }
+    /// Returns a command about the service for a person, who may not be root: `restart`, or `edit` for variables that the
+    /// service needs and that are not in `env`.
+    pub(crate) fn command_for_person(&self, verb: &str) -> String {
+        let sudo = if self.scope == ServiceScope::System { "sudo " } else { "" };
+        format!("{sudo}{}", self.systemctl(&format!("{verb} {}", self.name())).join(" "))
     }
 
     /// Returns the content of the unit file.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         // Exit codes for which systemd must not restart: the failure would be the same.
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");
@@ -120,8 +99,8 @@ impl Service {
         // A user's manager runs everything as that user. The system's manager would run it as root, which would leave
         // files in the home that its owner can't write.
         let (wanted_by, user) = match self.scope {
-            Scope::User => ("default.target", String::new()),
-            Scope::System => ("multi-user.target", format!("User={}\n", self.user)),
+            ServiceScope::User => ("default.target", String::new()),
+            ServiceScope::System => ("multi-user.target", format!("User={}\n", self.user)),
         };
         format!(
             "# Written by `flock service install`; removed by `flock service remove`.\n\
@@ -150,8 +129,8 @@ impl Service {
     }
 }
 
-fn words(command: &str, more: &[&str]) -> Vec<String> {
-    command.split(' ').chain(more.iter().copied()).map(str::to_owned).collect()
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
 }
 
 /// The meaning of `$` at a place in a unit file: an ordinary character, or the start of a variable.
@@ -181,7 +160,7 @@ fn quote(text: &str, dollars: DollarSign) -> String {
 mod tests {
     use super::*;
 
-    fn service(scope: Scope) -> Service {
+    fn service(scope: ServiceScope) -> Service {
         Service {
             scope,
             program: "/opt/my tools/flock".into(),
@@ -194,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_user_unit_matches_the_snapshot() {
-        let service = service(Scope::User);
+        let service = service(ServiceScope::User);
         insta::assert_snapshot!(service.text(), @r#"
         # Written by `flock service install`; removed by `flock service remove`.
         [Unit]
@@ -221,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_system_unit_differs_in_its_user_its_target_and_its_place() {
-        let service = service(Scope::System);
+        let service = service(ServiceScope::System);
         let text = service.text();
         assert!(text.contains("[Service]\nType=exec\nUser=ann\nExecStart="), "{text}");
         assert!(text.ends_with("WantedBy=multi-user.target\n"), "{text}");
@@ -232,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_file_of_another_home_is_not_this_services() {
-        let service = service(Scope::System);
+        let service = service(ServiceScope::System);
         let other = Service { home: "/home/ann/100% $mine2".into(), ..service.clone() };
         assert!(service.is_described_by(&service.text()) && other.is_described_by(&other.text()));
         assert!(!service.is_described_by(&other.text()) && !other.is_described_by(&service.text()));

@@ -20,7 +20,7 @@ use crate::error::Kind;
 
 /// An event for the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnitEvent {
+pub(crate) enum UnitEvent {
     /// The supervisor has started. An open breaker stays open.
     Begin,
     /// A person wants the process to run. Closes the breaker.
@@ -57,7 +57,7 @@ impl Exit {
     /// Returns the kind of error that the exit code stands for, if a restart would end the same way: a wrong
     /// configuration, no home, a port or home that another process holds, a newer home, or a damaged database.
     #[must_use]
-    pub fn lasting(self) -> Option<Kind> {
+    pub(crate) fn lasting(self) -> Option<Kind> {
         let Self::Code(code) = self else { return None };
         [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged]
             .into_iter()
@@ -86,7 +86,7 @@ impl fmt::Display for Exit {
 
 /// An action that the state machine asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnitAction {
+pub(crate) enum UnitAction {
     /// Prepare and start the process.
     Spawn,
     /// Ask the process to stop.
@@ -99,7 +99,7 @@ pub enum UnitAction {
 
 /// The phase of a supervised process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnitPhase {
+pub(crate) enum UnitPhase {
     /// It does not run and is not wanted.
     Stopped,
     /// It is being prepared, or runs and has not been healthy yet.
@@ -141,7 +141,7 @@ pub enum UnitPhase {
 
 /// The continuation after a process that was asked to stop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterStop {
+pub(crate) enum AfterStop {
     /// It stays stopped.
     Rest,
     /// It is started again at once.
@@ -166,7 +166,7 @@ pub enum UnitState {
 
 /// The state of one supervised process.
 #[derive(Clone, Debug)]
-pub struct UnitStateMachine {
+pub(crate) struct UnitStateMachine {
     limits: SupervisionLimits,
     endings: &'static ExitRules,
     phase: UnitPhase,
@@ -223,7 +223,7 @@ impl UnitStateMachine {
 
     /// Returns `true` if it can become healthy without help.
     #[must_use]
-    pub const fn is_hopeful(&self) -> bool {
+    pub(crate) const fn is_hopeful(&self) -> bool {
         match self.phase {
             UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } | UnitPhase::BackingOff { .. } => true,
             UnitPhase::Stopping { then, .. } => !matches!(then, AfterStop::Rest),

@@ -22,9 +22,9 @@ use crate::home::log::{Log, RotationLimits};
 use crate::home::{Home, atomic};
 
 /// The result of a background job, with the start of the process that it belongs to.
-pub struct JobMessage {
+pub(crate) struct JobMessage {
     /// The index of the process.
-    pub ward: usize,
+    pub process: usize,
     start: u64,
     what: JobOutcome,
 }
@@ -43,13 +43,13 @@ enum JobOutcome {
 }
 
 /// A supervised process and its background jobs.
-pub struct SupervisedProcess {
+pub(crate) struct SupervisedProcess {
     home: Home,
     unit: Arc<dyn Unit>,
     state: UnitStateMachine,
     child: Option<Child>,
     /// Set while the process has been ordered to run. An optional one also has to be wanted.
-    wished: bool,
+    should_run: bool,
     /// The number of starts, so that a late result for an earlier process is not applied to the current one.
     start: u64,
     spawned_at: i64,
@@ -63,7 +63,7 @@ pub struct SupervisedProcess {
     clearings: u64,
     /// The reason why a new configuration could not be applied.
     stale: Option<String>,
-    news: mpsc::Sender<JobMessage>,
+    jobs: mpsc::Sender<JobMessage>,
     index: usize,
     health: Option<(Health, i64)>,
     trouble: Option<String>,
@@ -71,12 +71,12 @@ pub struct SupervisedProcess {
 
 impl SupervisedProcess {
     /// Creates a process that does not run yet, with the crash history from disk.
-    pub fn new(
+    pub(crate) fn new(
         home: &Home,
         unit: Arc<dyn Unit>,
         limits: SupervisionLimits,
         index: usize,
-        news: mpsc::Sender<JobMessage>,
+        jobs: mpsc::Sender<JobMessage>,
     ) -> Self {
         let memory = remembered(home, unit.name());
         Self {
@@ -84,7 +84,7 @@ impl SupervisedProcess {
             state: UnitStateMachine::new(unit.limits(limits), unit.endings(), memory),
             unit,
             child: None,
-            wished: false,
+            should_run: false,
             start: 0,
             spawned_at: 0,
             check_at: None,
@@ -95,55 +95,55 @@ impl SupervisedProcess {
             clearing: None,
             clearings: 0,
             stale: None,
-            news,
+            jobs,
             index,
             health: None,
             trouble: None,
         }
     }
 
-    pub const fn state(&self) -> &UnitStateMachine {
+    pub(crate) const fn state(&self) -> &UnitStateMachine {
         &self.state
     }
 
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.unit.name()
     }
 
     /// Returns `true` if the home is useful without it.
-    pub fn is_optional(&self) -> bool {
+    pub(crate) fn is_optional(&self) -> bool {
         self.unit.is_optional()
     }
 
     /// Returns `true` if a status has to mention it: it runs, or it should.
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         !self.is_optional() || self.state.standing() != UnitState::Stopped || self.unit.is_wanted()
     }
 
     /// Returns `true` if the process has ended and its cleanup is done.
-    pub fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.child.is_none() && self.clearing.is_none() && self.state.standing() == UnitState::Stopped
     }
 
     /// Returns the time at which [`SupervisedProcess::tick`] is due.
-    pub fn next_deadline(&self) -> Option<i64> {
+    pub(crate) fn next_deadline(&self) -> Option<i64> {
         [self.state.next_deadline(), self.check_at, self.look_at].into_iter().flatten().min()
     }
 
     /// Handles an order to begin, start, restart or stop.
-    pub fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
-        self.wished = event != UnitEvent::Stop;
+    pub(crate) fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
+        self.should_run = event != UnitEvent::Stop;
         // Only optional processes follow changes of the configuration.
-        self.look_at = (self.wished && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
-        if self.wished && self.is_optional() && !self.unit.is_wanted() {
+        self.look_at = (self.should_run && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
+        if self.should_run && self.is_optional() && !self.unit.is_wanted() {
             return self.dismiss(now, journal);
         }
         self.event(event, now, journal);
     }
 
     /// Checks if an optional process is wanted, and if it runs with the current configuration.
-    pub fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
-        if !self.wished || !self.is_optional() {
+    pub(crate) fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
+        if !self.should_run || !self.is_optional() {
             return;
         }
         self.look_at = Some(now + CHECK_INTERVAL_MS);
@@ -155,7 +155,7 @@ impl SupervisedProcess {
             UnitState::Stopped => self.event(UnitEvent::Begin, now, journal),
             UnitState::Failed | UnitState::Healthy if self.looking.is_none() && self.refreshing.is_none() => {
                 let outdated = self.unit.is_outdated();
-                self.looking = Some(self.beside(async { JobOutcome::Looked(outdated.await) }));
+                self.looking = Some(self.spawn_job(async { JobOutcome::Looked(outdated.await) }));
             }
             _ => {}
         }
@@ -163,7 +163,7 @@ impl SupervisedProcess {
 
     /// Applies the current configuration, if the process was started with another one.
     fn looked(&mut self, is_outdated: bool, now: i64, journal: &mut Journal<'_>) {
-        if !is_outdated || !self.wished || !self.unit.is_wanted() {
+        if !is_outdated || !self.should_run || !self.unit.is_wanted() {
             return;
         }
         match self.state.standing() {
@@ -171,7 +171,7 @@ impl SupervisedProcess {
             UnitState::Failed => self.event(UnitEvent::Start, now, journal),
             UnitState::Healthy => {
                 let refreshed = self.unit.refresh();
-                self.refreshing = Some(self.beside(async { JobOutcome::Refreshed(refreshed.await) }));
+                self.refreshing = Some(self.spawn_job(async { JobOutcome::Refreshed(refreshed.await) }));
             }
             _ => {}
         }
@@ -179,12 +179,12 @@ impl SupervisedProcess {
 
     /// Returns `true` if it can become healthy without help. A check in progress may find that the cause of a failure
     /// was fixed.
-    pub const fn is_hopeful(&self) -> bool {
+    pub(crate) const fn is_hopeful(&self) -> bool {
         self.state.is_hopeful() || self.looking.is_some()
     }
 
     /// Returns `true` if it can't run until an outside cause has passed, which may take any time.
-    pub const fn waits(&self) -> bool {
+    pub(crate) const fn waits(&self) -> bool {
         matches!(self.state.phase(), UnitPhase::BackingOff { waits_for: Some(_), .. })
     }
 
@@ -197,17 +197,17 @@ impl SupervisedProcess {
     }
 
     /// Runs a job beside the loop, which receives its result.
-    fn beside(&self, what: impl Future<Output = JobOutcome> + Send + 'static) -> JoinHandle<()> {
-        let (news, ward, start) = (self.news.clone(), self.index, self.start);
+    fn spawn_job(&self, what: impl Future<Output = JobOutcome> + Send + 'static) -> JoinHandle<()> {
+        let (jobs, process, start) = (self.jobs.clone(), self.index, self.start);
         tokio::spawn(async move {
             let what = what.await;
             // When the supervisor ends, nobody receives the result.
-            let _ = news.send(JobMessage { ward, start, what }).await;
+            let _ = jobs.send(JobMessage { process, start, what }).await;
         })
     }
 
     /// Does everything that is due.
-    pub fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
         if self.state.next_deadline().is_some_and(|deadline| now >= deadline) {
             self.event(UnitEvent::Tick, now, journal);
         }
@@ -216,7 +216,7 @@ impl SupervisedProcess {
             self.check_at = None;
             if let Some(child) = &self.child {
                 let check = self.unit.check(child.id());
-                drop(self.beside(async { JobOutcome::Checked(check.await) }));
+                drop(self.spawn_job(async { JobOutcome::Checked(check.await) }));
             }
         }
         if self.look_at.is_some_and(|at| now >= at) {
@@ -225,18 +225,18 @@ impl SupervisedProcess {
     }
 
     /// Handles the result of a background job.
-    pub fn hear(&mut self, news: JobMessage, now: i64, journal: &mut Journal<'_>) {
-        if let JobOutcome::Cleared(which) = news.what {
+    pub(crate) fn on_job_done(&mut self, message: JobMessage, now: i64, journal: &mut Journal<'_>) {
+        if let JobOutcome::Cleared(which) = message.what {
             if which == self.clearings {
                 self.clearing = None;
             }
             return;
         }
         // The result belongs to an earlier process.
-        if news.start != self.start {
+        if message.start != self.start {
             return;
         }
-        match news.what {
+        match message.what {
             JobOutcome::Prepared(prepared) => {
                 if self.preparing.take().is_some()
                     && let Err(unready) = prepared.and_then(|program| self.launch(&program, now, journal))
@@ -303,7 +303,7 @@ impl SupervisedProcess {
     }
 
     /// Handles the end of the process, if it has ended.
-    pub async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
         let Some(child) = &mut self.child else { return };
         let exit = match child.ended() {
             Ok(None) => return,
@@ -329,14 +329,14 @@ impl SupervisedProcess {
         abort_job(&mut self.clearing);
         self.clearings += 1;
         let which = self.clearings;
-        self.clearing = Some(self.beside(async move {
+        self.clearing = Some(self.spawn_job(async move {
             cleared.await;
             JobOutcome::Cleared(which)
         }));
     }
 
     /// Feeds an event to the state machine and carries out the resulting actions.
-    pub fn event(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
+    pub(crate) fn event(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
         let before = self.state.standing();
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
@@ -391,7 +391,7 @@ impl SupervisedProcess {
         match (&mut prepared).now_or_never() {
             Some(prepared) => self.launch(&prepared?, now, journal),
             None => {
-                self.preparing = Some(self.beside(async { JobOutcome::Prepared(prepared.await) }));
+                self.preparing = Some(self.spawn_job(async { JobOutcome::Prepared(prepared.await) }));
                 Ok(())
             }
         }
@@ -425,7 +425,7 @@ impl SupervisedProcess {
     }
 
     /// Returns the status for people and programs.
-    pub fn status(&self) -> UnitStatus {
+    pub(crate) fn status(&self) -> UnitStatus {
         let memory = self.state.memory();
         UnitStatus {
             name: self.unit.name().to_owned(),
@@ -459,7 +459,7 @@ fn abort_job(task: &mut Option<JoinHandle<()>>) {
 
 /// Returns the description of a phase for people.
 #[must_use]
-pub const fn word(standing: UnitState) -> &'static str {
+pub(crate) const fn word(standing: UnitState) -> &'static str {
     match standing {
         UnitState::Stopped => "stopped",
         UnitState::Starting => "starting",
@@ -480,7 +480,7 @@ const FAST_CHECK_PERIOD_MS: i64 = 1_000;
 
 /// Reads the crash history of a process. A damaged file counts as an empty history.
 #[must_use]
-pub fn remembered(home: &Home, name: &str) -> CrashHistory {
+pub(crate) fn remembered(home: &Home, name: &str) -> CrashHistory {
     let bytes = atomic::read(&home.breaker(name), 64 << 10).ok().flatten();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::protocol::ControlRefusal;
-use super::control::server::{Asked, ControlServer};
+use super::control::server::{ControlServer, PendingRequest};
 use super::control::{ControlReply, ControlRequest, SupervisorStatus, place};
 use super::journal::Journal;
 use super::orphans;
@@ -21,7 +21,6 @@ use super::supervised_process::{JobMessage, SupervisedProcess};
 use super::unit::Unit;
 use super::{SUPERVISOR, SuperviseError};
 use crate::clock;
-use crate::error::Kind;
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::process::ProcessId;
@@ -49,15 +48,15 @@ pub struct SupervisorConfig<'a> {
 /// process failed in a way that a restart can't fix.
 pub async fn run(plan: SupervisorConfig<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
     let mut task = SupervisorTask::begin(plan).await?;
-    let (requests, mut asked) = mpsc::channel::<Asked>(64);
+    let (requests, mut asked) = mpsc::channel::<PendingRequest>(64);
     let server = match task.listen(requests) {
         Ok(server) => server,
         Err(error) => {
             // Processes that run already must not continue without a supervisor that can be asked.
             task.stop();
             while !task.is_at_rest() {
-                let happening = task.next(&mut mpsc::channel(1).1).await;
-                task.take(happening).await;
+                let event = task.next(&mut mpsc::channel(1).1).await;
+                task.take(event).await;
             }
             return Err(error);
         }
@@ -66,8 +65,8 @@ pub async fn run(plan: SupervisorConfig<'_>, lock: Lock, ready: impl FnOnce()) -
 
     let mut failure = None;
     let ended = loop {
-        let happening = task.next(&mut asked).await;
-        task.take(happening).await;
+        let event = task.next(&mut asked).await;
+        task.take(event).await;
         task.answer_waiters();
         if !task.ending
             && let Some(error) = task.permanent_failure()
@@ -90,12 +89,12 @@ pub async fn run(plan: SupervisorConfig<'_>, lock: Lock, ready: impl FnOnce()) -
 
 struct SupervisorTask<'a> {
     home: Home,
-    wards: Vec<SupervisedProcess>,
+    processes: Vec<SupervisedProcess>,
     journal: Journal<'a>,
     foreground: bool,
     began: Instant,
     began_at: i64,
-    news: mpsc::Receiver<JobMessage>,
+    jobs: mpsc::Receiver<JobMessage>,
     signals: Signals,
     ready_waiters: Vec<oneshot::Sender<ControlReply>>,
     end_waiters: Vec<oneshot::Sender<ControlReply>>,
@@ -106,7 +105,7 @@ struct SupervisorTask<'a> {
 enum LoopEvent {
     Signal(&'static str),
     ChildEnded,
-    News(JobMessage),
+    JobDone(JobMessage),
     Due,
     Asked(ControlRequest, oneshot::Sender<ControlReply>),
 }
@@ -127,24 +126,24 @@ impl<'a> SupervisorTask<'a> {
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: listen(SignalKind::hangup())?,
         };
-        let (sender, news) = mpsc::channel(16);
+        let (sender, jobs) = mpsc::channel(16);
         let SupervisorConfig { home, units, limits, mut journal, foreground } = plan;
         let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
         // Orphans of an earlier supervisor are ended before anything starts, so that nothing runs twice.
         orphans::end(&home, &names, &limits, &mut journal).await;
-        let wards: Vec<SupervisedProcess> = units
+        let processes: Vec<SupervisedProcess> = units
             .into_iter()
             .enumerate()
             .map(|(index, unit)| SupervisedProcess::new(&home, unit, limits.clone(), index, sender.clone()))
             .collect();
         let mut task = Self {
             home,
-            wards,
+            processes,
             journal,
             foreground,
             began: Instant::now(),
             began_at: clock::unix_ms(),
-            news,
+            jobs,
             signals,
             ready_waiters: Vec::new(),
             end_waiters: Vec::new(),
@@ -154,7 +153,7 @@ impl<'a> SupervisorTask<'a> {
         Ok(task)
     }
 
-    fn listen(&mut self, requests: mpsc::Sender<Asked>) -> Result<ControlServer, SuperviseError> {
+    fn listen(&mut self, requests: mpsc::Sender<PendingRequest>) -> Result<ControlServer, SuperviseError> {
         let usual = place::usual(&self.home);
         let path = match &usual {
             Some(path) => path.clone(),
@@ -177,8 +176,8 @@ impl<'a> SupervisorTask<'a> {
     ///
     /// The wait can be cancelled at any point when another event comes first. The handling of an event must never be
     /// cancelled, so it is separate.
-    async fn next(&mut self, asked: &mut mpsc::Receiver<Asked>) -> LoopEvent {
-        let deadline = self.wards.iter().filter_map(SupervisedProcess::next_deadline).min();
+    async fn next(&mut self, asked: &mut mpsc::Receiver<PendingRequest>) -> LoopEvent {
+        let deadline = self.processes.iter().filter_map(SupervisedProcess::next_deadline).min();
         let until = deadline.map(|at| {
             let wait = u64::try_from(at - self.began_at).unwrap_or(0);
             tokio::time::Instant::from_std(self.began + Duration::from_millis(wait))
@@ -197,39 +196,37 @@ impl<'a> SupervisorTask<'a> {
             _ = self.signals.interrupt.recv() => LoopEvent::Signal("SIGINT"),
             _ = self.signals.hang_up.recv() => LoopEvent::Signal("SIGHUP"),
             _ = self.signals.child.recv() => LoopEvent::ChildEnded,
-            Some(news) = self.news.recv() => LoopEvent::News(news),
+            Some(message) = self.jobs.recv() => LoopEvent::JobDone(message),
             () = due => LoopEvent::Due,
             Some((request, answer)) = asked.recv() => LoopEvent::Asked(request, answer),
         }
     }
 
     /// Handles an event completely.
-    async fn take(&mut self, happening: LoopEvent) {
+    async fn take(&mut self, event: LoopEvent) {
         let now = self.now();
-        match happening {
-            LoopEvent::Signal(signal) => self.handle_signal(signal),
+        match event {
+            LoopEvent::Signal(signal) => {
+                self.journal.note(&format!("stopping: got {signal}"));
+                self.stop();
+            }
             LoopEvent::ChildEnded => {
-                for ward in &mut self.wards {
-                    ward.reap(now, &mut self.journal).await;
+                for process in &mut self.processes {
+                    process.reap(now, &mut self.journal).await;
                 }
             }
-            LoopEvent::News(news) => {
-                if let Some(ward) = self.wards.get_mut(news.ward) {
-                    ward.hear(news, now, &mut self.journal);
+            LoopEvent::JobDone(message) => {
+                if let Some(process) = self.processes.get_mut(message.process) {
+                    process.on_job_done(message, now, &mut self.journal);
                 }
             }
             LoopEvent::Due => {
-                for ward in &mut self.wards {
-                    ward.tick(now, &mut self.journal);
+                for process in &mut self.processes {
+                    process.tick(now, &mut self.journal);
                 }
             }
             LoopEvent::Asked(request, answer) => self.request(request, answer),
         }
-    }
-
-    fn handle_signal(&mut self, signal: &str) {
-        self.journal.note(&format!("stopping: got {signal}"));
-        self.stop();
     }
 
     fn stop(&mut self) {
@@ -239,8 +236,8 @@ impl<'a> SupervisorTask<'a> {
 
     fn all(&mut self, event: &UnitEvent) {
         let now = self.now();
-        for ward in &mut self.wards {
-            ward.order(event.clone(), now, &mut self.journal);
+        for process in &mut self.processes {
+            process.order(event.clone(), now, &mut self.journal);
         }
     }
 
@@ -268,15 +265,15 @@ impl<'a> SupervisorTask<'a> {
             ControlRequest::RestartUnit { unit } => {
                 let now = self.now();
                 self.journal.note(&format!("restarting {}: a person asked for it", unit.as_str()));
-                for ward in self.wards.iter_mut().filter(|ward| ward.name() == unit.as_str()) {
-                    ward.order(UnitEvent::Restart, now, &mut self.journal);
+                for process in self.processes.iter_mut().filter(|process| process.name() == unit.as_str()) {
+                    process.order(UnitEvent::Restart, now, &mut self.journal);
                 }
                 self.ready_waiters.push(answer);
             }
             ControlRequest::Look => {
                 let now = self.now();
-                for ward in &mut self.wards {
-                    ward.look(now, &mut self.journal);
+                for process in &mut self.processes {
+                    process.look(now, &mut self.journal);
                 }
                 let _ = answer.send(self.reply());
             }
@@ -293,13 +290,12 @@ impl<'a> SupervisorTask<'a> {
             return;
         }
         // A process that waits for an outside cause may do so for hours, so a client must not wait for it.
-        let hopeless = |ward: &SupervisedProcess| !ward.is_hopeful() || ward.waits();
-        let settled =
-            |ward: &SupervisedProcess| hopeless(ward) || ward.state().standing() == UnitState::Healthy;
+        let hopeless = |process: &SupervisedProcess| !process.is_hopeful() || process.waits();
+        let settled = |one: &SupervisedProcess| hopeless(one) || one.state().standing() == UnitState::Healthy;
         // Nothing works without the gateway, so its failure answers at once. Optional processes do not delay the answer
         // about it.
-        let lost = self.wards.iter().any(|ward| !ward.is_optional() && hopeless(ward));
-        if !lost && !self.wards.iter().filter(|ward| ward.counts()).all(settled) {
+        let lost = self.processes.iter().any(|process| !process.is_optional() && hopeless(process));
+        if !lost && !self.processes.iter().filter(|process| process.counts()).all(settled) {
             return;
         }
         let reply = self.reply();
@@ -310,19 +306,19 @@ impl<'a> SupervisorTask<'a> {
 
     /// Returns the failure that ends a supervisor in the foreground, if there is one.
     fn permanent_failure(&self) -> Option<SuperviseError> {
-        let mut needed = self.wards.iter().filter(|ward| self.foreground && !ward.is_optional());
-        needed.find_map(|ward| match ward.state().phase() {
+        let mut needed = self.processes.iter().filter(|process| self.foreground && !process.is_optional());
+        needed.find_map(|process| match process.state().phase() {
             UnitPhase::Failed { kind } => Some(SuperviseError::Failed {
-                name: ward.status().name,
+                name: process.status().name,
                 kind: *kind,
-                reason: ward.state().reason().unwrap_or_default().to_owned(),
+                reason: process.state().reason().unwrap_or_default().to_owned(),
             }),
             _ => None,
         })
     }
 
     fn is_at_rest(&self) -> bool {
-        self.wards.iter().all(SupervisedProcess::is_at_rest)
+        self.processes.iter().all(SupervisedProcess::is_at_rest)
     }
 
     fn reply(&self) -> ControlReply {
@@ -330,12 +326,13 @@ impl<'a> SupervisorTask<'a> {
     }
 
     fn status(&self) -> SupervisorStatus {
+        let counted = self.processes.iter().filter(|process| process.counts());
         SupervisorStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: ProcessId::current().pid,
             started_at: self.began_at / 1000,
             foreground: self.foreground,
-            units: self.wards.iter().filter(|ward| ward.counts()).map(SupervisedProcess::status).collect(),
+            units: counted.map(SupervisedProcess::status).collect(),
         }
     }
 
@@ -349,11 +346,4 @@ impl<'a> SupervisorTask<'a> {
         // The tasks of the connections write the answers, and need a turn on this thread first.
         tokio::task::yield_now().await;
     }
-}
-
-/// Returns the kind of failure that a status reports, if a restart can't fix it.
-#[must_use]
-pub fn failure_kind(status: &SupervisorStatus) -> Option<Kind> {
-    let code = status.units.iter().find_map(|unit| unit.failure.as_deref())?;
-    Kind::ALL.into_iter().find(|kind| kind.code() == code)
 }

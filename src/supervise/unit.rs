@@ -93,7 +93,7 @@ pub enum Refresh {
 
 /// flock's own gateway.
 #[derive(Debug)]
-pub struct GatewayUnit {
+pub(crate) struct GatewayUnit {
     live: Live,
     instance: String,
     file: PathBuf,
@@ -148,10 +148,10 @@ impl Unit for GatewayUnit {
 }
 
 /// The name of the process of flock's own gateway.
-pub const GATEWAY: &str = "gateway";
+pub(crate) const GATEWAY: &str = "gateway";
 /// The name of OpenClaw's process.
-pub const OPENCLAW: &str = "openclaw";
+pub(crate) const OPENCLAW: &str = "openclaw";
 /// The names of all processes that supervisors of this and earlier versions run.
-pub const NAMES: [&str; 2] = [GATEWAY, OPENCLAW];
+pub(crate) const NAMES: [&str; 2] = [GATEWAY, OPENCLAW];
 /// The time limit of a health check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);

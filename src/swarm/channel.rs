@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::scheduler::{Priority, SchedulerEvent};
 use super::{Actor, Notifier, Swarm, SwarmError, mention};
-use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::config::ChannelReaders;
 use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::store::{
     Channel, ChannelState, CommittedPost, IdempotencyKey, Level, Member, MemberChange, NewChannel, NewPost,
@@ -189,10 +189,10 @@ impl Swarm {
 
     /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
     async fn post_delayed(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
-        checkpoint::reach(Checkpoint::Accepted);
+        fault_point::reach(FaultPoint::Accepted);
         match self.store.posts().add(new.clone()).await? {
             PostOutcome::Posted(posted) => {
-                checkpoint::reach(Checkpoint::Committed);
+                fault_point::reach(FaultPoint::Committed);
                 // The message is committed. A caller that got an error now would post it again.
                 if let Err(error) = self.wake_mentioned(&new, &posted).await {
                     tracing::error!(error = chain(&error), "failed to wake whom a message calls");
@@ -209,7 +209,7 @@ impl Swarm {
                         call(&notifier, &new, &posted);
                     });
                 }
-                checkpoint::reach(Checkpoint::Queued);
+                fault_point::reach(FaultPoint::Queued);
                 Ok(PostReceipt::New(seq))
             }
             PostOutcome::Repeated(seq) => Ok(PostReceipt::Before(seq)),

@@ -1,7 +1,7 @@
 //! Turns bytes of any size and kind into text for a model: valid UTF-8 without control sequences, cut to a limit, with
 //! a note of how much was cut.
 
-pub use crate::clean::is_unseen;
+pub(crate) use crate::clean::is_unseen;
 use crate::sandbox::Output;
 
 /// Returns the longest prefix of `text` that has at most `limit` bytes and ends between two characters.

@@ -11,7 +11,7 @@ use crate::error::Kind;
 
 /// One entry of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SelectItem {
+pub(crate) struct SelectItem {
     /// The text of the entry itself.
     pub label: String,
     /// An explanation shown beside the entry.
@@ -19,31 +19,22 @@ pub struct SelectItem {
 }
 
 /// Prints the title of a series of questions.
-pub fn begin(title: &str) {
+pub(crate) fn begin(title: &str) {
     // If the terminal is gone, the first question fails and reports it.
     let _ = cliclack::intro(clean::inline(title));
 }
 
 /// Prints the closing line of a series of questions.
-pub fn end(text: &str) {
+pub(crate) fn end(text: &str) {
     let _ = cliclack::outro(clean::inline(text));
 }
 
-/// Lets a person choose one item and returns its index in `items`.
+/// Lets a person choose one item and returns its index in `items`. The item at index `first` is preselected.
 ///
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn choose(question: &str, items: &[SelectItem]) -> Result<usize, Failure> {
-    choose_from(question, items, 0)
-}
-
-/// Lets a person choose one item, as [`choose`] does, with the item at index `first` preselected.
-///
-/// # Errors
-///
-/// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn choose_from(question: &str, items: &[SelectItem], first: usize) -> Result<usize, Failure> {
+pub(crate) fn choose(question: &str, items: &[SelectItem], first: usize) -> Result<usize, Failure> {
     // Labels and notes can come from files or other programs, so their control characters are escaped.
     let mut select = cliclack::select(clean::inline(question)).initial_value(first);
     for (place, item) in items.iter().enumerate() {
@@ -57,7 +48,7 @@ pub fn choose_from(question: &str, items: &[SelectItem], first: usize) -> Result
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn text(
+pub(crate) fn text(
     question: &str,
     default: &str,
     check: impl Fn(&str) -> Result<(), String> + 'static,
@@ -69,21 +60,12 @@ pub fn text(
         .map_err(|error| to_failure(question, &error))
 }
 
-/// Asks for a text that is not echoed, such as an API key.
-///
-/// # Errors
-///
-/// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn secret(question: &str) -> Result<String, Failure> {
-    cliclack::password(clean::inline(question)).interact().map_err(|error| to_failure(question, &error))
-}
-
 /// Asks a question that is answered by yes or no.
 ///
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn confirm(question: &str, default: bool) -> Result<bool, Failure> {
+pub(crate) fn confirm(question: &str, default: bool) -> Result<bool, Failure> {
     cliclack::confirm(clean::inline(question))
         .initial_value(default)
         .interact()

@@ -15,7 +15,7 @@ use rustyline::history::{History as _, MemHistory};
 use rustyline::{ColorMode, CompletionType, Config};
 use tokio::sync::mpsc;
 
-pub use completion::CompletionWords;
+pub(crate) use completion::CompletionWords;
 use completion::Helper;
 use terminal::TerminalGuard;
 
@@ -23,7 +23,7 @@ use crate::env;
 
 /// One event at the prompt.
 #[derive(Debug)]
-pub enum EditorInput {
+pub(crate) enum EditorInput {
     /// A text was entered. It has several lines if a block was pasted.
     Text(String),
     /// Ctrl-C was pressed on a line that was not empty. The text is dropped.
@@ -40,14 +40,14 @@ pub enum EditorInput {
 ///
 /// Both its input and its output must be a terminal, and the terminal must understand the sequences that move a cursor.
 #[must_use]
-pub fn is_supported() -> bool {
+pub(crate) fn is_supported() -> bool {
     // These are the terminals on which rustyline offers no editing either.
     let plain = env::TERM.get().is_none_or(|term| ["dumb", "cons25", "emacs"].contains(&term.as_str()));
     !plain && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// A line editor on the terminal of this process. Dropping it restores the terminal's modes.
-pub struct Editor {
+pub(crate) struct Editor {
     prompts: sync::Sender<EditorRequest>,
     inputs: mpsc::Receiver<EditorInput>,
     screen: TerminalGuard,
@@ -67,7 +67,7 @@ impl Editor {
     /// # Errors
     ///
     /// Returns an error if the terminal's modes can't be read, or if the thread can't be started.
-    pub fn open(completion: CompletionWords, history: Vec<String>) -> io::Result<Self> {
+    pub(crate) fn open(completion: CompletionWords, history: Vec<String>) -> io::Result<Self> {
         // The terminal becomes quiet before the thread exists, so that a failure to start it restores the modes.
         let screen = TerminalGuard::take()?;
         let (prompts, asked) = sync::channel();
@@ -84,7 +84,7 @@ impl Editor {
     }
 
     /// Sets the words that Tab completes from now on.
-    pub fn know(&self, completion: CompletionWords) {
+    pub(crate) fn know(&self, completion: CompletionWords) {
         // If the thread has ended, the next read reports it.
         let _ = self.prompts.send(EditorRequest::Know(completion));
     }
@@ -92,7 +92,7 @@ impl Editor {
     /// Reads one text from the person.
     ///
     /// Drop the future before it is ready only if the editor is dropped next: the thread's read can't be cancelled.
-    pub async fn read(&mut self, prompt: &str) -> EditorInput {
+    pub(crate) async fn read(&mut self, prompt: &str) -> EditorInput {
         // rustyline puts back the modes it finds, so it must find the original ones and not the quiet ones.
         self.screen.restore_for_editor();
         let prompt = crate::clean::inline(prompt).into_owned();
@@ -106,7 +106,7 @@ impl Editor {
 }
 
 /// Number of texts that the history keeps.
-pub const MOST_HISTORY: usize = 1000;
+pub(crate) const MOST_HISTORY: usize = 1000;
 
 fn run_editor(
     completion: CompletionWords,

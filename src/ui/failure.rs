@@ -8,7 +8,7 @@ use crate::error::{Explain, Kind};
 
 /// The reason why a command did not do what it was asked to do. Any error that implements [`Explain`] converts to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The kind of failure, which decides the exit code.
     pub kind: Kind,
     /// The action that failed and the thing that it failed on.
@@ -22,13 +22,13 @@ pub struct Failure {
 impl Failure {
     /// Creates a failure that has no underlying error.
     #[must_use]
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), causes: Vec::new(), hint: None }
     }
 
     /// Creates a failure of kind [`Kind::Failed`] whose cause is an error without a kind.
     #[must_use]
-    pub fn with_cause(message: impl Into<String>, cause: &dyn Error) -> Self {
+    pub(crate) fn with_cause(message: impl Into<String>, cause: &dyn Error) -> Self {
         let mut failure = Self::new(Kind::Failed, message);
         failure.push_causes(Some(cause));
         failure
@@ -36,25 +36,34 @@ impl Failure {
 
     /// Sets the command that repairs the failure.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Sets the hint if there is none yet.
+    #[must_use]
+    pub(crate) fn or_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint.get_or_insert_with(|| hint.into());
+        self
+    }
+
+    /// Puts another message in front. The present one becomes its first cause.
+    #[must_use]
+    pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
+        self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
         self
     }
 
     /// Returns the message and the causes on one line.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = self.message.clone();
-        for cause in &self.causes {
-            text.push_str(": ");
-            text.push_str(cause);
-        }
-        text
+    pub(crate) fn text(&self) -> String {
+        std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
     }
 
     /// Returns the message, the causes and the command that repairs the failure on one line.
     #[must_use]
-    pub fn to_line_with_hint(&self) -> String {
+    pub(crate) fn to_line_with_hint(&self) -> String {
         match &self.hint {
             Some(hint) if is_command(hint) => format!("{}; run `{hint}`", self.text()),
             Some(hint) => format!("{}; {hint}", self.text()),
@@ -64,7 +73,7 @@ impl Failure {
 
     /// Returns the JSON object for programs: `{"error":{"code","message","hint"}}`.
     #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({"error": {"code": self.kind.code(), "message": self.text(), "hint": self.hint}})
     }
 

@@ -4,7 +4,7 @@
 
 /// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextStyle {
+pub(crate) enum TextStyle {
     /// No special meaning.
     #[default]
     Plain,
@@ -39,36 +39,36 @@ impl TextStyle {
 
 /// A text made of pieces, each with a [`TextStyle`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StyledLine {
+pub(crate) struct StyledLine {
     pieces: Vec<(TextStyle, String)>,
 }
 
 impl StyledLine {
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     #[must_use]
-    pub fn with(mut self, tone: TextStyle, text: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, tone: TextStyle, text: impl Into<String>) -> Self {
         self.pieces.push((tone, text.into()));
         self
     }
 
     #[must_use]
-    pub fn plain(self, text: impl Into<String>) -> Self {
+    pub(crate) fn plain(self, text: impl Into<String>) -> Self {
         self.with(TextStyle::Plain, text)
     }
 
     /// Adds a path, a command or an id, shown in the accent colour.
     #[must_use]
-    pub fn accent(self, text: impl Into<String>) -> Self {
+    pub(crate) fn accent(self, text: impl Into<String>) -> Self {
         self.with(TextStyle::Accent, text)
     }
 
     /// Returns the text to write to a terminal. The only escape sequences in it are those of the tones.
     #[must_use]
-    pub fn render(&self, color: bool) -> String {
+    pub(crate) fn render(&self, color: bool) -> String {
         let mut out = String::new();
         for (tone, text) in &self.pieces {
             // The pieces may hold text of agents, models or files. Only this function may emit escape sequences.

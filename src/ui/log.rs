@@ -16,7 +16,7 @@ const RAW_TARGETS: [&str; 2] = [provider::RAW_TARGET, program::RAW_TARGET];
 ///
 /// The filter is a level, or `target=level` parts such as `info` or `flock=debug,hyper=info`. `FLOCK_DEBUG` or `DEBUG`
 /// adds the raw output of providers and agent programs, which no level enables alone. A second call changes nothing.
-pub fn start() {
+pub(crate) fn start() {
     let filter = filter(env::LOG.get().as_deref(), env::DEBUG.is_on() || env::ANY_DEBUG.is_on());
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)

@@ -3,20 +3,19 @@
 //! Commands pass the facts. This module decides which stream they go to and in which colour, and it escapes every
 //! character that could control the terminal.
 
-pub mod ask;
-pub mod editor;
-pub mod failure;
-pub mod line;
-pub mod log;
-pub mod pager;
+pub(crate) mod ask;
+pub(crate) mod editor;
+pub(crate) mod failure;
+pub(crate) mod line;
+pub(crate) mod log;
+pub(crate) mod pager;
 pub mod panic;
-pub mod printer;
-pub mod progress;
-pub mod table;
-pub mod time;
+pub(crate) mod printer;
+pub(crate) mod progress;
+pub(crate) mod table;
 
-pub use failure::Failure;
-pub use line::{StyledLine, TextStyle};
-pub use printer::{Color, OutputOptions, Printer};
-pub use progress::Progress;
-pub use table::Table;
+pub(crate) use failure::Failure;
+pub(crate) use line::{StyledLine, TextStyle};
+pub(crate) use printer::{Color, OutputOptions, Printer};
+pub(crate) use progress::Progress;
+pub(crate) use table::Table;

@@ -6,7 +6,7 @@ use super::{Failure, Printer, StyledLine, TextStyle, ask};
 
 /// A line with a name before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PagerRow {
+pub(crate) struct PagerRow {
     /// The name, padded with spaces. It is blank if the line continues the one before.
     pub name: String,
     pub text: String,
@@ -20,7 +20,7 @@ const QUESTION_LINES: usize = 4;
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn show(printer: &Printer, rows: &[PagerRow], may_ask: bool) -> Result<bool, Failure> {
+pub(crate) fn show(printer: &Printer, rows: &[PagerRow], may_ask: bool) -> Result<bool, Failure> {
     if !may_ask || !console::Term::stdout().is_term() {
         rows.iter().for_each(|row| print(printer, row));
         return Ok(true);

@@ -1,7 +1,7 @@
 //! The printer: it writes data to stdout and messages to stderr, and decides how much is written.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 use indicatif::MultiProgress;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::env;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// Only on a terminal, unless NO_COLOR is set or TERM is dumb.
     #[default]
     Auto,
@@ -24,7 +24,7 @@ pub enum Color {
 
 /// The output options of a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OutputOptions {
+pub(crate) struct OutputOptions {
     /// Prints one JSON value on stdout instead of text for people.
     pub json: bool,
     /// Prints no messages, only data, warnings and errors.
@@ -37,18 +37,19 @@ pub struct OutputOptions {
 
 /// Writes all output of a command. If the reader of stdout has gone away, the rest is dropped without an error.
 #[derive(Debug)]
-pub struct Printer {
+pub(crate) struct Printer {
     options: OutputOptions,
     color_out: bool,
     color_err: bool,
     bars: Option<MultiProgress>,
-    trouble: Mutex<Option<io::Error>>,
+    /// The first error of writing to stdout.
+    write_error: OnceLock<io::Error>,
 }
 
 impl Printer {
     /// Creates a printer for the stdout and stderr of this process.
     #[must_use]
-    pub fn new(options: OutputOptions) -> Self {
+    pub(crate) fn new(options: OutputOptions) -> Self {
         let dumb = env::TERM.get().is_some_and(|term| term == "dumb");
         let color = |terminal: bool| match options.color {
             Color::Always => true,
@@ -65,67 +66,68 @@ impl Printer {
             color_out: color(io::stdout().is_terminal()),
             color_err: color(io::stderr().is_terminal()),
             bars,
-            trouble: Mutex::new(None),
+            write_error: OnceLock::new(),
         }
     }
 
     /// Returns `true` if `--json` was given.
     #[must_use]
-    pub const fn is_json(&self) -> bool {
+    pub(crate) const fn is_json(&self) -> bool {
         self.options.json
     }
 
-    /// Returns the number of `-v` options.
-    #[must_use]
-    pub const fn verbose(&self) -> u8 {
-        self.options.verbose
-    }
-
     /// Writes a line of data to stdout.
-    pub fn line(&self, line: impl Into<StyledLine>) {
-        let mut text = line.into().render(self.color_out);
-        text.push('\n');
-        self.out(text.as_bytes());
+    pub(crate) fn line(&self, line: impl Into<StyledLine>) {
+        self.out_line(line.into().render(self.color_out));
     }
 
     /// Writes a table to stdout.
-    pub fn table(&self, table: &Table) {
-        let mut text = table.render(self.color_out, io::stdout().is_terminal());
-        text.push('\n');
-        self.out(text.as_bytes());
+    pub(crate) fn table(&self, table: &Table) {
+        self.out_line(table.render(self.color_out, io::stdout().is_terminal()));
     }
 
     /// Writes a value as one indented JSON document to stdout.
-    pub fn json(&self, value: &impl Serialize) {
-        match serde_json::to_string_pretty(value).map(seen) {
-            Ok(mut text) => {
-                text.push('\n');
-                self.out(text.as_bytes());
-            }
-            Err(error) => self.remember(error.into()),
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        self.out_json(serde_json::to_string_pretty(value));
+    }
+
+    /// Writes a value as JSON if `--json` was given. People get a message by [`Self::say`], which is silent then.
+    pub(crate) fn if_json(&self, value: &impl Serialize) {
+        if self.options.json {
+            self.json(value);
+        }
+    }
+
+    /// Writes the result of a command to stdout: the value as JSON with `--json`, otherwise the line.
+    pub(crate) fn result(&self, value: &impl Serialize, line: impl Into<StyledLine>) {
+        if self.options.json { self.json(value) } else { self.line(line) }
+    }
+
+    /// Writes a list to stdout: the value as JSON with `--json`, otherwise the table. If it has no rows, says `none`.
+    pub(crate) fn list(&self, value: &impl Serialize, table: &Table, none: impl Into<StyledLine>) {
+        if self.options.json {
+            self.json(value);
+        } else if table.is_empty() {
+            self.say(none);
+        } else {
+            self.table(table);
         }
     }
 
     /// Writes a value as one line of JSON to stdout, for streams of values.
-    pub fn json_line(&self, value: &impl Serialize) {
-        match serde_json::to_string(value).map(seen) {
-            Ok(mut text) => {
-                text.push('\n');
-                self.out(text.as_bytes());
-            }
-            Err(error) => self.remember(error.into()),
-        }
+    pub(crate) fn json_line(&self, value: &impl Serialize) {
+        self.out_json(serde_json::to_string(value));
     }
 
     /// Writes a piece of text as it arrives and flushes it. It adds no newline. Control characters are escaped.
-    pub fn stream(&self, piece: &str) {
+    pub(crate) fn stream(&self, piece: &str) {
         self.out(crate::clean::block(piece).as_bytes());
     }
 
     /// Writes bytes to stdout unchanged, such as a script or a value for a pipe.
     ///
     /// Never use it for text of an agent or a model, which could control the terminal.
-    pub fn raw(&self, bytes: &[u8]) {
+    pub(crate) fn raw(&self, bytes: &[u8]) {
         self.out(bytes);
     }
 
@@ -133,48 +135,46 @@ impl Printer {
     ///
     /// On a terminal, characters that the terminal would not show as they are become JSON escapes, and a newline
     /// follows.
-    pub fn document(&self, json: &[u8]) {
+    pub(crate) fn document(&self, json: &[u8]) {
         if !io::stdout().is_terminal() {
             self.out(json);
             return;
         }
-        let mut text = seen(String::from_utf8_lossy(json).into_owned());
-        text.push('\n');
-        self.out(text.as_bytes());
+        self.out_line(seen(String::from_utf8_lossy(json).into_owned()));
     }
 
     /// Writes a message for a person to stderr. `-q` and `--json` suppress it.
-    pub fn say(&self, line: impl Into<StyledLine>) {
+    pub(crate) fn say(&self, line: impl Into<StyledLine>) {
         if !self.options.quiet && !self.options.json {
             self.err(&line.into());
         }
     }
 
     /// Writes a detail for a person to stderr. Only `-v` shows it.
-    pub fn detail(&self, line: impl Into<StyledLine>) {
+    pub(crate) fn detail(&self, line: impl Into<StyledLine>) {
         if self.options.verbose > 0 && !self.options.json {
             self.err(&line.into());
         }
     }
 
     /// Writes a prompt for input to stderr, without a newline.
-    pub fn prompt(&self, text: &str) {
+    pub(crate) fn prompt(&self, text: &str) {
         // If stderr is gone, nobody can answer.
         drop(write!(io::stderr().lock(), "{}", crate::clean::inline(text)));
     }
 
     /// Writes a warning to stderr. No option suppresses it.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         self.err(&StyledLine::new().with(TextStyle::Warn, "warning").plain(format!(": {text}")));
     }
 
     /// Reports the failure of a command: on stderr for people, on stdout as JSON for programs.
-    pub fn fail(&self, failure: &Failure) {
+    pub(crate) fn fail(&self, failure: &Failure) {
         if self.options.json {
             self.json(&failure.to_json());
             return;
         }
-        self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {}", failure.message)));
+        self.error_line(&failure.message);
         for cause in &failure.causes {
             self.err(&StyledLine::new().with(TextStyle::Dim, "  caused by").plain(format!(": {cause}")));
         }
@@ -191,25 +191,33 @@ impl Printer {
 
     /// Shows that long work has begun: with a bar on a terminal, with plain lines elsewhere.
     #[must_use]
-    pub fn progress(&self, what: &str) -> Progress {
+    pub(crate) fn progress(&self, what: &str) -> Progress {
         let silent = self.options.quiet || self.options.json;
         Progress::new(what, self.bars.as_ref(), silent)
     }
 
-    /// Returns the first error of writing to stdout, once. A closed pipe does not count as an error.
+    /// Returns the first error of writing to stdout. A closed pipe does not count as an error.
     #[must_use]
-    pub fn take_write_error(&self) -> Option<io::Error> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    pub(crate) fn write_error(&self) -> Option<&io::Error> {
+        self.write_error.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Returns `true` if writing to stdout has failed, so that a command which follows a stream can end.
     #[must_use]
-    pub fn closed(&self) -> bool {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    pub(crate) fn closed(&self) -> bool {
+        self.write_error.get().is_some()
+    }
+
+    fn out_json(&self, json: serde_json::Result<String>) {
+        match json {
+            Ok(text) => self.out_line(seen(text)),
+            Err(error) => self.remember(error.into()),
+        }
+    }
+
+    fn out_line(&self, mut text: String) {
+        text.push('\n');
+        self.out(text.as_bytes());
     }
 
     fn out(&self, bytes: &[u8]) {
@@ -245,18 +253,21 @@ impl Printer {
     }
 
     /// Reports a command line that clap rejected, in clap's words.
-    pub fn usage(&self, text: &str) {
+    pub(crate) fn usage(&self, text: &str) {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
-            Some(rest) => {
-                self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {rest}")));
-            }
+            Some(rest) => self.error_line(rest),
             None => self.err(&text.into()),
         }
     }
 
+    fn error_line(&self, message: &str) {
+        self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {message}")));
+    }
+
     fn remember(&self, error: io::Error) {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // Only the first one is kept: the later ones follow from it.
+        let _ = self.write_error.set(error);
     }
 }
 

@@ -4,8 +4,7 @@
 //! both cases one line remains at the end, with the result and the time it took.
 
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -14,7 +13,7 @@ use crate::clean;
 
 /// Long work that is running. If it is dropped before [`Progress::done`], it prints no success.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     what: String,
     started: Instant,
     shown: Renderer,
@@ -47,7 +46,7 @@ impl Progress {
     }
 
     /// Shows the current step. Plain lines show each step once.
-    pub fn step(&self, text: &str) {
+    pub(crate) fn step(&self, text: &str) {
         let text = clean::inline(text);
         match &self.shown {
             Renderer::Bar(bar) => bar.set_prefix(format!("{}: {text}", self.what)),
@@ -64,14 +63,14 @@ impl Progress {
     }
 
     /// Shows the current small item, such as a file. Plain lines omit it.
-    pub fn detail(&self, text: &str) {
+    pub(crate) fn detail(&self, text: &str) {
         if let Renderer::Bar(bar) = &self.shown {
             bar.set_message(clean::inline(text).into_owned());
         }
     }
 
     /// Shows how much of the work is done. Plain lines omit it.
-    pub fn at(&self, done: u64, of: u64) {
+    pub(crate) fn at(&self, done: u64, of: u64) {
         if let Renderer::Bar(bar) = &self.shown {
             // The amount of work is often known only later: until then the bar is a spinner.
             if bar.length() != Some(of) {
@@ -83,7 +82,7 @@ impl Progress {
     }
 
     /// Ends the work and prints one line with the summary and the time it took.
-    pub fn done(self, summary: &str) {
+    pub(crate) fn done(self, summary: &str) {
         let text = format!("{} in {}", clean::inline(summary), span(self.started.elapsed()));
         match &self.shown {
             Renderer::Bar(bar) => {
@@ -94,12 +93,6 @@ impl Progress {
             Renderer::Lines(_) => print_line(&text),
             Renderer::Nothing => {}
         }
-    }
-
-    /// Returns the title that the work was started with.
-    #[must_use]
-    pub fn what(&self) -> &str {
-        &self.what
     }
 }
 
@@ -113,7 +106,7 @@ impl Drop for Progress {
 
 /// Formats a duration for people, such as `38s` or `2m 05s`.
 #[must_use]
-pub fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 => format!("{}ms", time.as_millis()),

@@ -7,29 +7,34 @@ use crate::clean;
 
 /// Rows below a header. Control characters in cells are escaped when the table is rendered.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<(TextStyle, String)>>,
 }
 
 impl Table {
     #[must_use]
-    pub fn new(header: &[&'static str]) -> Self {
+    pub(crate) fn new(header: &[&'static str]) -> Self {
         Self { header: header.to_vec(), rows: Vec::new() }
     }
 
-    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(|cell| (TextStyle::Plain, cell.into())).collect());
     }
 
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds a row of cells, each with a tone.
-    pub fn styled_row(&mut self, cells: Vec<(TextStyle, String)>) {
+    pub(crate) fn styled_row(&mut self, cells: Vec<(TextStyle, String)>) {
         self.rows.push(cells);
     }
 
     /// Renders the table. On a terminal it is fitted to the width; elsewhere each row is exactly one line.
     #[must_use]
-    pub fn render(&self, color: bool, terminal: bool) -> String {
+    pub(crate) fn render(&self, color: bool, terminal: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         // comfy-table asks the terminal for its width in this mode.

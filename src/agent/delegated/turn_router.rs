@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_tracker::CallTracker;
 use crate::id::{AgentId, SessionKey};
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 

@@ -8,7 +8,7 @@ use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::model_chain::ModelChain;
 use crate::agent::turn_recorder::TurnRecorder;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::{Request, StopReason};
 use crate::tool::CallContext;
 

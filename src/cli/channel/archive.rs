@@ -14,7 +14,7 @@ use crate::swarm::archive::ArchiveAction;
 /// channel is archived when all of them are ready, or after one hour. It can then be read, but nothing can be added.
 /// Run the command again to see which agents it waits for.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Archive the channel at once, even if agents are not ready
@@ -32,7 +32,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if there is no archiving to cancel.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let action = match (args.force, args.cancel) {
         (true, _) => ArchiveAction::Force,
         (false, true) => ArchiveAction::Cancel,
@@ -46,7 +46,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if its state does not allow the step.
-pub fn step(
+pub(crate) fn step(
     id: &ChannelId,
     action: ArchiveAction,
     by: &AuthorArg,
@@ -56,10 +56,6 @@ pub fn step(
     let step = ArchiveRequest { action, name: Some(by.name()) };
     let call = Call::post(&format!("/api/channels/{id}/archive")).json(&step)?;
     let done = backend::change(&home, context, call, Repeat::Safe)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-    } else {
-        context.printer.line(show::standing(&done));
-    }
+    context.printer.result(&done, show::standing(&done));
     Ok(Exit::Done)
 }

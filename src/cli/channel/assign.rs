@@ -12,7 +12,7 @@ use crate::supervise::gateway_client::Call;
 /// New members are told at once and get the last 50 messages. The other members are told along with the next message.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Member to add, an agent or human:NAME; can be given more than once
@@ -30,18 +30,14 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if a member does not exist.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let change =
         ChangeMembers { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
     let call = Call::post(&format!("/api/channels/{}/members", args.id)).json(&change)?;
     // Adding a member twice or removing one twice changes nothing, so the request may be repeated.
     let done = backend::change(&home, context, call, Repeat::Safe)?;
-    if context.printer.is_json() {
-        context.printer.json(&done);
-    } else {
-        let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));
-        context.printer.line(format!("#{}: joined: {joined}; left: {left}", args.id));
-    }
+    let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));
+    context.printer.result(&done, format!("#{}: joined: {joined}; left: {left}", args.id));
     Ok(Exit::Done)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::reconnect::{Repeat, Waiting};
+use crate::cli::reconnect::{Reconnector, Repeat};
 use crate::cli::{Context, Failure, team};
 use crate::config;
 use crate::gateway::channels::{self, ChannelFilter, MessageQuery};
@@ -20,7 +20,7 @@ use crate::swarm::SwarmError;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The place where channels are read.
-pub struct ChannelBackend {
+pub(crate) struct ChannelBackend {
     home: Home,
     gateway: Option<Client>,
 }
@@ -31,10 +31,10 @@ impl ChannelBackend {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn open(home: Home) -> Result<Self, Failure> {
-        let mut desk = Self { home, gateway: None };
-        desk.look().await?;
-        Ok(desk)
+    pub(crate) async fn open(home: Home) -> Result<Self, Failure> {
+        let mut backend = Self { home, gateway: None };
+        backend.look().await?;
+        Ok(backend)
     }
 
     /// Looks again for a running gateway. Returns `true` if there is one.
@@ -42,7 +42,7 @@ impl ChannelBackend {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn look(&mut self) -> Result<bool, Failure> {
+    pub(crate) async fn look(&mut self) -> Result<bool, Failure> {
         // The old client goes first: if the look fails, the backend must not keep a connection to a dead gateway.
         self.gateway = None;
         self.gateway = team::gateway(&self.home, &config::read(&self.home)?).await?;
@@ -50,7 +50,7 @@ impl ChannelBackend {
     }
 
     /// Works without the gateway until the next [`Self::look`].
-    pub fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         self.gateway = None;
     }
 
@@ -59,7 +59,7 @@ impl ChannelBackend {
     /// # Errors
     ///
     /// Returns an error if the gateway can't be reached or refuses the request.
-    pub async fn listen(&self) -> Result<Option<ServerSentEvents>, Failure> {
+    pub(crate) async fn listen(&self) -> Result<Option<ServerSentEvents>, Failure> {
         match &self.gateway {
             Some(gateway) => Ok(Some(gateway.ask(Call::get("/api/events"), TIMEOUT).await?.events())),
             None => Ok(None),
@@ -71,7 +71,7 @@ impl ChannelBackend {
     /// # Errors
     ///
     /// Returns an error if the gateway refuses the request, or if the database can't be read.
-    pub async fn list(&self, filter: &ChannelFilter) -> Result<Value, Failure> {
+    pub(crate) async fn list(&self, filter: &ChannelFilter) -> Result<Value, Failure> {
         if let Some(found) = self.get(&path("/api/channels", filter)).await? {
             return Ok(found);
         }
@@ -82,7 +82,7 @@ impl ChannelBackend {
     }
 
     /// Returns messages of a channel.
-    pub async fn read(&self, id: &ChannelId, reading: &MessageQuery) -> Result<Value, Failure> {
+    pub(crate) async fn read(&self, id: &ChannelId, reading: &MessageQuery) -> Result<Value, Failure> {
         if let Some(found) = self.get(&path(&format!("/api/channels/{id}/messages"), reading)).await? {
             return Ok(found);
         }
@@ -108,9 +108,8 @@ impl ChannelBackend {
 /// # Errors
 ///
 /// Returns an error if the configuration is not valid, if a gateway runs but can't be used, or if the change is refused.
-pub fn change(home: &Home, context: &Context, call: Call, repeat: Repeat) -> Result<Value, Failure> {
-    let waiting = Waiting::default();
-    let done = context.block_on(waiting.send(home, context, call, repeat, TIMEOUT))?;
+pub(crate) fn change(home: &Home, context: &Context, call: Call, repeat: Repeat) -> Result<Value, Failure> {
+    let done = context.block_on(Reconnector::new(home, context).send(call, repeat, TIMEOUT))?;
     if done.in_process {
         context.printer.say("the gateway is not running: the agents are told when it starts");
     }

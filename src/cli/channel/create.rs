@@ -16,7 +16,7 @@ use crate::ui::{StyledLine, TextStyle};
 #[command(after_long_help = "\
 Example:
   flock channel create fizzbuzz --topic \"A FizzBuzz in Python\" --member coder --member tester")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel: letters, digits and '-', at most 64 characters
     id: ChannelId,
     /// Topic of the channel, at most 500 characters
@@ -37,7 +37,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if the id is taken, if a member does not exist, or if the topic is not valid.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let new = CreateChannel {
         id: args.id.clone(),
@@ -49,12 +49,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // The route checks the topic and the members. A repeated request would be refused, because the channel then exists.
     let call = Call::post("/api/channels").json(&new)?;
     let made = backend::change(&home, context, call, Repeat::Unsent)?;
-    if context.printer.is_json() {
-        context.printer.json(&made);
-    } else {
-        let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));
-        // The members are those of the channel as it was made.
-        context.printer.line(line.plain(format!(" with {}", show::names(&made["members"], 20))));
-    }
+    let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));
+    // The members are those of the channel as it was made.
+    context.printer.result(&made, line.plain(format!(" with {}", show::names(&made["members"], 20))));
     Ok(Exit::Done)
 }

@@ -26,13 +26,13 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if the first read fails.
-pub async fn follow(
-    desk: &mut ChannelBackend,
+pub(crate) async fn follow(
+    backend: &mut ChannelBackend,
     id: &ChannelId,
     reading: MessageQuery,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let mut feed = Feed { desk, id, reading, seen: 0, printer };
+    let mut feed = Feed { backend, id, reading, seen: 0, printer };
     tokio::select! {
         ended = feed.run() => ended.map(|()| Exit::Done),
         _ = tokio::signal::ctrl_c() => Ok(Exit::Done),
@@ -40,7 +40,7 @@ pub async fn follow(
 }
 
 struct Feed<'a> {
-    desk: &'a mut ChannelBackend,
+    backend: &'a mut ChannelBackend,
     id: &'a ChannelId,
     reading: MessageQuery,
     /// The number of the last shown message. All earlier ones are shown or were not asked for.
@@ -79,7 +79,7 @@ impl Feed<'_> {
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
             // A gateway that does not answer now is looked for again in the next round.
-            let is_back = self.desk.look().await.unwrap_or(false);
+            let is_back = self.backend.look().await.unwrap_or(false);
             if is_back && !is_there {
                 self.printer.say("the gateway is running");
             }
@@ -90,10 +90,10 @@ impl Feed<'_> {
     /// Reads new messages for as long as the gateway reports more. Returns `true` if there was a gateway.
     async fn once(&mut self) -> Result<bool, Failure> {
         // Listening begins before reading. A message between the two is then reported as an event.
-        let mut events = match self.desk.listen().await {
+        let mut events = match self.backend.listen().await {
             Ok(events) => events,
             Err(_) => {
-                self.desk.lose();
+                self.backend.lose();
                 None
             }
         };
@@ -102,7 +102,7 @@ impl Feed<'_> {
                 return Err(failure);
             }
             // The gateway may just have ended. If the error has another reason, the database gives the same error.
-            self.desk.lose();
+            self.backend.lose();
             self.print_new().await?;
             return Ok(false);
         }
@@ -116,7 +116,7 @@ impl Feed<'_> {
                 break;
             }
         }
-        self.desk.lose();
+        self.backend.lose();
         Ok(true)
     }
 
@@ -129,7 +129,7 @@ impl Feed<'_> {
 
     async fn print_new(&mut self) -> Result<(), Failure> {
         loop {
-            let answer = self.desk.read(self.id, &self.reading).await?;
+            let answer = self.backend.read(self.id, &self.reading).await?;
             for message in answer["messages"].as_array().into_iter().flatten() {
                 if self.printer.is_json() {
                     self.printer.json_line(message);

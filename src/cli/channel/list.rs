@@ -10,7 +10,7 @@ use crate::id::Party;
 
 /// List the channels
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only channels of this member, an agent or human:NAME
     #[arg(long)]
     member: Option<Party>,
@@ -24,11 +24,11 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if its channels can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let mut answer = context.block_on(async {
-        let desk = ChannelBackend::open(home).await?;
-        desk.list(&ChannelFilter { member: args.member.clone(), state: None }).await
+        let backend = ChannelBackend::open(home).await?;
+        backend.list(&ChannelFilter { member: args.member.clone(), state: None }).await
     })?;
     let printer = &context.printer;
     let mut archived = 0;

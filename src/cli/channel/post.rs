@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, TextStyle};
 Examples:
   flock channel post fizzbuzz \"@coder please write it\"
   flock channel post fizzbuzz - < plan.md")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Message to post, or "-" for stdin [default: stdin, if it is not a terminal]
@@ -40,7 +40,7 @@ const HINT: &str = "write the text to a file in a workspace and post the name of
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the text is empty or too long.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let content = match args.text.as_deref() {
         Some("-") => person::stdin(MAX_MESSAGE as u64, HINT)?,
@@ -62,15 +62,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let call = Call::post(&format!("/api/channels/{}/messages", args.id)).json(&say)?;
     // A repeated request could post the message twice, so only an unsent one is sent again.
     let said = backend::change(&home, context, call, Repeat::Unsent)?;
-    if context.printer.is_json() {
-        context.printer.json(&said);
-    } else {
-        let line =
-            StyledLine::new().with(TextStyle::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
-        context.printer.line(line.plain(format!(" as message {}", said["seq"])));
-        for note in said["notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
-            context.printer.warn(note);
-        }
+    let line =
+        StyledLine::new().with(TextStyle::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
+    context.printer.result(&said, line.plain(format!(" as message {}", said["seq"])));
+    // Programs find the notes in the document.
+    let notes = said["notes"].as_array().filter(|_| !context.printer.is_json());
+    for note in notes.into_iter().flatten().filter_map(|note| note.as_str()) {
+        context.printer.warn(note);
     }
     Ok(Exit::Done)
 }

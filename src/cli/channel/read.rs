@@ -10,7 +10,7 @@ use crate::id::ChannelId;
 
 /// Show the messages of a channel
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     /// Show messages after this number
@@ -35,7 +35,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if it can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let reading = MessageQuery {
         after: args.after,
@@ -45,11 +45,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     context.block_on(async {
         // Opening the backend first also reports a gateway that runs but can't be used.
-        let mut desk = ChannelBackend::open(home).await?;
+        let mut backend = ChannelBackend::open(home).await?;
         if args.follow {
-            return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
+            return follow::follow(&mut backend, &args.id, reading, &context.printer).await;
         }
-        let answer = desk.read(&args.id, &reading).await?;
+        let answer = backend.read(&args.id, &reading).await?;
         if context.printer.is_json() {
             context.printer.json(&answer);
         } else {

@@ -8,7 +8,7 @@ use crate::swarm::archive::ArchiveAction;
 
 /// Reopen an archived channel
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the channel
     id: ChannelId,
     #[command(flatten)]
@@ -20,6 +20,6 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if it is not archived.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     step(&args.id, ArchiveAction::Reopen, &args.by, context)
 }

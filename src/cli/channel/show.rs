@@ -10,7 +10,7 @@ use crate::clean;
 use crate::ui::{Printer, StyledLine, Table, TextStyle};
 
 /// Prints one message: a head with number, author and time, and the text below it.
-pub fn message(message: &Value, printer: &Printer) {
+pub(crate) fn message(message: &Value, printer: &Printer) {
     let text = |key: &str| message[key].as_str().unwrap_or_default();
     let author = text("author");
     let tone = if author.starts_with("human:") { TextStyle::Strong } else { TextStyle::Accent };
@@ -25,7 +25,7 @@ pub fn message(message: &Value, printer: &Printer) {
 }
 
 /// Prints a table of channels.
-pub fn channels(all: &[Value], printer: &Printer) {
+pub(crate) fn channels(all: &[Value], printer: &Printer) {
     let mut table = Table::new(&["CHANNEL", "STATE", "MEMBERS", "MESSAGES", "TOPIC"]);
     for channel in all {
         let text = |key: &str| channel[key].as_str().unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ fn display_name(id: &str, name: &str) -> String {
 }
 
 /// Returns a sentence about the channel's state, for example how far archiving has got.
-pub fn standing(channel: &Value) -> String {
+pub(crate) fn standing(channel: &Value) -> String {
     let id = channel["channelId"].as_str().unwrap_or_default();
     match channel["state"].as_str() {
         Some("archiving") => {
@@ -66,7 +66,7 @@ pub fn standing(channel: &Value) -> String {
 }
 
 /// Joins names with commas. Only the first `most` names are printed; the rest is counted.
-pub fn names(list: &Value, most: usize) -> String {
+pub(crate) fn names(list: &Value, most: usize) -> String {
     let all: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     match all.len() {
         0 => "nobody".to_owned(),

@@ -14,7 +14,7 @@ use crate::ui::{StyledLine, TextStyle};
 ///
 /// The id stays the same. Commands, agents and links keep using it.
 #[derive(Debug, clap::Args)]
-pub struct RenameArgs {
+pub(crate) struct RenameArgs {
     /// Id of the channel
     id: ChannelId,
     /// New name, at most 80 characters
@@ -26,7 +26,7 @@ pub struct RenameArgs {
 
 /// Change the topic of a channel
 #[derive(Debug, clap::Args)]
-pub struct TopicArgs {
+pub(crate) struct TopicArgs {
     /// Id of the channel
     id: ChannelId,
     /// New topic, at most 500 characters
@@ -40,7 +40,7 @@ pub struct TopicArgs {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the name is empty or too long.
-pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
     // Only the field that is set changes. The other one keeps its value.
     let change = RenameChannel { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
     let changed = apply_change(&args.id, &change, context)?;
@@ -53,7 +53,7 @@ pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
-pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
     let change = RenameChannel { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
     let changed = apply_change(&args.id, &change, context)?;
     print_change(&changed, "is now about", "topic", context);
@@ -67,12 +67,8 @@ fn apply_change(id: &ChannelId, change: &RenameChannel, context: &Context) -> Re
 }
 
 fn print_change(channel: &Value, what: &str, key: &str, context: &Context) {
-    if context.printer.is_json() {
-        context.printer.json(channel);
-        return;
-    }
     let text = |key: &str| channel[key].as_str().unwrap_or_default();
     let line = StyledLine::new().with(TextStyle::Accent, format!("#{}", text("channelId")));
     // The text is printed quoted, so that its beginning and end are visible.
-    context.printer.line(line.plain(format!(" {what} {:?}", text(key))));
+    context.printer.result(channel, line.plain(format!(" {what} {:?}", text(key))));
 }

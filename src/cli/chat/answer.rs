@@ -12,7 +12,7 @@ use crate::ui::Printer;
 
 /// The answer to a question.
 #[derive(Debug, Default, PartialEq)]
-pub struct Answer {
+pub(crate) struct ChatAnswer {
     /// The id of the turn.
     pub turn: String,
     /// The whole text, in the order in which it arrived.
@@ -26,7 +26,7 @@ pub struct Answer {
 }
 
 /// The recipient of a question, and how to ask.
-pub struct ChatTarget {
+pub(crate) struct ChatTarget {
     pub gateway: Client,
     /// The session that the question continues.
     pub session: SessionKey,
@@ -45,7 +45,11 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// Returns the gateway's own error if the turn fails, and an error if the connection ends before the answer is
 /// complete.
-pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Result<Answer, Failure> {
+pub(crate) async fn ask(
+    question: &ChatTarget,
+    text: String,
+    printer: &Printer,
+) -> Result<ChatAnswer, Failure> {
     let ChatTarget { gateway, session, waits } = question;
     let body = json!({
         "model": session.agent(),
@@ -61,7 +65,7 @@ pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Resu
         .json(&body)?;
     let response = gateway.ask(call, SILENCE_TIMEOUT).await?;
     let turn = response.header("x-flock-turn-id").unwrap_or_default().to_owned();
-    let mut answer = Answer { turn, ..Answer::default() };
+    let mut answer = ChatAnswer { turn, ..ChatAnswer::default() };
     let mut events = response.events();
     let mut is_whole = false;
     while let Some(event) = events.next(SILENCE_TIMEOUT).await? {
@@ -98,7 +102,7 @@ pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Resu
     }
 }
 
-impl Answer {
+impl ChatAnswer {
     /// Adds a chunk to the answer and returns the text in it.
     fn take(&mut self, chunk: &Value) -> String {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
@@ -115,7 +119,7 @@ impl Answer {
 }
 
 /// Ends an open line, so that the next output begins on a new line.
-fn end_line(answer: &mut Answer, printer: &Printer) {
+fn end_line(answer: &mut ChatAnswer, printer: &Printer) {
     if std::mem::take(&mut answer.open_line) {
         printer.stream("\n");
     }
@@ -124,11 +128,9 @@ fn end_line(answer: &mut Answer, printer: &Printer) {
 fn failure(data: &Value) -> Option<Failure> {
     let error = data.get("error")?;
     let message = error["message"].as_str().unwrap_or("the turn failed");
-    let failure = Failure::new(Kind::Failed, message);
-    Some(match error["hint"].as_str() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    })
+    let mut failure = Failure::new(Kind::Failed, message);
+    failure.hint = error["hint"].as_str().map(str::to_owned);
+    Some(failure)
 }
 
 /// Returns a short line about what the agent does, or `None` if the event is not worth one.

@@ -10,7 +10,7 @@ use crate::ui::editor::CompletionWords;
 
 /// A command of the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChatCommand {
+pub(crate) enum ChatCommand {
     /// Lists the commands.
     Help,
     /// Ends the conversation.
@@ -22,7 +22,7 @@ pub enum ChatCommand {
 impl ChatCommand {
     /// Returns the command that a text is, or `None` if the text is anything more than a command.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text {
             HELP => return Some(Self::Help),
@@ -45,7 +45,7 @@ const EXIT: &str = "/exit";
 const AGENT: &str = "/agent";
 
 /// All commands with a short description, for the help and for completion.
-pub const ALL: [(&str, &str); 6] = [
+pub(crate) const ALL: [(&str, &str); 6] = [
     (AGENT, "talk with another agent: /agent NAME"),
     ("/compact", "replace the oldest part of the conversation by a summary"),
     ("/context", "show how much of the context is used"),
@@ -55,7 +55,7 @@ pub const ALL: [(&str, &str); 6] = [
 ];
 
 /// Keys that a person may not know.
-pub const KEYS: [(&str, &str); 5] = [
+pub(crate) const KEYS: [(&str, &str); 5] = [
     ("Tab", "complete a command, an agent or a #channel"),
     ("Up, Ctrl-R", "recall earlier input; a line that begins with a blank is not kept"),
     ("Ctrl-V Ctrl-J", "begin a new line of the same message; a pasted block stays one message"),
@@ -65,12 +65,12 @@ pub const KEYS: [(&str, &str); 5] = [
 
 /// Returns `true` if a text is a command, either of this prompt or of the agent's side.
 #[must_use]
-pub fn is_command(text: &str) -> bool {
+pub(crate) fn is_command(text: &str) -> bool {
     ChatCommand::parse(text).is_some() || Command::parse(text).is_some()
 }
 
 /// Returns the words that Tab completes in this home.
-pub fn completion(config: &Config, home: &Home) -> CompletionWords {
+pub(crate) fn completion(config: &Config, home: &Home) -> CompletionWords {
     // Without a readable database channels are simply not completed.
     let channels = database::read(home, async |reader| reader.channels().list(None, None).await);
     let channels = channels.ok().flatten().unwrap_or_default();

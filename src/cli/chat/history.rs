@@ -31,7 +31,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Returns an error if the file can't be read.
-pub fn read(home: &Home) -> Result<Vec<String>, HomeError> {
+pub(crate) fn read(home: &Home) -> Result<Vec<String>, HomeError> {
     let bytes = atomic::read(&home.chat_history(), MAX_READ)?.unwrap_or_default();
     Ok(parse_newest(&bytes).into())
 }
@@ -41,7 +41,7 @@ pub fn read(home: &Home) -> Result<Vec<String>, HomeError> {
 /// # Errors
 ///
 /// Returns an error if the file can't be written, or if another chat holds its lock for too long.
-pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
+pub(crate) fn append(home: &Home, text: &str) -> Result<(), HomeError> {
     if !belongs_in_history(text) {
         return Ok(());
     }

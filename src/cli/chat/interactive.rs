@@ -4,11 +4,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::answer::ask;
 use super::commands::{self, ChatCommand};
-use super::{ChatSession, EXIT_INTERRUPTED, Exit, Failure, history, own_session};
+use super::{ChatSession, EXIT_INTERRUPTED, Exit, Failure, find_agent, history, own_session};
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::id::AgentId;
 use crate::ui::editor::{Editor, EditorInput};
 
 /// Talks until the person ends the conversation. The terminal is restored at the end, also after a signal.
@@ -16,7 +15,11 @@ use crate::ui::editor::{Editor, EditorInput};
 /// # Errors
 ///
 /// Returns an error if the terminal can't be set up or read, or if the signal handlers can't be installed.
-pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -> Result<Exit, Failure> {
+pub(crate) async fn converse(
+    mut talk: ChatSession<'_>,
+    config: &Config,
+    home: &Home,
+) -> Result<Exit, Failure> {
     let printer = &talk.context.printer;
     // The handlers exist before the editor takes the terminal, so that no signal can leave it in the editor's modes.
     let mut interrupts = listen(SignalKind::interrupt())?;
@@ -70,7 +73,9 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
                 // The agent may have been added after this conversation began.
                 let now = config::read(home)?;
                 editor.know(commands::completion(&now, home));
-                match find_agent(id, &now) {
+                let missing =
+                    || Failure::new(Kind::Usage, "/agent needs the name of an agent").hint("flock list");
+                match id.ok_or_else(missing).and_then(|id| find_agent(&id, &now).cloned()) {
                     Ok(agent) => {
                         talk.question.session = own_session(&agent.id);
                         talk.agent = agent;
@@ -94,14 +99,6 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
             return Ok(Exit::Done);
         }
     }
-}
-
-fn find_agent(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure> {
-    let Some(id) = id else {
-        return Err(Failure::new(Kind::Usage, "/agent needs the name of an agent").hint("flock list"));
-    };
-    let found = config.agent(&id).cloned();
-    found.ok_or_else(|| Failure::new(Kind::Failed, format!("there is no agent {id}")).hint("flock list"))
 }
 
 fn print_help(talk: &ChatSession<'_>) {

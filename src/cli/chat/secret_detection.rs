@@ -11,7 +11,7 @@ const SECRET_NAMES: [&str; 8] =
 ///
 /// False positives are acceptable, because they only cost a line of the history.
 #[must_use]
-pub fn looks_secret(text: &str) -> bool {
+pub(crate) fn looks_secret(text: &str) -> bool {
     (text.contains("-----BEGIN") && text.contains("PRIVATE KEY"))
         || text.split(is_separator).any(is_key)
         || text.lines().any(gives_a_secret)

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 /// Reads lines until the end of stdin.
 ///
 /// The thread is not joined: it blocks in a read that only the person can end, and it must not keep the process alive.
-pub fn read() -> mpsc::Receiver<String> {
+pub(crate) fn read() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {

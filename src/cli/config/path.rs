@@ -11,7 +11,7 @@ use crate::error::Kind;
 
 /// A path into the configuration, with the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigPath {
+pub(crate) struct ConfigPath {
     text: String,
     steps: Vec<Step>,
 }
@@ -75,7 +75,7 @@ fn parse_brackets(text: &str) -> Option<Step> {
 
 impl ConfigPath {
     /// Returns the keys and ids of the path. An index is returned as an empty text.
-    pub fn keys(&self) -> Vec<&str> {
+    pub(crate) fn keys(&self) -> Vec<&str> {
         self.steps
             .iter()
             .map(|step| match step {
@@ -86,7 +86,7 @@ impl ConfigPath {
     }
 
     /// Returns the value at this path.
-    pub fn get<'d>(&self, document: &'d Value) -> Option<&'d Value> {
+    pub(crate) fn get<'d>(&self, document: &'d Value) -> Option<&'d Value> {
         self.steps.iter().try_fold(document, |at, step| match step {
             Step::Key(key) => at.get(key),
             Step::Index(index) => at.get(index),
@@ -101,7 +101,7 @@ impl ConfigPath {
     ///
     /// Returns an error if a step needs an object or a list where the document holds something else, or if there is no
     /// entry with the index or id.
-    pub fn set(&self, document: &mut Value, value: Value) -> Result<(), Failure> {
+    pub(crate) fn set(&self, document: &mut Value, value: Value) -> Result<(), Failure> {
         let mut at = document;
         for step in &self.steps {
             at = match step {
@@ -144,7 +144,7 @@ impl ConfigPath {
     }
 
     /// Removes the value at this path. Returns `true` if there was one.
-    pub fn remove(&self, document: &mut Value) -> bool {
+    pub(crate) fn remove(&self, document: &mut Value) -> bool {
         let Some((last, way)) = self.steps.split_last() else { return false };
         // Steps through missing entries end the walk, because there is nothing to remove behind them.
         let holder = way.iter().try_fold(document, |at, step| match step {

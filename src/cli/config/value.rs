@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::{Failure, person};
 use super::path::ConfigPath;
-use crate::config::secret;
+use crate::config::secret::{self, is_reference};
 use crate::error::Kind;
 use crate::home::Home;
 
@@ -18,7 +18,7 @@ const MAX_STDIN: u64 = 1 << 20;
 /// # Errors
 ///
 /// Returns an error if stdin can't be read, or if the value is empty.
-pub fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
+pub(crate) fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
     let text = if text == "-" {
         person::stdin(MAX_STDIN, "flock config set --help")?.trim().to_owned()
     } else {
@@ -41,7 +41,7 @@ pub fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
 ///
 /// Returns an error if a key has no provider's name above it that can be the name of a secret, as in a list. Then no
 /// secret is written. Also fails if a secret can't be written.
-pub fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> Result<Vec<String>, Failure> {
+pub(crate) fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> Result<Vec<String>, Failure> {
     let mut taken = Vec::new();
     let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
     take_below(&way, value, &mut taken)?;
@@ -111,7 +111,7 @@ fn secret_name(way: &[String]) -> Result<&str, Failure> {
 const KEY: &str = "apiKey";
 
 /// Replaces keys and tokens by a placeholder text.
-pub fn hide_secrets(value: &mut Value) {
+pub(crate) fn hide_secrets(value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {
@@ -140,11 +140,6 @@ fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     // A header may carry a key under any name.
     key == "headers" || ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
-}
-
-/// Returns `true` if a text names a key and is not the key itself.
-fn is_reference(text: &str) -> bool {
-    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::home::Home;
 /// The state that a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CheckState {
+pub(crate) enum CheckState {
     /// The part is as it should be.
     Ok,
     /// Something to know. flock works.
@@ -20,7 +20,7 @@ pub enum CheckState {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// The part that was checked, such as `engine`.
     pub name: &'static str,
     pub state: CheckState,
@@ -41,13 +41,13 @@ impl Check {
     }
 
     /// Adds a repair that `--fix` can make.
-    pub fn with_fix(mut self, fix: Fix) -> Self {
+    pub(crate) fn with_fix(mut self, fix: Fix) -> Self {
         self.fix = Some(fix);
         self
     }
 
     /// Makes the repair if there is one and the check found a fault.
-    pub fn apply_fix(&mut self, home: &Home, context: &Context) {
+    pub(crate) fn apply_fix(&mut self, home: &Home, context: &Context) {
         // `take` makes a second call do nothing, so no repair is made twice.
         let Some(fix) = self.fix.take().filter(|_| self.state != CheckState::Ok) else { return };
         match fix.apply(home, context) {
@@ -66,22 +66,22 @@ impl Check {
     }
 
     /// Creates a result without a fault.
-    pub fn ok(name: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn ok(name: &'static str, message: impl Into<String>) -> Self {
         Self::new(name, CheckState::Ok, message.into(), None)
     }
 
     /// Creates a result that is worth knowing.
-    pub fn warn(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn warn(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(name, CheckState::Warn, message.into(), Some(mend.into()))
     }
 
     /// Creates a result for something broken.
-    pub fn bad(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn bad(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(name, CheckState::Bad, message.into(), Some(mend.into()))
     }
 
     /// Creates a result for something broken, with the text and hint of an error.
-    pub fn failed(name: &'static str, failure: Failure) -> Self {
+    pub(crate) fn failed(name: &'static str, failure: Failure) -> Self {
         Self::new(name, CheckState::Bad, failure.text(), failure.hint)
     }
 }

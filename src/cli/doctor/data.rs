@@ -6,12 +6,11 @@ use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::inspect::{self, TranscriptFault};
 use crate::cli::database;
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{AuditFilter, Reader, backups};
-use crate::ui::time;
 
 /// Time limit for checking the database without `--deep`.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -19,7 +18,7 @@ const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_NAMED: usize = 5;
 
 /// Runs all checks of stored data. With `deep` all of it is read.
-pub fn all(home: &Home, deep: bool) -> Vec<Check> {
+pub(crate) fn all(home: &Home, deep: bool) -> Vec<Check> {
     let mut checks = vec![database(home, deep)];
     checks.extend(audit(home, deep));
     checks.extend(lost_writes(home));
@@ -66,7 +65,7 @@ fn database(home: &Home, deep: bool) -> Check {
 
 fn backup_note(home: &Home) -> String {
     match backups(home).first() {
-        Some(backup) => format!("the newest backup is of {}", time::local(backup.at)),
+        Some(backup) => format!("the newest backup is of {}", clock::local(backup.at)),
         None => "there is no backup yet".to_owned(),
     }
 }
@@ -107,7 +106,7 @@ fn lost_writes(home: &Home) -> Option<Check> {
     let rows = database::read(home, async |reader| reader.audit().rows(&filter, 1).await);
     let row = rows.ok()??.pop()?;
     let text =
-        format!("the start at {} found that the disk lost writes: {}", time::local(row.at), row.detail);
+        format!("the start at {} found that the disk lost writes: {}", clock::local(row.at), row.detail);
     Some(Check::warn(NAME, text, "check the disk and the newest messages: dmesg; flock audit --action disk"))
 }
 

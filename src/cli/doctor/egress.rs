@@ -11,7 +11,7 @@ const NAME: &str = "egress";
 
 /// Lists such hosts if the owner wants a person to decide about each one. They come from an older flock or from an
 /// earlier setting.
-pub fn all(home: &Home, config: &Config) -> Option<Check> {
+pub(crate) fn all(home: &Home, config: &Config) -> Option<Check> {
     if config.egress_ask != EgressApprover::Person {
         return None;
     }

@@ -15,7 +15,7 @@ use crate::sandbox::image::{self, Recipe};
 
 /// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
 /// checked too.
-pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
+pub(crate) async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
     const NAME: &str = "engine";
     let engine = Engine::from_env();
     match engine.version().await {

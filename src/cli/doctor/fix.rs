@@ -13,7 +13,7 @@ use crate::supervise::pid_file;
 
 /// A repair that loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fix {
+pub(crate) enum Fix {
     /// Sets the mode of a file or folder, to close it to other users.
     Mode(PathBuf, u32),
     /// Creates the missing folders of the home.
@@ -36,7 +36,7 @@ impl Fix {
     /// # Errors
     ///
     /// Returns an error if the repair fails. Nothing is lost in that case.
-    pub fn apply(&self, home: &Home, context: &Context) -> Result<String, Failure> {
+    pub(crate) fn apply(&self, home: &Home, context: &Context) -> Result<String, Failure> {
         match self {
             Self::Mode(path, mode) => {
                 // The checks ask only for the modes 0700 and 0600, which close a file to others and to nobody else.

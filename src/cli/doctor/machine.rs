@@ -11,7 +11,7 @@ use crate::home::Home;
 use crate::supervise::health::PORT_HINT;
 
 /// Checks that the gateway's port is used by this home's gateway or by nobody.
-pub async fn gateway(home: &Home, config: &Config) -> Check {
+pub(crate) async fn gateway(home: &Home, config: &Config) -> Check {
     const NAME: &str = "gateway";
     let port = config.port;
     match team::gateway(home, config).await {
@@ -32,7 +32,7 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
 }
 
 /// Checks that a shell finds this program as `flock`.
-pub fn path() -> Check {
+pub(crate) fn path() -> Check {
     const NAME: &str = "path";
     let own = own_path();
     let add = own.parent().unwrap_or(Path::new("/")).display().to_string();
@@ -51,7 +51,7 @@ pub fn path() -> Check {
 }
 
 /// Reports the lock program of util-linux, which has the same name and which system scripts call.
-pub fn other_flock() -> Check {
+pub(crate) fn other_flock() -> Check {
     const NAME: &str = "other";
     match util_linux::other_flock() {
         None => Check::ok(NAME, "there is no other program named flock on PATH"),
@@ -65,7 +65,7 @@ pub fn other_flock() -> Check {
 }
 
 /// Checks the free space on the home's file system.
-pub fn space(home: &Home) -> Check {
+pub(crate) fn space(home: &Home) -> Check {
     const NAME: &str = "space";
     // The home may not exist yet. Its nearest existing parent is on the file system that it will be on.
     let there = home.root().ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
@@ -84,7 +84,7 @@ pub fn space(home: &Home) -> Check {
 }
 
 /// Checks that the home can be written to.
-pub fn writable(home: &Home) -> Option<Check> {
+pub(crate) fn writable(home: &Home) -> Option<Check> {
     write_check::unwritable(home).map(|error| Check::failed("disk", error.into()))
 }
 

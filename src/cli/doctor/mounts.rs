@@ -16,7 +16,7 @@ use crate::swarm::triage;
 const NAME: &str = "mounts";
 
 /// Checks that each granted folder can still be mounted. One that can't stops all commands of its agent.
-pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
+pub(crate) fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
     let granted = match database::read(home, async |reader| reader.grants().list("mount").await) {
         Ok(granted) => granted.unwrap_or_default(),
         // An unreadable database becomes one warning here. The details are in the database's own check.

@@ -15,7 +15,7 @@ use crate::supervise::unit::NAMES;
 use crate::supervise::{SUPERVISOR, pid_file};
 
 /// Reports an interrupted update of flock's own program.
-pub fn update(home: &Home) -> Option<Check> {
+pub(crate) fn update(home: &Home) -> Option<Check> {
     // It is read from the record that an update writes before it replaces the program.
     let change = PendingProgramChange::interrupted(home)?;
     let text =
@@ -24,7 +24,7 @@ pub fn update(home: &Home) -> Option<Check> {
 }
 
 /// Reports interrupted operations on agents. A running gateway completes them without help.
-pub fn unfinished(home: &Home) -> Vec<Check> {
+pub(crate) fn unfinished(home: &Home) -> Vec<Check> {
     const NAME: &str = "agents";
     match pending::all(home) {
         Ok(all) => {
@@ -40,7 +40,7 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
 }
 
 /// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.
-pub fn clock(home: &Home) -> Option<Check> {
+pub(crate) fn clock(home: &Home) -> Option<Check> {
     const NAME: &str = "clock";
     let jump = clock_check::read(home).ok()?.jump?;
     let days = (jump.found_at - jump.from) / clock_check::DAY;
@@ -50,14 +50,14 @@ pub fn clock(home: &Home) -> Option<Check> {
 }
 
 /// Reports drafts of files that killed processes left. The next start removes them too.
-pub fn drafts(home: &Home) -> Option<Check> {
+pub(crate) fn drafts(home: &Home) -> Option<Check> {
     let count = temp_files::list_abandoned(home).len();
     let text = format!("{count} drafts of files were left by processes that were killed");
     (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").with_fix(Fix::Drafts))
 }
 
 /// Reports PID files of processes that have ended. It reports nothing while the home's supervisor runs.
-pub fn processes(home: &Home) -> Vec<Check> {
+pub(crate) fn processes(home: &Home) -> Vec<Check> {
     // An unreadable lock counts as held: with a running supervisor the PID files are in use.
     if Lock::is_held(&home.supervisor_lock()).unwrap_or(true) {
         return Vec::new();
@@ -72,7 +72,7 @@ pub fn processes(home: &Home) -> Vec<Check> {
 }
 
 /// Reports tokens of clients that have expired, or whose agents are all removed.
-pub fn tokens(home: &Home) -> Vec<Check> {
+pub(crate) fn tokens(home: &Home) -> Vec<Check> {
     const NAME: &str = "tokens";
     // An unreadable database is reported by its own check.
     let Ok(Some(tokens)) = database::read(home, async |reader| reader.tokens().list().await) else {

@@ -18,7 +18,7 @@ use crate::provider::{effort, price};
 use crate::sandbox::SandboxError;
 
 /// Checks the folder: it was made by `init`, has a format that this flock writes, is complete, and is closed to others.
-pub fn home(home: &Home) -> Vec<Check> {
+pub(crate) fn home(home: &Home) -> Vec<Check> {
     const NAME: &str = "home";
     // A home of a newer version may have other folders, so no other check is made.
     if let Err(error) = home.require_initialised().and_then(|()| version::check_writable(home)) {
@@ -59,7 +59,7 @@ pub fn home(home: &Home) -> Vec<Check> {
 }
 
 /// Checks the home's instance id. Without it a gateway can't prove that it belongs to this home.
-pub fn instance(home: &Home) -> Option<Check> {
+pub(crate) fn instance(home: &Home) -> Option<Check> {
     let error = instance::read(home).err()?;
     let is_missing = matches!(error, HomeError::NoInstance { .. });
     let check = Check::failed("home", error.into());
@@ -67,7 +67,7 @@ pub fn instance(home: &Home) -> Option<Check> {
 }
 
 /// Checks the file mode of a valid configuration, which holds the owner's token.
-pub fn config(home: &Home, config: &Config) -> Check {
+pub(crate) fn config(home: &Home, config: &Config) -> Check {
     const NAME: &str = "config";
     let path = home.config();
     if fs_err::metadata(&path).is_ok_and(|meta| meta.mode() & 0o077 != 0) {
@@ -80,7 +80,7 @@ pub fn config(home: &Home, config: &Config) -> Check {
 }
 
 /// Warns of settings that have no effect yet.
-pub fn unused(home: &Home) -> Vec<Check> {
+pub(crate) fn unused(home: &Home) -> Vec<Check> {
     let Ok((_, document)) = config::file::read_document(home) else { return Vec::new() };
     let warn = |path: String| {
         Check::warn("config", config::ineffective::warning(&path), format!("flock config unset {path}"))
@@ -89,7 +89,7 @@ pub fn unused(home: &Home) -> Vec<Check> {
 }
 
 /// Warns of settings that flock does not follow.
-pub fn unread(home: &Home) -> Vec<Check> {
+pub(crate) fn unread(home: &Home) -> Vec<Check> {
     let warn = |unread: config::ignored::IgnoredSetting| {
         Check::warn("config", unread.text(), format!("flock config unset {}", unread.at))
     };
@@ -97,13 +97,13 @@ pub fn unread(home: &Home) -> Vec<Check> {
 }
 
 /// Reports agents whose sandbox can't be made as configured.
-pub fn refused(home: &Home, config: &Config) -> Vec<Check> {
+pub(crate) fn refused(home: &Home, config: &Config) -> Vec<Check> {
     let bad = |error: SandboxError| Check::bad("sandbox", error.to_string(), "flock config get agents");
     settings::refused(home, config).into_iter().map(bad).collect()
 }
 
 /// Warns of files in workspaces that look like identity files but are not read.
-pub fn identity(config: &Config) -> Vec<Check> {
+pub(crate) fn identity(config: &Config) -> Vec<Check> {
     // OpenClaw writes its own texts there.
     let agents = config.agents.iter().filter(|agent| agent.runtime != crate::openclaw::RUNTIME);
     let warn = |file: identity::UnreadFile| {
@@ -118,7 +118,7 @@ pub fn identity(config: &Config) -> Vec<Check> {
 }
 
 /// Reports what stops the agents on OpenClaw from working, if there are any.
-pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
+pub(crate) async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "openclaw";
     let agents = crate::openclaw::agents(config).count();
     let mut checks: Vec<Check> = Vec::new();
@@ -134,7 +134,7 @@ pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
 }
 
 /// Reports what stops the agents that external programs run, and lists the installed programs.
-pub async fn programs(config: Option<&Config>) -> Vec<Check> {
+pub(crate) async fn programs(config: Option<&Config>) -> Vec<Check> {
     const NAME: &str = "programs";
     let mut checks = Vec::new();
     if let Some(config) = config {
@@ -151,7 +151,7 @@ pub async fn programs(config: Option<&Config>) -> Vec<Check> {
 }
 
 /// Warns of models that no money budget limits, because their price is unknown.
-pub fn unbound(config: &Config) -> Vec<Check> {
+pub(crate) fn unbound(config: &Config) -> Vec<Check> {
     let warn = |model: ModelRef| {
         let set = format!("flock config set models.providers.{}.models JSON", model.provider());
         Check::warn("budgets", price::unpriced_warning(&model), set)
@@ -160,13 +160,13 @@ pub fn unbound(config: &Config) -> Vec<Check> {
 }
 
 /// Warns of agents whose effort setting one of their models does not support.
-pub fn unsupported_effort(config: &Config) -> Vec<Check> {
+pub(crate) fn unsupported_effort(config: &Config) -> Vec<Check> {
     let warn = |text: String| Check::warn("effort", text, "flock config get agents");
     effort::warnings(config).into_iter().map(warn).collect()
 }
 
 /// Checks that each model in use has a provider and a key. Nothing is sent to a provider.
-pub fn models(home: &Home, config: &Config) -> Vec<Check> {
+pub(crate) fn models(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "model";
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();

@@ -8,18 +8,16 @@ use serde_json::{Value, json};
 use super::super::{Context, Failure, openclaw, person, team};
 use super::{Plan, values};
 use crate::agent::identity;
-use crate::clock::unix_ms;
 use crate::config::setting::{Setting, SettingChange};
 use crate::config::{self, Agent, Config, SandboxMode};
 use crate::home::Home;
 use crate::openclaw::{RUNTIME, port};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::names;
-use crate::store::{Level, Store};
-use crate::swarm::Actor;
+use crate::store::Level;
 
 /// Returns the port for OpenClaw if the agent runs on it and no port is configured yet.
-pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
+pub(crate) fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
     if now.runtime != RUNTIME {
         return Ok(None);
     }
@@ -29,7 +27,12 @@ pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
 /// Carries out all effects after the configuration was written.
 ///
 /// The result names the files that a person has to look at, and what happened to the container.
-pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -> Result<Value, Failure> {
+pub(crate) async fn all(
+    home: &Home,
+    config: &Config,
+    plan: &Plan,
+    context: &Context,
+) -> Result<Value, Failure> {
     record(home, plan).await?;
     let kept = follow(home, plan)?;
     for file in &kept {
@@ -52,19 +55,13 @@ pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -
 }
 
 async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
-    if !home.database().exists() {
-        return Ok(());
-    }
     let shown = |change: &SettingChange| {
         let (before, after) = (&change.before, &change.after);
         let [before, after] = [before, after].map(|value| values::text(change.setting, value));
         format!("{}: {before} -> {after}", change.setting.name())
     };
     let changes: Vec<String> = plan.changes.iter().map(shown).collect();
-    let by = Actor::human(&person::login());
-    let entry = by.entry("agent.edit", plan.now.id.as_str(), Level::Yellow, changes.join("; "));
-    Store::open(home)?.audit().append(entry, unix_ms()).await?;
-    Ok(())
+    person::record(home, "agent.edit", plan.now.id.as_str(), Level::Yellow, changes.join("; ")).await
 }
 
 /// Rewrites the agent's identity files for its new role and archetype. Returns the files that a person has edited,
@@ -96,17 +93,15 @@ async fn update_container(
         return Ok(None);
     }
     let Ok(engine) = team::engine().await else {
-        context
-            .printer
-            .warn(&format!("no engine answers: the container of {id} is changed at its next command"));
+        let text = format!("no engine answers: the container of {id} is changed at its next command");
+        context.printer.warn(&text);
         return Ok(Some("later"));
     };
     // Without a container nothing is made now. The next command makes it with the new settings.
     let Some(old) = container_id(&engine, home, plan).await? else { return Ok(None) };
     if team::frozen(home).holds(id) {
-        context
-            .printer
-            .warn(&format!("{id} is frozen: its container is changed at its first command after the thaw"));
+        let text = format!("{id} is frozen: its container is changed at its first command after the thaw");
+        context.printer.warn(&text);
         return Ok(Some("later"));
     }
     let progress = context.printer.progress(&format!("changing the sandbox of {id}"));
@@ -141,10 +136,7 @@ async fn container_id(engine: &Engine, home: &Home, plan: &Plan) -> Result<Optio
     Ok(found.and_then(|found| found.id))
 }
 
-fn partial_failure(plan: &Plan, mut failure: Failure) -> Failure {
-    failure.causes.insert(0, failure.message);
-    failure.message =
-        format!("agent {} was changed, but not every change could be put into effect", plan.now.id);
-    failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
-    failure
+fn partial_failure(plan: &Plan, failure: Failure) -> Failure {
+    let text = format!("agent {} was changed, but not every change could be put into effect", plan.now.id);
+    failure.within(text).or_hint("flock doctor")
 }

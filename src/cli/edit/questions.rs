@@ -14,53 +14,42 @@ use crate::runtime::program::{self, Program};
 use crate::ui::ask::{self, SelectItem};
 
 /// Asks for the settings and returns those whose answer differs from the present value.
-pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<SettingValue>, Failure> {
+pub(crate) fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<SettingValue>, Failure> {
     ask::begin(&format!("Settings of {}", agent.id));
     let now = |setting| setting::get(document, &agent.id, setting);
-    let mut found = Vec::new();
-    let mut keep = |setting, value: Value| {
-        if value != now(setting) {
-            found.push((setting, value));
-        }
+    let typed = |setting, question: &str, read: fn(&str) -> Result<Value, String>| {
+        text(setting, question, &now(setting), read).map(|value| (setting, value))
     };
     let roles = [Role::Worker, Role::Orchestrator, Role::Sysadmin].map(Role::as_str);
     let role = choose_word("Role", &roles, &now(Setting::Role))?;
-    keep(Setting::Role, json!(role));
     let mut names = vec!["none".to_owned()];
     names.extend(archetype::names(&home.archetypes()));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let archetype = choose_word("Archetype", &names, &now(Setting::Archetype))?;
-    keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
     let runtimes: Vec<&str> =
         [NATIVE, RUNTIME].into_iter().chain(program::PROGRAMS.map(Program::name)).collect();
-    keep(Setting::Runtime, json!(choose_word("Runtime", &runtimes, &now(Setting::Runtime))?));
+    let runtime = choose_word("Runtime", &runtimes, &now(Setting::Runtime))?;
     // An empty answer can't clear a setting by accident: the default word does that.
-    keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), values::model)?);
+    let model = typed(Setting::Model, "Model", values::model)?;
     let efforts = [values::DEFAULT, "off", "low", "medium", "high"];
     let effort = choose_word("Reasoning effort of its model", &efforts, &now(Setting::Effort))?;
-    keep(Setting::Effort, if effort == values::DEFAULT { Value::Null } else { json!(effort) });
+    let mut answers = vec![
+        (Setting::Role, json!(role)),
+        (Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) }),
+        (Setting::Runtime, json!(runtime)),
+        model,
+        (Setting::Effort, if effort == values::DEFAULT { Value::Null } else { json!(effort) }),
+    ];
     // A sysadmin and an agent on the host have no container that these limits could apply to.
     if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
-        let memory =
-            text(Setting::Memory, "Memory limit of its container", &now(Setting::Memory), values::memory);
-        keep(Setting::Memory, memory?);
-        keep(
-            Setting::Cpus,
-            text(Setting::Cpus, "Limit of cores of its container", &now(Setting::Cpus), values::cores)?,
-        );
+        answers.push(typed(Setting::Memory, "Memory limit of its container", values::memory)?);
+        answers.push(typed(Setting::Cpus, "Limit of cores of its container", values::cores)?);
     }
-    let tokens = text(
-        Setting::BudgetTokens,
-        "Limit of tokens in one day",
-        &now(Setting::BudgetTokens),
-        values::tokens,
-    );
-    keep(Setting::BudgetTokens, tokens?);
-    let dollars =
-        text(Setting::BudgetUsd, "Limit of dollars in one day", &now(Setting::BudgetUsd), values::dollars);
-    keep(Setting::BudgetUsd, dollars?);
+    answers.push(typed(Setting::BudgetTokens, "Limit of tokens in one day", values::tokens)?);
+    answers.push(typed(Setting::BudgetUsd, "Limit of dollars in one day", values::dollars)?);
+    answers.retain(|(setting, value)| *value != now(*setting));
     ask::end("That is all there is to ask");
-    Ok(found)
+    Ok(answers)
 }
 
 /// Lets a person choose one of these words. The present value is preselected.
@@ -68,7 +57,7 @@ fn choose_word<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a
     let items: Vec<SelectItem> =
         words.iter().map(|word| SelectItem { label: (*word).to_owned(), note: String::new() }).collect();
     let first = words.iter().position(|word| now == word).unwrap_or_default();
-    let place = ask::choose_from(question, &items, first)?;
+    let place = ask::choose(question, &items, first)?;
     Ok(words[place])
 }
 
@@ -77,7 +66,7 @@ fn text(
     setting: Setting,
     question: &str,
     now: &Value,
-    read: impl Fn(&str) -> Result<Value, String> + Copy + 'static,
+    read: fn(&str) -> Result<Value, String>,
 ) -> Result<Value, Failure> {
     let question = format!("{question}, or \"{}\"", values::DEFAULT);
     let answer = ask::text(&question, &values::text(setting, now), move |text| read(text).map(drop))?;

@@ -13,10 +13,10 @@ use crate::openclaw::RUNTIME;
 use crate::runtime::program;
 
 /// The word that removes a setting, so that the common default applies.
-pub const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 
 /// Returns the settings that the options name, with their new values.
-pub fn given(args: &Args) -> Vec<SettingValue> {
+pub(crate) fn given(args: &Args) -> Vec<SettingValue> {
     let word = |text: &str| if text == DEFAULT { Value::Null } else { json!(text) };
     // Without either option the setting stays as it is, which is not the same as `false`.
     let on_host = (args.on_host || args.no_on_host).then(|| json!(args.on_host));
@@ -43,26 +43,24 @@ pub fn given(args: &Args) -> Vec<SettingValue> {
 }
 
 /// Refuses settings that another command changes, and names that command.
-pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
-    let refuse = |what: &str, hint: String| {
-        let text = format!("another command changes {what} of an agent");
-        Err(Failure::new(Kind::Usage, text).hint(hint))
-    };
+pub(crate) fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
+    let rename = |new: &String| format!("flock rename {id} {new}");
+    let set = |folder: &String| format!("flock config set agents.list[{id}].workspace {folder}");
+    let install = |packages: &String| format!("flock nix install {id} {}", packages.replace(',', " "));
     // These options are hidden. They exist only to give people who try them the right command.
-    if let Some(new) = &args.other_id {
-        return refuse("the id", format!("flock rename {id} {new}"));
-    }
-    if let Some(folder) = &args.workspace {
-        return refuse("the workspace", format!("flock config set agents.list[{id}].workspace {folder}"));
-    }
-    if let Some(packages) = &args.packages {
-        return refuse("the packages", format!("flock nix install {id} {}", packages.replace(',', " ")));
-    }
-    Ok(())
+    let refused = [
+        ("the id", args.other_id.as_ref().map(rename)),
+        ("the workspace", args.workspace.as_ref().map(set)),
+        ("the packages", args.packages.as_ref().map(install)),
+    ];
+    let Some((what, hint)) = refused.into_iter().find_map(|(what, hint)| Some((what, hint?))) else {
+        return Ok(());
+    };
+    Err(Failure::new(Kind::Usage, format!("another command changes {what} of an agent")).hint(hint))
 }
 
 /// Refuses settings that do not fit the agent after the change, which is `now`.
-pub fn check(wanted: &[SettingValue], now: &Agent) -> Result<(), Failure> {
+pub(crate) fn check(wanted: &[SettingValue], now: &Agent) -> Result<(), Failure> {
     let usage = |text: String| Failure::new(Kind::Usage, text);
     let is_of_container = |setting: &Setting| {
         matches!(setting, Setting::Network | Setting::Egress | Setting::Memory | Setting::Cpus)
@@ -97,7 +95,7 @@ pub fn check(wanted: &[SettingValue], now: &Agent) -> Result<(), Failure> {
 }
 
 /// Formats a value for people.
-pub fn text(setting: Setting, value: &Value) -> String {
+pub(crate) fn text(setting: Setting, value: &Value) -> String {
     match value {
         Value::Null if setting == Setting::Archetype => "none".to_owned(),
         Value::Null => DEFAULT.to_owned(),
@@ -109,22 +107,22 @@ pub fn text(setting: Setting, value: &Value) -> String {
     }
 }
 
-pub fn model(text: &str) -> Result<Value, String> {
+pub(crate) fn model(text: &str) -> Result<Value, String> {
     or_default(text, |text| {
         text.parse::<ModelRef>().map(|model| json!(model.as_str())).map_err(|error| error.to_string())
     })
 }
 
-pub fn memory(text: &str) -> Result<Value, String> {
+pub(crate) fn memory(text: &str) -> Result<Value, String> {
     or_default(text, |text| add::check_size(text).map(|()| json!(text)))
 }
 
-pub fn disk(text: &str) -> Result<Value, String> {
+pub(crate) fn disk(text: &str) -> Result<Value, String> {
     // A disk limit takes the same sizes as a memory limit.
     or_default(text, |text| if text == "none" { Ok(json!(text)) } else { memory(text) })
 }
 
-pub fn cores(text: &str) -> Result<Value, String> {
+pub(crate) fn cores(text: &str) -> Result<Value, String> {
     or_default(text, |text| {
         // The number itself is kept, so that `1.5` is written to the configuration as it was typed.
         let number = number(text, "a number of cores")?;
@@ -132,14 +130,14 @@ pub fn cores(text: &str) -> Result<Value, String> {
     })
 }
 
-pub fn tokens(text: &str) -> Result<Value, String> {
+pub(crate) fn tokens(text: &str) -> Result<Value, String> {
     or_default(text, |text| match text.parse::<u64>() {
         Ok(number) => Ok(json!(number)),
         Err(_) => Err(format!("{text:?} is not a number of tokens; write it as in 500000")),
     })
 }
 
-pub fn dollars(text: &str) -> Result<Value, String> {
+pub(crate) fn dollars(text: &str) -> Result<Value, String> {
     or_default(text, |text| {
         let number = number(text, "a number of dollars")?;
         match budgets::micros(&number) {

@@ -10,7 +10,7 @@ use crate::ui::ask::{self, SelectItem};
 
 /// The choices for a new home.
 #[derive(Debug, Default)]
-pub struct InitChoice {
+pub(crate) struct InitChoice {
     /// The default model. `None` keeps the present one.
     pub model: Option<ModelRef>,
     /// The base URL of its provider, if flock does not know it.
@@ -32,7 +32,7 @@ impl From<DetectedModel> for InitChoice {
 /// # Errors
 ///
 /// Returns an error if the person cancels.
-pub fn choose(
+pub(crate) fn choose(
     given: Option<&ModelRef>,
     home: &Home,
     fresh: bool,
@@ -53,9 +53,8 @@ pub fn choose(
             InitChoice::from(found)
         }
         None => {
-            context
-                .printer
-                .say(format!("agents use {}; --model chooses another one", model_detection::USUAL));
+            let text = format!("agents use {}; --model chooses another one", model_detection::USUAL);
+            context.printer.say(text);
             InitChoice { model: Some(model_detection::USUAL.parse()?), ..InitChoice::default() }
         }
     };
@@ -81,7 +80,7 @@ fn ask_person(home: &Home, found: Vec<DetectedModel>, asks_gateway: bool) -> Res
         note: "a written conversation, to try flock without an account".to_owned(),
     });
     items.push(SelectItem { label: "another model".to_owned(), note: "provider/model".to_owned() });
-    let place = ask::choose("Which model shall the agents use?", &items)?;
+    let place = ask::choose("Which model shall the agents use?", &items, 0)?;
     let mut choice = match found.into_iter().nth(place) {
         Some(found) => ask_key_storage(found.into())?,
         None if place == demo => InitChoice { model: Some(DEMO_MODEL.parse()?), ..InitChoice::default() },

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::Failure;
 use crate::agent::identity;
@@ -14,11 +14,11 @@ use crate::config::{self, ConfigError, Role, agents};
 use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, atomic, instance, version};
-use crate::id::{AgentId, ModelRef};
+use crate::id::ModelRef;
 
 /// The wishes of the person, from options or answers.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub(crate) struct InitSettings {
     pub model: Option<ModelRef>,
     /// The base URL of that model's provider.
     pub base_url: Option<String>,
@@ -27,19 +27,12 @@ pub struct Wanted {
     pub port: Option<u16>,
 }
 
-/// The result of completing a home.
-#[derive(Debug, Default)]
-pub struct InitResult {
-    /// Messages for the person.
-    pub notes: Vec<String>,
-}
-
-/// Creates the missing parts and applies the wishes.
+/// Creates the missing parts and applies the wishes. Returns messages for the person.
 ///
 /// # Errors
 ///
 /// Returns the error of the step that failed.
-pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
+pub(crate) fn complete(home: &Home, wanted: &InitSettings) -> Result<Vec<String>, Failure> {
     home.make_folders()?;
     instance::settle(home)?;
     let shared = home.vaults().join("shared");
@@ -50,13 +43,10 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
         }
         _ => {}
     }
-    let mut made = InitResult::default();
+    let mut notes = Vec::new();
     if !home.config().exists() {
         // Without a given port the choice is made once and written down, so that later starts use the same one.
-        let port = match wanted.port {
-            Some(port) => port,
-            None => free_port(&mut made.notes),
-        };
+        let port = wanted.port.unwrap_or_else(|| free_port(&mut notes));
         let token = wanted.token.clone().unwrap_or_else(random_token);
         let mut document = starter::document(home, wanted.model.as_ref(), &token, port);
         for agent in default_agents() {
@@ -79,11 +69,11 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
     }
     // The format number is written last: a home that has one was made completely.
     version::stamp(home)?;
-    Ok(made)
+    Ok(notes)
 }
 
 /// Adds the settings that flock needs and those that were asked for. Everything else stays unchanged.
-fn merge_settings(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
+fn merge_settings(document: &mut Value, home: &Home, wanted: &InitSettings) -> Result<(), ConfigError> {
     let token = wanted.token.clone().unwrap_or_else(random_token);
     // The example's port only fills a gap. A port that is configured already stays.
     let example = starter::document(home, None, &token, wanted.port.unwrap_or(DEFAULT_PORT));
@@ -133,10 +123,6 @@ fn merge_settings(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<
 /// Adds missing keys. A value of the wrong type stays, because the check after this names it.
 fn merge(document: &mut Value, example: &Value) {
     let (Some(found), Some(example)) = (document.as_object_mut(), example.as_object()) else { return };
-    merge_objects(found, example);
-}
-
-fn merge_objects(found: &mut Map<String, Value>, example: &Map<String, Value>) {
     for (name, value) in example {
         match found.get_mut(name) {
             None | Some(Value::Null) => {
@@ -148,13 +134,8 @@ fn merge_objects(found: &mut Map<String, Value>, example: &Map<String, Value>) {
 }
 
 fn default_agents() -> Vec<NewAgent> {
-    [("orchestrator", Role::Orchestrator), ("sysadmin", Role::Sysadmin)]
-        .into_iter()
-        .filter_map(|(id, role)| {
-            let id: AgentId = id.parse().ok()?;
-            Some(NewAgent::new(id, role))
-        })
-        .collect()
+    let agents = [("orchestrator", Role::Orchestrator), ("sysadmin", Role::Sysadmin)];
+    agents.into_iter().filter_map(|(id, role)| Some(NewAgent::new(id.parse().ok()?, role))).collect()
 }
 
 /// Reads the owner's token from a file, or from stdin if `source` is `-`.
@@ -162,27 +143,19 @@ fn default_agents() -> Vec<NewAgent> {
 /// # Errors
 ///
 /// Returns an error if it can't be read, or if it is not 8 to 512 visible ASCII characters, which a header can hold.
-pub fn read_token(source: &str) -> Result<String, Failure> {
-    let text = if source == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .take(MAX_TOKEN_FILE)
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::with_cause("failed to read the token from stdin", &error))?;
-        text
-    } else {
-        let path = std::path::Path::new(source);
-        let missing = || Failure::new(Kind::Failed, format!("the token file {source} is not there"));
-        if !path.exists() {
-            return Err(missing());
-        }
+pub(crate) fn read_token(source: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    if source == "-" {
+        let read = std::io::stdin().take(MAX_TOKEN_FILE).read_to_string(&mut text);
+        read.map_err(|error| Failure::with_cause("failed to read the token from stdin", &error))?;
+    } else if std::path::Path::new(source).exists() {
         // The path may be a pipe of the shell, so the file is opened without checking its type.
-        let mut text = String::new();
-        fs_err::File::open(path)
+        fs_err::File::open(source)
             .and_then(|file| file.take(MAX_TOKEN_FILE).read_to_string(&mut text))
             .map_err(|error| Failure::with_cause("failed to read the token", &error))?;
-        text
-    };
+    } else {
+        return Err(Failure::new(Kind::Failed, format!("the token file {source} is not there")));
+    }
     let token = text.trim();
     if !(8..=512).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let text = "the token must be 8 to 512 visible ASCII characters without spaces";
@@ -221,9 +194,9 @@ mod tests {
     fn completing_a_home_again_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let home = home(&dir);
-        complete(&home, &Wanted::default()).unwrap();
+        complete(&home, &InitSettings::default()).unwrap();
         let first = std::fs::read(home.config()).unwrap();
-        complete(&home, &Wanted::default()).unwrap();
+        complete(&home, &InitSettings::default()).unwrap();
         assert_eq!(std::fs::read(home.config()).unwrap(), first);
     }
 
@@ -238,7 +211,7 @@ mod tests {
             "gateway": {"auth": {"token": "12345678"}, "port": 18789},
         });
         std::fs::write(home.config(), theirs.to_string()).unwrap();
-        complete(&home, &Wanted::default()).unwrap();
+        complete(&home, &InitSettings::default()).unwrap();
         let document: Value = serde_json::from_slice(&std::fs::read(home.config()).unwrap()).unwrap();
         assert_eq!(document["zeta"], theirs["zeta"]);
         assert_eq!(document["agents"]["list"][0]["id"], "main");

@@ -12,11 +12,11 @@ use crate::provider::catalog::KNOWN;
 use crate::supervise::gateway_client::Client;
 
 /// The model of a new home if nothing else is known.
-pub const USUAL: &str = "anthropic/claude-opus-4-5";
+pub(crate) const USUAL: &str = "anthropic/claude-opus-4-5";
 
 /// A model that could answer on this machine.
 #[derive(Debug)]
-pub struct DetectedModel {
+pub(crate) struct DetectedModel {
     pub model: ModelRef,
     /// The place where it was found, as a text for people.
     pub source: String,
@@ -28,7 +28,7 @@ pub struct DetectedModel {
 
 /// A key from the environment.
 #[derive(Debug)]
-pub struct DetectedKey {
+pub(crate) struct DetectedKey {
     /// The provider that the key belongs to.
     pub provider: &'static str,
     /// The environment variable that holds the key.
@@ -37,7 +37,7 @@ pub struct DetectedKey {
 }
 
 /// Returns the models that were found, the most likely one first.
-pub async fn models() -> Vec<DetectedModel> {
+pub(crate) async fn models() -> Vec<DetectedModel> {
     let mut found: Vec<DetectedModel> = KNOWN.iter().filter_map(by_key).collect();
     for server in servers() {
         found.extend(query_server(&server).await);

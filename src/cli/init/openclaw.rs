@@ -10,7 +10,7 @@ use crate::openclaw::update::INIT;
 use crate::ui::{StyledLine, TextStyle};
 
 /// The question to the person, with what OpenClaw needs.
-pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built on this machine. This needs a \
+pub(crate) const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built on this machine. This needs a \
                             suitable Node, 8 GB of memory, 10 GB of disk and ten minutes or more. The native \
                             gateway needs none of this.";
 
@@ -19,7 +19,7 @@ pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and b
 /// # Errors
 ///
 /// Returns an error if a repository or a reference is given without `--gateway openclaw`.
-pub fn check(args: &Args) -> Result<(), Failure> {
+pub(crate) fn check(args: &Args) -> Result<(), Failure> {
     if args.gateway != Some(GatewayChoice::Openclaw) && (args.repo.is_some() || args.reference.is_some()) {
         let text = "--repo and --ref are for the OpenClaw gateway";
         return Err(
@@ -34,7 +34,7 @@ pub fn check(args: &Args) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Returns the error of the step that failed. The home is complete without OpenClaw, and the next call continues.
-pub fn install(
+pub(crate) fn install(
     args: &Args,
     asked: bool,
     home: &Home,
@@ -43,7 +43,7 @@ pub fn install(
     if args.gateway != Some(GatewayChoice::Openclaw) && !asked {
         return Ok(versions::current(home));
     }
-    let shown = InstallProgress::new(context);
+    let shown = InstallProgress::new(context, "OpenClaw");
     let events = |event: InstallEvent<'_>| shown.event(&event);
     let installed = update::begin(home, context, &events, INIT)?
         .install(args.repo.as_deref(), args.reference.as_deref())?;
@@ -51,6 +51,6 @@ pub fn install(
 }
 
 /// Prints the version that is in use.
-pub fn report(version: &InstalledVersion, context: &Context) {
+pub(crate) fn report(version: &InstalledVersion, context: &Context) {
     context.printer.line(StyledLine::new().plain("  openclaw ").with(TextStyle::Accent, version.to_string()));
 }

@@ -9,7 +9,7 @@ use super::{Context, Exit, Failure};
 
 /// Show what is sent to a model
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -24,7 +24,7 @@ enum Verb {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if the prompt can't be made.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Show(args) => show::run(args, context),
     }

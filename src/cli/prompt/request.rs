@@ -13,7 +13,7 @@ use crate::agent::TurnError;
 use crate::agent::preview::{PreviewedRequest, RequestPreviewer};
 use crate::agent::transcript::hygiene::{AppliedRule, Rule};
 use crate::cli::{Context, Exit, Failure, database};
-use crate::config::{ConfigError, Live};
+use crate::config::Live;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::openclaw;
@@ -35,8 +35,9 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
-    let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
+    let agent = config.require_agent(agent)?;
     let session = session.map(|key| find(home, &agent.id, key)).transpose()?;
+    let key = session.as_ref().map(|session| &session.key);
     let own = || agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()));
     let model = model.map_or_else(own, Ok)?;
     let tools = catalog::specs();
@@ -52,7 +53,7 @@ pub(super) fn run(
         let known = known.flatten();
         let mut made = preview.of_program(program, agent, model, session.as_ref(), known.as_ref())?;
         made["agent"] = json!(agent.id);
-        made["session"] = json!(session.as_ref().map(|session| &session.key));
+        made["session"] = json!(key);
         made["model"] = json!(model);
         context.printer.say(format!(
             "flock starts {} with this, and the program writes the request to {model} itself; a turn adds the new \
@@ -65,7 +66,7 @@ pub(super) fn run(
     if agent.runtime == openclaw::RUNTIME {
         let mut made = preview.openclaw_request(agent, model, session.as_ref())?;
         made["agent"] = json!(agent.id);
-        made["session"] = json!(session.as_ref().map(|session| &session.key));
+        made["session"] = json!(key);
         context.printer.say(
             "flock sends this to OpenClaw, which writes the request to its model itself; a turn adds the new \
              messages.",
@@ -76,7 +77,6 @@ pub(super) fn run(
     let made = preview.of(agent, model, session.as_ref())?;
     // Programs get one document. People get the facts on stderr and the exact body on stdout.
     if context.printer.is_json() {
-        let key = session.as_ref().map(|session| &session.key);
         context.printer.json(&to_json(&agent.id, key, &made)?);
         return Ok(Exit::Done);
     }

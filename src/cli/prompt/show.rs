@@ -12,7 +12,7 @@ use crate::agent::prompt::{
 };
 use crate::cli::{Context, Exit, Failure, database};
 use crate::clock;
-use crate::config::{ConfigError, Live};
+use crate::config::Live;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
@@ -32,7 +32,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 Examples:
   flock prompt show coder
   flock prompt show coder --session agent:coder:flock:main:ann --request")]
-pub struct Args {
+pub(crate) struct Args {
     /// Id of the agent
     agent: AgentId,
     /// Key of the session to show the prompt of [default: a new session]
@@ -49,7 +49,7 @@ pub struct Args {
 }
 
 /// A prompt, and the tools that are sent to the provider beside it.
-struct Shown {
+struct PromptReport {
     parts: Vec<SectionText>,
     tools: Vec<ToolSpec>,
     model: Option<String>,
@@ -63,7 +63,7 @@ struct Shown {
 /// # Errors
 ///
 /// Returns an error if there is no such agent or session, or if a section can't be written.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.request {
         return request::run(&home, &args.agent, args.session.as_ref(), args.model.as_ref(), context);
@@ -89,10 +89,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Shown, Failure> {
+fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<PromptReport, Failure> {
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
-    let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
+    let agent = config.require_agent(agent)?;
     // The time at which a session began is part of its prompt, so that the prompt stays the same for all its turns.
     let began = match session {
         Some(key) => find(home, &agent.id, key)?.began_at,
@@ -136,7 +136,7 @@ fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Resul
         tools.clear();
     }
     let runtime = agent.runtime.clone();
-    Ok(Shown { parts, tools, model, inputs, runtime })
+    Ok(PromptReport { parts, tools, model, inputs, runtime })
 }
 
 /// Returns the title of a runtime for people.
@@ -157,7 +157,7 @@ pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Ses
     })
 }
 
-fn table(shown: &Shown) -> Table {
+fn table(shown: &PromptReport) -> Table {
     let mut table = Table::new(&["SECTION", "TOKENS", "BYTES"]);
     let mut add = |tone, name: &str, tokens: u64, bytes: String| {
         table.styled_row(vec![
@@ -176,7 +176,7 @@ fn table(shown: &Shown) -> Table {
     table
 }
 
-fn to_json(args: &Args, shown: &Shown) -> Value {
+fn to_json(args: &Args, shown: &PromptReport) -> Value {
     let sections: Vec<Value> = shown
         .parts
         .iter()
@@ -204,11 +204,11 @@ fn to_json(args: &Args, shown: &Shown) -> Value {
 }
 
 /// Returns the size of the prompt in bytes. One blank line stands between two sections.
-fn prompt_bytes(shown: &Shown) -> usize {
+fn prompt_bytes(shown: &PromptReport) -> usize {
     let texts: usize = shown.parts.iter().map(|part| part.text.len()).sum();
     texts + 2 * shown.parts.len().saturating_sub(1)
 }
 
-fn prompt_tokens(shown: &Shown) -> u64 {
+fn prompt_tokens(shown: &PromptReport) -> u64 {
     (prompt_bytes(shown) as u64).div_ceil(4)
 }

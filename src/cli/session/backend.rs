@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::agent::preview::RequestPreviewer;
 use crate::agent::session::CompactionReport;
 use crate::agent::{Engine, EngineParts, NoOversight, TurnError, TurnLimits};
-use crate::cli::reconnect::{Repeat, Waiting};
+use crate::cli::reconnect::{Reconnector, Repeat};
 use crate::cli::{Context, Failure, database, person, team};
-use crate::config::{ConfigError, Live};
+use crate::config::Live;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
 use crate::store::{Level, NewSession, Session, Store};
-use crate::supervise::gateway_client::{Client, GatewayClientError};
+use crate::supervise::gateway_client::Client;
 use crate::swarm::Actor;
 use crate::tool::catalog;
 
@@ -25,12 +25,11 @@ use crate::tool::catalog;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The place where sessions are read and changed.
-pub struct SessionBackend<'a> {
-    home: Home,
+pub(crate) struct SessionBackend<'a> {
+    home: &'a Home,
     live: Arc<Live>,
     gateway: Option<Client>,
-    waiting: Waiting,
-    context: &'a Context,
+    reconnector: Reconnector<'a>,
 }
 
 impl<'a> SessionBackend<'a> {
@@ -39,11 +38,11 @@ impl<'a> SessionBackend<'a> {
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
-    pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: &'a Home, context: &'a Context) -> Result<Self, Failure> {
         let live = Arc::new(Live::open(home.clone())?);
-        let waiting = Waiting::default();
-        let gateway = waiting.gateway(&home, context).await?;
-        Ok(Self { home, live, gateway, waiting, context })
+        let reconnector = Reconnector::new(home, context);
+        let gateway = reconnector.gateway().await?;
+        Ok(Self { home, live, gateway, reconnector })
     }
 
     /// Returns a description of the session's next request.
@@ -51,25 +50,26 @@ impl<'a> SessionBackend<'a> {
     /// # Errors
     ///
     /// Returns an error if there is no such session, or if the gateway refuses the request.
-    pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
+    pub(crate) async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
             // A report changes nothing, so it may be asked again.
-            return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, TIMEOUT).await).await;
+            let call = async |to: &Client| to.get_json(&path, TIMEOUT).await;
+            return self.reconnector.ask(gateway, Repeat::Safe, call).await;
         }
         // Nothing is opened for writing, so the home of a newer flock can be looked at, too.
-        let session = find(&self.home, key)?;
+        let session = find(self.home, key)?;
         let config = self.live.current();
         let agent = config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?;
         let tools = catalog::specs();
         let preview =
-            RequestPreviewer { home: &self.home, config: &config, tools: &tools, zone: TimeZone::system() };
+            RequestPreviewer { home: self.home, config: &config, tools: &tools, zone: TimeZone::system() };
         Ok(json!(preview.report(agent, &session)?))
     }
 
     /// Compacts the conversation and returns the compaction, or `null` if there is nothing to remove. Without a gateway
     /// no model is asked.
-    pub async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
+    pub(crate) async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             // The gateway records the action in the audit log itself.
             let done = self.post(gateway, &format!("/api/sessions/{key}/compact"), &json!({})).await?;
@@ -84,7 +84,7 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Starts the conversation anew.
-    pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
+    pub(crate) async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             return self.post(gateway, &format!("/api/sessions/{key}/reset"), &json!({})).await.map(drop);
         }
@@ -95,13 +95,13 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Creates the session for a transcript that is already in its folder.
-    pub async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
+    pub(crate) async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
-        team::require_no_gateway(&self.home)?;
-        let store = Store::open(&self.home)?;
+        team::require_no_gateway(self.home)?;
+        let store = Store::open(self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };
         if !store.sessions().create(new, crate::clock::unix_ms()).await? {
             return Err(exists(key));
@@ -111,30 +111,22 @@ impl<'a> SessionBackend<'a> {
     }
 
     /// Returns the home's configuration.
-    pub fn live(&self) -> &Live {
+    pub(crate) fn live(&self) -> &Live {
         &self.live
     }
 
     /// Sends a request that must not be carried out twice to the gateway, or to the one that replaces it.
     async fn post(&self, gateway: &Client, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, TIMEOUT).await).await
-    }
-
-    async fn ask(
-        &self,
-        gateway: &Client,
-        repeat: Repeat,
-        call: impl AsyncFn(&Client) -> Result<Value, GatewayClientError>,
-    ) -> Result<Value, Failure> {
-        self.waiting.ask(&self.home, self.context, gateway, repeat, call).await
+        let call = async |to: &Client| to.post_json(path, body, TIMEOUT).await;
+        self.reconnector.ask(gateway, Repeat::Unsent, call).await
     }
 
     /// Returns an engine for compacting and resetting. It runs no turns, and its tools can't be called.
     fn engine(&self) -> Result<Engine, Failure> {
-        team::require_no_gateway(&self.home)?;
+        team::require_no_gateway(self.home)?;
         Ok(Engine::new(EngineParts {
             config: self.live.clone(),
-            store: Arc::new(Store::open(&self.home)?),
+            store: Arc::new(Store::open(self.home)?),
             registry: catalog::described(),
             catalog: Catalog::new(self.home.clone()),
             limits: TurnLimits::default(),
@@ -155,7 +147,7 @@ async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result
 /// # Errors
 ///
 /// Returns an error if the name is neither a valid key nor an agent.
-pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
+pub(crate) fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     // Only keys contain a colon.
     if named.contains(':') {
         let parsed: SessionKey = named.parse().map_err(|error| {
@@ -170,9 +162,7 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
         Failure::new(Kind::Usage, format!("{named:?} is not the id of an agent: {error}"))
             .hint("flock session list")
     })?;
-    if crate::config::read(home)?.agent(&agent).is_none() {
-        return Err(ConfigError::Unknown(agent).into());
-    }
+    crate::config::read(home)?.require_agent(&agent)?;
     Ok(SessionKey::new(&agent, SessionKind::Main, &person::login()))
 }
 
@@ -181,13 +171,13 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is none, or if the database can't be read.
-pub fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
+pub(crate) fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
     let found = database::read(home, async |reader| reader.sessions().find(key).await)?.flatten();
     found.ok_or_else(|| TurnError::NoSession(key.clone()).into())
 }
 
 /// Returns the error that a session already exists.
-pub fn exists(key: &SessionKey) -> Failure {
+pub(crate) fn exists(key: &SessionKey) -> Failure {
     Failure::new(Kind::Conflict, format!("session {key} exists already"))
         .hint("flock session import FILE --session KEY")
 }

@@ -10,7 +10,7 @@ use crate::cli::{Context, Exit, Failure};
 /// The model is then shown the beginning of the conversation, a marker and the newest messages. The transcript keeps
 /// everything.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
 }
@@ -20,11 +20,11 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if it can't be changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
     let compacted = context
-        .block_on(async { backend::SessionBackend::open(home, context).await?.compact(&key).await })?;
+        .block_on(async { backend::SessionBackend::open(&home, context).await?.compact(&key).await })?;
     if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {

@@ -14,7 +14,7 @@ use crate::cli::{Context, Exit, Failure};
 /// Writes every record as it is stored, including data that providers want back. docs/transcript.md describes the
 /// records.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
     /// File to write, or "-" for stdout
@@ -27,7 +27,7 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if the transcript can't be read or the file can't be written.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let key = backend::key(&args.which.session, &home)?;
     let session = backend::find(&home, &key)?;
@@ -44,11 +44,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     write(&args.file, &document)
         .map_err(|error| Failure::with_cause(format!("failed to write {}", args.file.display()), &error))?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "file": args.file, "records": records}));
-    } else {
-        context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));
-    }
+    context.printer.if_json(&json!({"key": key, "file": args.file, "records": records}));
+    context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,6 @@ use crate::agent::transcript::import_export::{self, ImportedSession};
 use crate::agent::transcript::import_note;
 use crate::cli::{Context, Exit, Failure, database, person};
 use crate::clock;
-use crate::config::ConfigError;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{SessionKey, SessionKind};
@@ -25,7 +24,7 @@ use crate::id::{SessionKey, SessionKind};
 Examples:
   flock session import coder.json
   flock session import coder.json --session agent:coder:flock:main:ann")]
-pub struct Args {
+pub(crate) struct Args {
     /// Document to read, or "-" for stdin
     file: PathBuf,
     /// Key of the new session [default: the exported key]
@@ -41,7 +40,7 @@ pub struct Args {
 ///
 /// Returns an error if the file is not an exported session, if its agent does not exist here, or if a session already
 /// has the key.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let document = read(&args.file)?;
     let imported = import_export::import(&document)?;
@@ -59,10 +58,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
     };
     context.block_on(async {
-        let desk = SessionBackend::open(home.clone(), context).await?;
-        if desk.live().current().agent(key.agent()).is_none() {
-            return Err(ConfigError::Unknown(key.agent().clone()).into());
-        }
+        let backend = SessionBackend::open(home.clone(), context).await?;
+        backend.live().current().require_agent(key.agent())?;
         let find = || database::read(&home, async |reader| reader.sessions().find(&key).await);
         if find()?.flatten().is_some() {
             return Err(backend::exists(&key));
@@ -75,7 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         // The note names the transcript before it exists, so that the next start can remove one that no session uses.
         let note = import_note::begin(&folder, &name).map_err(failed)?;
         let adopted = match put(&folder, &key, &name, &imported) {
-            Ok(()) => desk.adopt(&key, &name).await,
+            Ok(()) => backend.adopt(&key, &name).await,
             Err(error) => Err(failed(error)),
         };
         // A gateway that was killed before it answered may have created the session.
@@ -94,11 +91,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         import_note::done(&note);
         adopted
     })?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "records": imported.records}));
-    } else {
-        context.printer.say(format!("{key} has {} records", imported.records));
-    }
+    context.printer.if_json(&json!({"key": key, "records": imported.records}));
+    context.printer.say(format!("{key} has {} records", imported.records));
     Ok(Exit::Done)
 }
 

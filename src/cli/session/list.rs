@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::cli::{Context, Exit, Failure, database};
+use crate::clock;
 use crate::gateway::status_source;
 use crate::id::AgentId;
 use crate::tool::sessions::SessionInfo;
-use crate::ui::{Table, TextStyle, time};
+use crate::ui::{Table, TextStyle};
 
 /// List the sessions, last used first
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only sessions of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
@@ -24,32 +25,24 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no home, or if its database can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The list is read from the database directly, so it works with and without a gateway.
     let (agent, limit) = (args.agent.as_ref(), args.limit);
     let found = database::read(&home, async |reader| reader.sessions().list(agent, limit).await)?;
     // A home without a database has no sessions, which is no error.
     let found: Vec<SessionInfo> = found.into_iter().flatten().map(SessionInfo::from).collect();
-    if context.printer.is_json() {
-        let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
-        context.printer.json(&json!({"sessions": sessions}));
-        return Ok(Exit::Done);
-    }
-    if found.is_empty() {
-        context.printer.say("There are no such sessions.");
-        return Ok(Exit::Done);
-    }
+    let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
     let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL"]);
     // The order is that of the database: the session that was used last comes first.
     for session in &found {
         table.styled_row(vec![
             (TextStyle::Accent, session.key.to_string()),
             (TextStyle::Plain, session.turns.to_string()),
-            (TextStyle::Plain, time::local(session.updated_at)),
+            (TextStyle::Plain, clock::local(session.updated_at)),
             (TextStyle::Dim, session.model.clone().unwrap_or_default()),
         ]);
     }
-    context.printer.table(&table);
+    context.printer.list(&json!({"sessions": sessions}), &table, "There are no such sessions.");
     Ok(Exit::Done)
 }

@@ -9,7 +9,7 @@ use crate::cli::{Context, Exit, Failure};
 ///
 /// The model is not shown earlier messages again. The transcript keeps them.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
 }
@@ -19,14 +19,11 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if it can't be changed.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
-    context.block_on(async { backend::SessionBackend::open(home, context).await?.reset(&key).await })?;
-    if context.printer.is_json() {
-        context.printer.json(&json!({"key": key, "reset": true}));
-    } else {
-        context.printer.say(format!("{key} begins anew"));
-    }
+    context.block_on(async { backend::SessionBackend::open(&home, context).await?.reset(&key).await })?;
+    context.printer.if_json(&json!({"key": key, "reset": true}));
+    context.printer.say(format!("{key} begins anew"));
     Ok(Exit::Done)
 }

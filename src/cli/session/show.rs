@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{SessionArg, backend};
 use crate::cli::{Context, Exit, Failure};
-use crate::ui::{Table, TextStyle, time};
+use crate::clock;
+use crate::ui::{Table, TextStyle};
 
 /// Show how full a session is, and its last compaction
 ///
@@ -14,7 +15,7 @@ use crate::ui::{Table, TextStyle, time};
 Examples:
   flock session show coder
   flock session show agent:coder:flock:main:ann")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     which: SessionArg,
 }
@@ -24,11 +25,11 @@ pub struct Args {
 /// # Errors
 ///
 /// Returns an error if there is no such session, or if it can't be read.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let key = backend::key(&args.which.session, &home)?;
-    let report =
-        context.block_on(async { backend::SessionBackend::open(home, context).await?.report(&key).await })?;
+    let report = context
+        .block_on(async { backend::SessionBackend::open(&home, context).await?.report(&key).await })?;
     if context.printer.is_json() {
         context.printer.json(&report);
         return Ok(Exit::Done);
@@ -55,14 +56,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Prints the last compaction, if there was one.
-pub fn show_compaction(compaction: &Value, context: &Context) {
+pub(crate) fn show_compaction(compaction: &Value, context: &Context) {
     if compaction.is_null() {
         return;
     }
     context.printer.line(format!(
         "compacted {} times, last at {} from about {} to {} tokens:",
         compaction["number"],
-        time::local(compaction["at"].as_i64().unwrap_or_default()),
+        clock::local(compaction["at"].as_i64().unwrap_or_default()),
         compaction["before"],
         compaction["after"]
     ));

@@ -16,7 +16,7 @@ use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
 use crate::store::{FreezeState, RequestState};
-use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
+use crate::supervise::control::{ControlConnection, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
 use crate::supervise::resource_usage;
@@ -24,7 +24,7 @@ use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Returns the present state of the home. Each source has a short timeout, so that a hanging one does not delay the
 /// rest.
-pub async fn collect(home: &Home, probe: bool) -> StatusReport {
+pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     let mut warnings = Vec::new();
     // Each unreadable part becomes a warning. A status has to work best when something is broken.
     let format = version::read(home).unwrap_or_else(|error| {
@@ -32,7 +32,7 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
         None
     });
     let config = config::read(home).map_err(|error| warnings.push(chain(&error))).ok();
-    let supervisor = ask_supervisor(home).await;
+    let supervisor = ControlConnection::status(home, TIMEOUT).await;
     let unit = supervisor.as_ref().and_then(|status| status.unit(GATEWAY));
     // The supervisor knows the port that is really used. The configured one may have changed since the start.
     let port = unit.and_then(|unit| unit.port).or(config.as_ref().map(|config| config.port));
@@ -57,7 +57,7 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
     let beside = supervisor.as_ref().and_then(|status| status.unit(OPENCLAW));
     let openclaw = openclaw::collect(home, config.as_ref(), beside).await;
     // A running gateway has just asked the engine itself, so it is not asked twice.
-    let engines = match said.get("containers") {
+    let engine = match said.get("containers") {
         Some(_) => engine::from_gateway(&said),
         None => engine::ask(home, config.as_ref()).await,
     };
@@ -89,10 +89,7 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
         frozen: frozen.home().cloned(),
         agents,
         team: said.get("team").filter(|team| !team.is_null()).cloned(),
-        docker: engines.docker,
-        containers: engines.containers,
-        images: engines.images,
-        store: engines.store,
+        engine,
         approvals_waiting: approvals_waiting(home),
         warnings,
     };
@@ -178,11 +175,6 @@ fn cpu_percent(gateway: &GatewayReport) -> Option<f64> {
     Some(f64::from(u32::try_from(tenths).ok()?) / 10.0)
 }
 
-async fn ask_supervisor(home: &Home) -> Option<SupervisorStatus> {
-    let mut connection = ControlConnection::open(home).await.ok()?;
-    connection.ask(ControlRequest::Status, TIMEOUT).await.ok()?.status
-}
-
 async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, HealthError> {
     let identity =
         HomeIdentity { instance: instance::read(home).unwrap_or_default(), token: config.token.clone() };
@@ -194,19 +186,15 @@ async fn ask_gateway_status(config: &Config, port: u16, probe: bool, warnings: &
     let client = Client::new(port).with_token(&config.token);
     if probe {
         let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
-        let probes =
-            sandboxed.map(|agent| {
-                let call = Call::post(&format!("/api/agents/{}/probe", agent.id));
-                let client = &client;
-                async move {
-                    client.ask(call, PROBE_TIMEOUT).await.err().map(|error| (agent.id.to_string(), error))
-                }
-            });
+        let client = &client;
+        let probes = sandboxed.map(|agent| async move {
+            let call = Call::post(&format!("/api/agents/{}/probe", agent.id));
+            let error = client.ask(call, PROBE_TIMEOUT).await.err()?;
+            Some(format!("{}: {}", agent.id, chain(&error)))
+        });
         // The results of the probes are in the status that is asked for next. Only the failures to probe are taken
         // here.
-        for (id, error) in futures_util::future::join_all(probes).await.into_iter().flatten() {
-            warnings.push(format!("{id}: {}", chain(&error)));
-        }
+        warnings.extend(futures_util::future::join_all(probes).await.into_iter().flatten());
     }
     match client.get_json("/api/status", TIMEOUT).await {
         Ok(said) => said,
@@ -259,11 +247,16 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
         // On the host the program may ask the model with its own login.
-        let trouble = match programs::has_own_login(agent) {
-            true => None,
-            false => agent.models().find_map(|model| catalog.describe(model, config).err()),
+        let mut models = agent.models().filter(|_| !programs::has_own_login(agent));
+        let trouble = models.find_map(|model| catalog.describe(model, config).err());
+        let (warning, hint) = match &trouble {
+            Some(error) => (Some(chain(error)), error.hint()),
+            None if agent.model.is_none() => {
+                let set = "flock config set agents.defaults.model.primary PROVIDER/MODEL";
+                (Some("it has no model".to_owned()), Some(set.to_owned()))
+            }
+            None => (None, None),
         };
-        let none = agent.model.is_none();
         AgentReport {
             id: agent.id.to_string(),
             role: agent.role.as_str(),
@@ -278,16 +271,8 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
             frozen: frozen.of(&agent.id).cloned(),
             asleep: asleep.get(&agent.id).cloned(),
             paused: said["paused"].get(agent.id.as_str()).cloned(),
-            warning: match &trouble {
-                Some(error) => Some(chain(error)),
-                None => none.then(|| "it has no model".to_owned()),
-            },
-            hint: match &trouble {
-                Some(error) => error.hint(),
-                None => {
-                    none.then(|| "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned())
-                }
-            },
+            warning,
+            hint,
         }
     };
     config.agents.iter().map(&mut describe).collect()

@@ -1,5 +1,6 @@
 //! The state of the container engine and of what this home has in it.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::collect::TIMEOUT;
@@ -12,7 +13,7 @@ use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{containers, names};
 
 /// Returns the state of the engine as the gateway reported it.
-pub fn from_gateway(said: &Value) -> EngineReport {
+pub(crate) fn from_gateway(said: &Value) -> EngineReport {
     let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     EngineReport {
         docker: DockerReport {
@@ -27,7 +28,7 @@ pub fn from_gateway(said: &Value) -> EngineReport {
 }
 
 /// Asks the engine itself if no gateway runs.
-pub async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
+pub(crate) async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
     let engine = Engine::from_env();
     let listed = match tokio::time::timeout(TIMEOUT, containers::list(&engine, home)).await {
         Ok(listed) => listed,
@@ -72,9 +73,10 @@ pub async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
 }
 
 /// The state of the engine and of what this home has in it.
-#[derive(Default)]
-pub struct EngineReport {
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct EngineReport {
     pub docker: DockerReport,
+    /// The containers of this home, or `None` if neither the gateway nor the engine answered.
     pub containers: Option<Value>,
     pub images: Option<Value>,
     pub store: Option<Value>,

@@ -17,7 +17,7 @@ use crate::supervise::unit::OPENCLAW;
 /// The OpenClaw of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OpenClawReport {
+pub(crate) struct OpenClawReport {
     /// The version that the next start uses.
     pub installed: Option<Build>,
     /// The version that runs now.
@@ -41,7 +41,7 @@ pub struct OpenClawReport {
 /// One version of OpenClaw.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Build {
+pub(crate) struct Build {
     pub version: String,
     pub commit: String,
     /// The branch, tag or commit that was asked for.
@@ -65,7 +65,7 @@ impl From<InstalledVersion> for Build {
 }
 
 /// Returns the state of OpenClaw, or `None` if it is neither installed nor needed.
-pub async fn collect(
+pub(crate) async fn collect(
     home: &Home,
     config: Option<&Config>,
     unit: Option<&UnitStatus>,

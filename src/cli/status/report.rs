@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::engine::EngineReport;
 use super::openclaw::OpenClawReport;
 use super::unit::UnitReport;
 use crate::cli::team::SleepState;
@@ -14,7 +15,7 @@ use crate::supervise::resource_usage::ResourceUsage;
 /// The state of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StatusReport {
+pub(crate) struct StatusReport {
     pub home: PathBuf,
     /// The home's format, or `None` if it can't be read.
     pub format: Option<u32>,
@@ -40,11 +41,8 @@ pub struct StatusReport {
     pub agents: Vec<AgentReport>,
     /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
-    pub docker: DockerReport,
-    /// The containers of this home, or `None` if neither the gateway nor the engine answered.
-    pub containers: Option<Value>,
-    pub images: Option<Value>,
-    pub store: Option<Value>,
+    #[serde(flatten)]
+    pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.
     pub approvals_waiting: Option<usize>,
     /// Sentences about everything that needs attention.
@@ -53,7 +51,7 @@ pub struct StatusReport {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SupervisorReport {
+pub(crate) struct SupervisorReport {
     pub pid: i32,
     pub version: String,
     /// Start time in Unix seconds.
@@ -66,7 +64,7 @@ pub struct SupervisorReport {
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GatewayReport {
+pub(crate) struct GatewayReport {
     /// The process. Its state is `unsupervised` if the gateway answers and no supervisor runs.
     #[serde(flatten)]
     pub unit: UnitReport,
@@ -90,7 +88,7 @@ pub struct GatewayReport {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentReport {
+pub(crate) struct AgentReport {
     pub id: String,
     pub role: &'static str,
     pub runtime: String,
@@ -112,7 +110,7 @@ pub struct AgentReport {
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DockerReport {
+pub(crate) struct DockerReport {
     /// `true` if the engine answered, `None` if it was not asked.
     pub reachable: Option<bool>,
     pub problem: Option<String>,

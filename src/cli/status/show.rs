@@ -15,7 +15,7 @@ use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
 use crate::ui::{Failure, StyledLine, Table, TextStyle};
 
-pub fn show(report: &StatusReport, context: &Context) {
+pub(crate) fn show(report: &StatusReport, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
     printer.line(gateway(report));
@@ -45,13 +45,13 @@ pub fn show(report: &StatusReport, context: &Context) {
         }
     }
     printer.line(docker(report));
-    if let Some(hint) = &report.docker.hint {
+    if let Some(hint) = &report.engine.docker.hint {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));
     }
-    if let Some(images) = &report.images {
+    if let Some(images) = &report.engine.images {
         printer.line(title("images").plain(images_text(images)));
     }
-    if let Some(store) = &report.store {
+    if let Some(store) = &report.engine.store {
         let text = format!("{} {}", brief(&store["container"]), brief(&store["state"]));
         printer.line(title("store").plain(text));
     }
@@ -99,16 +99,12 @@ fn gateway(report: &StatusReport) -> StyledLine {
     }
     let mut text = format!(" at {}", report.url.as_deref().unwrap_or_default());
     // Values that are unknown are left out, not shown as unknown.
-    for (what, value) in [
+    let known = [
         (", pid ", gateway.unit.pid.map(|pid| pid.to_string())),
         (", version ", gateway.version.clone()),
         (", up ", gateway.uptime_ms.map(ago)),
-    ] {
-        if let Some(value) = value {
-            text.push_str(what);
-            text.push_str(&value);
-        }
-    }
+    ];
+    text.extend(known.into_iter().filter_map(|(what, value)| Some(what.to_owned() + &value?)));
     text.push_str(&usage_text(gateway.unit.figures));
     if let Some(percent) = gateway.cpu_percent {
         let _ = write!(text, " ({percent} %)");
@@ -119,11 +115,9 @@ fn gateway(report: &StatusReport) -> StyledLine {
 /// Returns lines about the running OpenClaw, and about the installed version if that is another one.
 fn openclaw(bundle: &OpenClawReport) -> Vec<StyledLine> {
     let build = |build: &Build| {
-        let day = jiff::Timestamp::from_second(build.committed_at)
-            .unwrap_or_default()
-            .strftime("%Y-%m-%d")
-            .to_string();
-        format!("{} ({}, {day})", build.version, build.commit.get(..7).unwrap_or(&build.commit))
+        let time = jiff::Timestamp::from_second(build.committed_at).unwrap_or_default();
+        let (day, commit) = (time.strftime("%Y-%m-%d"), build.commit.get(..7).unwrap_or(&build.commit));
+        format!("{} ({commit}, {day})", build.version)
     };
     let installed = bundle.installed.as_ref().map_or("not installed".to_owned(), build);
     let line = title("openclaw");
@@ -132,13 +126,12 @@ fn openclaw(bundle: &OpenClawReport) -> Vec<StyledLine> {
         // The running version is shown, not the installed one: only it answers.
         (Some(serving), healthy) => {
             let mut text = format!(", serves {}", build(serving));
-            for (what, value) in [
+            let known = [
                 (" on port ", bundle.unit.port.map(|port| port.to_string())),
                 (", pid ", bundle.unit.pid.map(|pid| pid.to_string())),
                 (", up ", bundle.started_at.map(|at| ago(clock::unix_ms() - at))),
-            ] {
-                text.extend(value.into_iter().flat_map(|value| [what.to_owned(), value]));
-            }
+            ];
+            text.extend(known.into_iter().filter_map(|(what, value)| Some(what.to_owned() + &value?)));
             text.push_str(&usage_text(bundle.unit.figures));
             text.push_str(&crashes(&bundle.unit));
             let state = state(&bundle.unit);
@@ -223,7 +216,7 @@ fn outage_text(breaker: &Value) -> String {
 
 fn docker(report: &StatusReport) -> StyledLine {
     let line = title("docker");
-    match (&report.docker.problem, &report.containers) {
+    match (&report.engine.docker.problem, &report.engine.containers) {
         (Some(problem), _) => line.with(TextStyle::Warn, problem.clone()),
         (None, Some(Value::Array(all))) => {
             let count = |state: &str| all.iter().filter(|one| one["state"] == state).count();
@@ -266,7 +259,7 @@ fn sandbox(report: &StatusReport, id: &str, configured: &str) -> (TextStyle, Str
         "host" => return (TextStyle::Warn, "none: it runs on this machine itself".to_owned()),
         _ => {}
     }
-    let all = report.containers.as_ref().and_then(Value::as_array);
+    let all = report.engine.containers.as_ref().and_then(Value::as_array);
     let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {
         // A sandbox is made at the agent's first command, so a new agent has none.
         return (TextStyle::Dim, "none yet".to_owned());

@@ -2,6 +2,7 @@
 //! down.
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::home::Home;
 use crate::supervise::control::UnitStatus;
@@ -12,7 +13,7 @@ use crate::supervise::supervised_process::{remembered, word};
 /// The gateway or OpenClaw as a supervised process.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UnitReport {
+pub(crate) struct UnitReport {
     /// The supervisor's word. Without a supervisor it is `stopped`, or `breaker-open` if the last one gave up
     /// restarting.
     pub state: String,
@@ -33,7 +34,7 @@ pub struct UnitReport {
 
 impl UnitReport {
     /// Returns the unit of this name from the supervisor's report. `port` is used if the supervisor names none.
-    pub fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
+    pub(crate) fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
         // The supervisor knows the present state, which is better than anything on disk.
         if let Some(unit) = said {
             return Self {
@@ -63,7 +64,6 @@ impl UnitReport {
 
 /// Returns the state's word for programs.
 fn state_word(standing: UnitState) -> String {
-    let word = || word(standing).to_owned();
     // serde's name of the state is used, so that this word and the JSON of the control socket are the same.
-    serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)
+    json!(standing).as_str().unwrap_or_else(|| word(standing)).to_owned()
 }

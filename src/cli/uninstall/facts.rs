@@ -19,7 +19,7 @@ use crate::supervise::unit::NAMES;
 
 /// The collected facts.
 #[derive(Clone, Debug, Default)]
-pub struct HomeFacts {
+pub(crate) struct HomeFacts {
     /// `true` if the home's folder exists.
     pub there: bool,
     /// `true` if its contents prove that flock made it.
@@ -49,7 +49,7 @@ pub struct HomeFacts {
 
 /// An entry of the home's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HomeEntry {
+pub(crate) struct HomeEntry {
     pub name: OsString,
     /// The target, if it is a symbolic link.
     pub link: Option<PathBuf>,
@@ -62,14 +62,14 @@ pub struct HomeEntry {
 impl HomeFacts {
     /// Returns `true` if the home has an entry of this name.
     #[must_use]
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == name)
     }
 }
 
 /// The agents that run on OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenClawAgents {
+pub(crate) enum OpenClawAgents {
     /// The ids of the agents.
     Agents(Vec<String>),
     /// The configuration can't be read, for this reason.
@@ -84,7 +84,7 @@ impl Default for OpenClawAgents {
 
 /// The home's objects in the container engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EngineFacts {
+pub(crate) enum EngineFacts {
     /// The engine answered.
     Found(EngineObjects),
     /// The engine can't be asked.
@@ -95,6 +95,16 @@ pub enum EngineFacts {
     },
 }
 
+impl EngineFacts {
+    /// Returns the objects that were seen.
+    pub(crate) fn objects(&self) -> EngineObjects {
+        match self {
+            Self::Found(objects) => objects.clone(),
+            Self::Silent { .. } => EngineObjects::default(),
+        }
+    }
+}
+
 impl Default for EngineFacts {
     fn default() -> Self {
         Self::Found(EngineObjects::default())
@@ -103,7 +113,7 @@ impl Default for EngineFacts {
 
 /// The names of the home's objects in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EngineObjects {
+pub(crate) struct EngineObjects {
     /// Containers of agents and of the package store.
     pub containers: Vec<String>,
     /// Containers of OpenClaw's sandboxes.
@@ -118,7 +128,7 @@ pub struct EngineObjects {
 /// # Errors
 ///
 /// Returns an error if a newer flock made the home, or if its folder can't be read.
-pub async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
+pub(crate) async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
     // An unreadable format number is no error here: an uninstall also has to handle damaged homes.
     if let Err(error @ HomeError::Newer { .. }) = version::check_writable(home) {
         return Err(error.into());
@@ -190,13 +200,13 @@ fn is_empty(path: &Path, depth: usize) -> bool {
 }
 
 /// Returns `true` for a file that a killed writer left.
-pub fn is_draft(path: &Path) -> bool {
+pub(crate) fn is_draft(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(atomic::is_draft)
         && path.symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 /// Number of levels of empty folders that are examined. flock never makes more.
-pub const LEVELS: usize = 4;
+pub(crate) const LEVELS: usize = 4;
 
 /// Returns `true` if flock made the contents of the folder.
 ///
@@ -245,7 +255,7 @@ async fn engine_facts(home: &Home) -> EngineFacts {
 /// # Errors
 ///
 /// Returns an error if the engine does not answer or refuses.
-pub async fn belongings(engine: &Engine, home: &Home) -> Result<EngineObjects, SandboxError> {
+pub(crate) async fn belongings(engine: &Engine, home: &Home) -> Result<EngineObjects, SandboxError> {
     let containers = containers::list(engine, home).await?;
     Ok(EngineObjects {
         containers: containers.into_iter().map(|container| container.name).collect(),

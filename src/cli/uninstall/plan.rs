@@ -1,5 +1,6 @@
 //! The plan of an uninstall, decided from the facts and the request. It has no side effects.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use super::facts::{EngineFacts, EngineObjects, HomeEntry, HomeFacts, OpenClawAgents};
@@ -8,7 +9,7 @@ use crate::ui::Failure;
 
 /// The options of the uninstall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UninstallRequest {
+pub(crate) struct UninstallRequest {
     /// Removes only OpenClaw.
     pub openclaw: bool,
     /// Also deletes what people and agents made.
@@ -19,7 +20,7 @@ pub struct UninstallRequest {
 
 /// The steps, in the order in which they are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UninstallStep {
+pub(crate) enum UninstallStep {
     /// Stops a service and removes its file.
     Service(PathBuf),
     /// Stops everything that runs, and keeps anything from starting until the end.
@@ -50,14 +51,14 @@ impl UninstallStep {
     /// Returns `true` if the step must not be done while a process of the home runs, which would undo it or lose its
     /// data.
     #[must_use]
-    pub const fn needs_stopped_home(&self) -> bool {
+    pub(crate) const fn needs_stopped_home(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::OpenClaw(_) | Self::Files(_) | Self::Home)
     }
 }
 
 /// Something related to flock that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     /// Its path, or a short name for it.
     pub what: String,
     /// The reason for which it stays.
@@ -66,9 +67,15 @@ pub struct Leftover {
     pub mend: Option<String>,
 }
 
+impl Leftover {
+    fn new(what: &dyn Display, why: &str, mend: Option<String>) -> Self {
+        Self { what: what.to_string(), why: why.to_owned(), mend }
+    }
+}
+
 /// The steps, what is kept on purpose, and what is left to the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UninstallPlan {
+pub(crate) struct UninstallPlan {
     /// The steps, in order.
     pub steps: Vec<UninstallStep>,
     /// Entries of the home that people and agents made, each with a description.
@@ -82,7 +89,7 @@ pub struct UninstallPlan {
 impl UninstallPlan {
     /// Returns `true` if there is nothing to do.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, UninstallStep::Stop { running: false }))
     }
 }
@@ -117,7 +124,11 @@ const OPENCLAW_ENTRIES: [&str; 4] = ["gateways", "openclaw", "extensions", ".new
 /// # Errors
 ///
 /// Returns an error if agents need what is to be removed.
-pub fn plan(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
+pub(crate) fn plan(
+    home: &Path,
+    facts: &HomeFacts,
+    request: UninstallRequest,
+) -> Result<UninstallPlan, Failure> {
     if request.openclaw { bundle(home, facts, request) } else { Ok(plan_everything(home, facts, request)) }
 }
 
@@ -127,9 +138,10 @@ fn bundle(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<U
         plan.left.push(unproven_leftover(home));
         return Ok(plan);
     }
+    let sandboxes = facts.engine.objects().sandboxes;
     let purges_state = request.purge && !facts.openclaw_state.is_empty();
     // State without any program files can be left from an earlier uninstall without `--purge`.
-    if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
+    if facts.openclaw.is_empty() && !purges_state && sandboxes.is_empty() {
         keep_openclaw_state(&mut plan, facts);
         return Ok(plan);
     }
@@ -138,7 +150,7 @@ fn bundle(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<U
     }
     // OpenClaw is stopped before its files and sandboxes go, or it would make new ones.
     plan.steps.push(UninstallStep::StopOpenClaw);
-    let found = EngineObjects { sandboxes: sandboxes(facts), ..EngineObjects::default() };
+    let found = EngineObjects { sandboxes, ..EngineObjects::default() };
     push_engine_step(&mut plan, home, facts, UninstallStep::Engine { found, all: false });
     push_openclaw_files(&mut plan, facts, request.purge);
     Ok(plan)
@@ -175,10 +187,7 @@ fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) ->
     if facts.running || (facts.proven && facts.has("run")) {
         plan.steps.push(UninstallStep::Stop { running: facts.running });
     }
-    let found = match &facts.engine {
-        EngineFacts::Found(found) => found.clone(),
-        EngineFacts::Silent { .. } => EngineObjects::default(),
-    };
+    let found = facts.engine.objects();
     push_engine_step(&mut plan, home, facts, UninstallStep::Engine { found, all: true });
     if facts.proven {
         push_openclaw_files(&mut plan, facts, request.purge);
@@ -190,29 +199,20 @@ fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) ->
         plan_unproven(&mut plan, home, &facts.entries);
     }
     // A workspace outside the home was chosen by a person and may hold anything.
-    plan.left.extend(facts.workspaces.iter().map(|path| Leftover {
-        what: path.display().to_string(),
-        why: "the workspace of an agent, in a folder of yours".to_owned(),
-        mend: None,
-    }));
-    plan.left.extend(facts.completions.iter().map(|path| Leftover {
-        what: path.display().to_string(),
-        why: "a completion script, which you put there".to_owned(),
-        mend: Some(format!("rm {}", path.display())),
-    }));
-    plan.left.extend(facts.program.iter().map(|(path, mend)| Leftover {
-        what: path.display().to_string(),
-        why: "flock itself, which flock did not install".to_owned(),
-        mend: Some(mend.clone()),
-    }));
-    plan
-}
-
-fn sandboxes(facts: &HomeFacts) -> Vec<String> {
-    match &facts.engine {
-        EngineFacts::Found(found) => found.sandboxes.clone(),
-        EngineFacts::Silent { .. } => Vec::new(),
+    let workspace = |path: &PathBuf| {
+        Leftover::new(&path.display(), "the workspace of an agent, in a folder of yours", None)
+    };
+    let completion = |path: &PathBuf| {
+        let mend = format!("rm {}", path.display());
+        Leftover::new(&path.display(), "a completion script, which you put there", Some(mend))
+    };
+    plan.left.extend(facts.workspaces.iter().map(workspace));
+    plan.left.extend(facts.completions.iter().map(completion));
+    if let Some((path, mend)) = &facts.program {
+        let why = "flock itself, which flock did not install";
+        plan.left.push(Leftover::new(&path.display(), why, Some(mend.clone())));
     }
+    plan
 }
 
 fn push_engine_step(plan: &mut UninstallPlan, home: &Path, facts: &HomeFacts, step: UninstallStep) {
@@ -306,12 +306,8 @@ fn move_versions_last(steps: &mut Vec<UninstallStep>) {
 }
 
 fn is_known(name: &str) -> bool {
-    USER_DATA
-        .iter()
-        .map(|(name, _)| *name)
-        .chain(DISPOSABLE)
-        .chain(OPENCLAW_ENTRIES)
-        .any(|known| known == name)
+    let data = USER_DATA.iter().map(|(name, _)| *name);
+    data.chain(DISPOSABLE).chain(OPENCLAW_ENTRIES).any(|known| known == name)
 }
 
 /// Returns what a person is told about an entry that is not flock's, or that is a link to something that is not.
@@ -322,13 +318,12 @@ fn leftover_of(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
         return None;
     }
     if !is_known(name) || is_bundle_link {
-        let why = "in the home, but not flock's".to_owned();
-        return Some(Leftover { what: entry.name.display().to_string(), why, mend: None });
+        return Some(Leftover::new(&entry.name.display(), "in the home, but not flock's", None));
     }
     let goes = purge || DISPOSABLE.contains(&name) || OPENCLAW_ENTRIES.contains(&name);
     let target = entry.link.as_ref().filter(|_| goes)?;
     let why = format!("the link {name} led there; its content is yours");
-    Some(Leftover { what: target.display().to_string(), why, mend: None })
+    Some(Leftover::new(&target.display(), &why, None))
 }
 
 /// Plans for a folder that flock can't be proved to have made: only empty entries are removed.
@@ -350,12 +345,11 @@ fn plan_unproven(plan: &mut UninstallPlan, home: &Path, entries: &[HomeEntry]) {
 }
 
 fn unproven_leftover(home: &Path) -> Leftover {
-    let why = "nothing in it proves that flock made it, so its content stays".to_owned();
-    Leftover { what: home.display().to_string(), why, mend: None }
+    Leftover::new(&home.display(), "nothing in it proves that flock made it, so its content stays", None)
 }
 
 /// Folders that are made for OpenClaw. Each stands before the folder that contains it.
-pub const OPENCLAW_FOLDERS: [&str; 5] =
+pub(crate) const OPENCLAW_FOLDERS: [&str; 5] =
     ["gateways/openclaw/state", "gateways/openclaw", "gateways", "extensions/hooks", "extensions"];
 
 #[cfg(test)]

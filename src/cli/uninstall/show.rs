@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::ui::{StyledLine, TextStyle};
 
 /// An uninstall to report.
-pub struct UninstallReport<'a> {
+pub(crate) struct UninstallReport<'a> {
     pub home: &'a Home,
     pub request: UninstallRequest,
     pub plan: &'a UninstallPlan,
@@ -22,7 +22,7 @@ pub struct UninstallReport<'a> {
 
 impl UninstallReport<'_> {
     /// Prints what would be done.
-    pub fn planned(&self, context: &Context) {
+    pub(crate) fn planned(&self, context: &Context) {
         if context.printer.is_json() {
             context.printer.json(&self.json(&[]));
             return;
@@ -31,13 +31,13 @@ impl UninstallReport<'_> {
     }
 
     /// Prints what will be done, before the question to the person.
-    pub fn asked(&self, context: &Context) {
+    pub(crate) fn asked(&self, context: &Context) {
         // The plan goes to stderr, like the question that follows it.
         self.lines().into_iter().for_each(|line| context.printer.say(line));
     }
 
     /// Prints the result and returns the exit code.
-    pub fn done(&self, troubles: &[FailedStep], context: &Context) -> Exit {
+    pub(crate) fn done(&self, troubles: &[FailedStep], context: &Context) -> Exit {
         let unseen = self.plan.unseen.first().map(|_| Kind::DockerUnavailable);
         // An engine that could not be asked also makes the uninstall incomplete.
         let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
@@ -67,9 +67,8 @@ impl UninstallReport<'_> {
             context.printer.line(text.as_str());
         } else {
             let what = if self.request.openclaw { "OpenClaw" } else { "flock" };
-            context
-                .printer
-                .line(StyledLine::new().with(TextStyle::Good, "removed").plain(format!(" {what}")));
+            let line = StyledLine::new().with(TextStyle::Good, "removed");
+            context.printer.line(line.plain(format!(" {what}")));
         }
         self.stays().into_iter().for_each(|line| context.printer.say(line));
         exit
@@ -108,11 +107,8 @@ impl UninstallReport<'_> {
     fn stays(&self) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         if !self.plan.kept.is_empty() {
-            lines.push(
-                StyledLine::new()
-                    .with(TextStyle::Good, "keeps")
-                    .plain(format!(" in {}", self.home.root().display())),
-            );
+            let place = format!(" in {}", self.home.root().display());
+            lines.push(StyledLine::new().with(TextStyle::Good, "keeps").plain(place));
             for (path, what) in &self.plan.kept {
                 lines.push(row(&path.display().to_string(), what));
             }
@@ -123,30 +119,18 @@ impl UninstallReport<'_> {
         }
         if !self.plan.left.is_empty() {
             lines.push(StyledLine::new().with(TextStyle::Accent, "leaves to you"));
-            lines.extend(
-                self.plan
-                    .left
-                    .iter()
-                    .map(|left| StyledLine::new().plain(format!("  {}", leftover_text(left)))),
-            );
+            lines.extend(self.plan.left.iter().map(|left| format!("  {}", leftover_text(left)).into()));
         }
         lines
     }
 
     fn json(&self, troubles: &[FailedStep]) -> Value {
-        let removes: Vec<Value> = self
-            .plan
-            .steps
-            .iter()
-            .flat_map(rows)
+        let removes: Vec<Value> = (self.plan.steps.iter().flat_map(rows))
             .flat_map(|(what, names)| names.into_iter().map(move |name| json!({"what": what, "name": name})))
             .collect();
         // The paths are relative to the home in the plan and absolute for programs.
-        let kept = self
-            .plan
-            .kept
-            .iter()
-            .map(|(path, what)| json!({"path": self.home.root().join(path), "what": what}));
+        let root = self.home.root();
+        let kept = self.plan.kept.iter().map(|(path, what)| json!({"path": root.join(path), "what": what}));
         let left = |left: &Leftover| json!({"what": left.what, "why": left.why, "mend": left.mend});
         let failed = troubles.iter().map(|trouble| {
             let failure = &trouble.failure;
@@ -204,13 +188,13 @@ fn rows(step: &UninstallStep) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// Returns `true` if the end of a step is worth a line.
-pub fn is_shown(step: &UninstallStep) -> bool {
+pub(crate) fn is_shown(step: &UninstallStep) -> bool {
     // The home's folder may stay because of files that are not flock's, so its removal is not announced.
     *step != UninstallStep::Home && (*step == UninstallStep::StopOpenClaw || !rows(step).is_empty())
 }
 
 /// Returns the text for a step while it runs.
-pub fn named(step: &UninstallStep) -> String {
+pub(crate) fn named(step: &UninstallStep) -> String {
     match step {
         UninstallStep::Service(path) => format!("removing the service {}", path.display()),
         UninstallStep::Stop { .. } => "stopping flock".to_owned(),
@@ -227,7 +211,7 @@ pub fn named(step: &UninstallStep) -> String {
 }
 
 /// Returns the text for a completed step.
-pub fn past(step: &UninstallStep) -> String {
+pub(crate) fn past(step: &UninstallStep) -> String {
     // It is made from the other text, so that the two can't differ in their names.
     let text = named(step);
     match text.split_once(' ') {

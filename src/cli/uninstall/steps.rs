@@ -25,7 +25,7 @@ use crate::supervise::unit::OPENCLAW;
 
 /// Locks that keep the home still until the uninstall is complete.
 #[derive(Debug, Default)]
-pub struct UninstallLocks {
+pub(crate) struct UninstallLocks {
     halted: Option<HaltResult>,
     installer: Option<InstallLock>,
     /// Set if an earlier step left something. The next call must then still find out whose home it is.
@@ -38,20 +38,17 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error that names the processes which could not be ended.
-    pub async fn still(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) async fn stop_everything(&mut self, home: &Home) -> Result<(), Failure> {
         if !home.run().is_dir() {
             // Every process of the home has files in this folder.
             return Ok(());
         }
-        self.installing(home)?;
+        self.lock_installer(home)?;
         // The socket is looked up before the supervisor ends: only the supervisor's file names one outside the home.
         let socket = control::place::find(home).filter(|socket| !socket.starts_with(home.root()));
         let halted = stop::end(home).await?;
         let survivors = stop::still_there(home, &halted);
-        if !survivors.is_empty() || halted.lock.is_none() {
-            let names = if survivors.is_empty() { "the supervisor".to_owned() } else { survivors.join(", ") };
-            return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock stop"));
-        }
+        stop::require_stopped(&halted, &survivors).map_err(|failure| failure.hint("flock stop"))?;
         if let Some(socket) = socket {
             // The socket has no listener any more. An error here leaves only a dead file.
             let _ = fs_err::remove_file(socket);
@@ -65,7 +62,7 @@ impl UninstallLocks {
     /// # Errors
     ///
     /// Returns an error if another process holds it.
-    pub fn installing(&mut self, home: &Home) -> Result<(), Failure> {
+    pub(crate) fn lock_installer(&mut self, home: &Home) -> Result<(), Failure> {
         if self.installer.is_none() && home.run().is_dir() {
             self.installer = Some(InstallLock::begin(home)?);
         }
@@ -78,21 +75,25 @@ impl UninstallLocks {
 /// # Errors
 ///
 /// Returns an error that names what is left and the command that repairs it.
-pub async fn carry_out(step: &UninstallStep, home: &Home, held: &mut UninstallLocks) -> Result<(), Failure> {
+pub(crate) async fn carry_out(
+    step: &UninstallStep,
+    home: &Home,
+    held: &mut UninstallLocks,
+) -> Result<(), Failure> {
     match step {
         UninstallStep::Service(path) => {
             // The service may be gone since the plan was made, which is as good as removed.
             let found = service::installed(home)?.into_iter().find(|service| service.path == *path);
             found.map_or(Ok(()), |service| service.remove())
         }
-        UninstallStep::Stop { .. } => held.still(home).await,
+        UninstallStep::Stop { .. } => held.stop_everything(home).await,
         UninstallStep::StopOpenClaw => {
-            held.installing(home)?;
+            held.lock_installer(home)?;
             stop_openclaw(home).await
         }
         UninstallStep::Engine { all, .. } => engine(home, *all).await,
         UninstallStep::OpenClaw(paths) => {
-            held.installing(home)?;
+            held.lock_installer(home)?;
             remove(home, paths, held.unfinished)?;
             // Each folder stands before its parent in this list, so that the parents become empty too.
             OPENCLAW_FOLDERS.iter().try_for_each(|folder| remove_empty(&home.root().join(folder)))
@@ -204,12 +205,14 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
 
 fn remove_file(path: &Path) -> Result<(), Failure> {
     match fs_err::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let text = format!("failed to remove {}", path.display());
-            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", path.display())))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(removal_failure(path, &error)),
         _ => Ok(()),
     }
+}
+
+fn removal_failure(path: &Path, error: &std::io::Error) -> Failure {
+    let text = format!("failed to remove {}", path.display());
+    Failure::with_cause(text, error).hint(format!("ls -ld {}", path.display()))
 }
 
 /// Returns the other entries of a folder.
@@ -240,8 +243,7 @@ fn remove_empty(folder: &Path) -> Result<(), Failure> {
     // The kernel refuses to remove a folder with entries, so there is no race with a new file.
     match fs_err::remove_dir(folder) {
         Err(error) if !matches!(error.kind(), DirectoryNotEmpty | NotADirectory | NotFound) => {
-            let text = format!("failed to remove {}", folder.display());
-            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", folder.display())))
+            Err(removal_failure(folder, &error))
         }
         _ => Ok(()),
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::Context;
 use super::super::install_progress::described;
+use crate::clock;
 use crate::home::Home;
 use crate::install::pending_change::{self, ChangeDirection, VersionChangeState};
 use crate::install::tags::MovedTag;
@@ -11,40 +12,31 @@ use crate::install::update::{Decision, VersionSearch};
 use crate::install::versions::short;
 use crate::install::{InstalledVersion, versions};
 use crate::openclaw::update::{CompletedChange, UpdateOutcome};
-use crate::ui::{StyledLine, TextStyle, time};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Prints that the home has no OpenClaw.
-pub fn print_not_installed(context: &Context) {
-    if context.printer.is_json() {
-        // No OpenClaw is no failure: the command succeeds and has nothing to do.
-        context.printer.json(&json!({"state": "none", "installed": null}));
-        return;
-    }
+pub(crate) fn print_not_installed(context: &Context) {
+    // No OpenClaw is no failure: the command succeeds and has nothing to do.
+    context.printer.if_json(&json!({"state": "none", "installed": null}));
     context.printer.say("there is no OpenClaw in this home; flock's own gateway is part of flock itself");
 }
 
 /// Prints the result of `--check`.
-pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
+pub(crate) fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
     if context.printer.is_json() {
         context.printer.json(&check_json(home, current, look));
         return;
     }
     let printer = &context.printer;
-    printer.line(
-        StyledLine::new()
-            .plain("installed  ")
-            .accent(current.to_string())
-            .plain(format!(", committed {}", commit_date(current))),
-    );
-    printer.line(
-        StyledLine::new()
-            .plain("followed   ")
-            .plain(format!("{} of {}", look.query.wanted.reference, look.query.wanted.repository)),
-    );
+    let installed = StyledLine::new().plain("installed  ").accent(current.to_string());
+    let committed = clock::local(current.committed_at * 1000);
+    printer.line(installed.plain(format!(", committed {committed}")));
+    let wanted = &look.query.wanted;
+    printer.line(format!("followed   {} of {}", wanted.reference, wanted.repository));
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
-            let commit = commit.as_deref().map_or(look.query.wanted.reference.as_str(), short);
+            let commit = commit.as_deref().map_or(wanted.reference.as_str(), short);
             (TextStyle::Good, format!("new        {commit}; flock update takes it"))
         }
         _ => (TextStyle::Plain, format!("new        nothing: {}", why(look))),
@@ -56,25 +48,17 @@ pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, cont
 }
 
 /// Prints the result of an update or a rollback.
-pub fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
+pub(crate) fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
     let printer = &context.printer;
     match outcome {
         UpdateOutcome::Kept { version, search, stale } => {
-            if printer.is_json() {
-                printer.json(&check_json(home, &version, &search));
-            } else {
-                printer.say(why(&search));
-                printer.line(version.to_string());
-            }
+            printer.say(why(&search));
+            printer.result(&check_json(home, &version, &search), version.to_string());
             warn_of_stale_process(stale, context);
         }
         UpdateOutcome::Changed(change) if printer.is_json() => {
-            let state = match change.way {
-                ChangeDirection::Update => "updated",
-                ChangeDirection::Rollback => "rolled-back",
-            };
             printer.json(&json!({
-                "state": state,
+                "state": changed_state(change.way),
                 "installed": described(&change.to),
                 "previous": versions::previous(home).as_ref().map(described),
                 "serves": change.serves,
@@ -91,7 +75,7 @@ pub fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
 }
 
 /// Prints for people the result of an installation, and returns the version in use.
-pub fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledVersion {
+pub(crate) fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledVersion {
     match outcome {
         UpdateOutcome::Kept { version, search, stale } => {
             // The wanted version stays out of use, because it did not work here.
@@ -109,12 +93,19 @@ pub fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledVersion 
     }
 }
 
+/// Returns the word for programs that a version was changed.
+pub(super) const fn changed_state(way: ChangeDirection) -> &'static str {
+    match way {
+        ChangeDirection::Update => "updated",
+        ChangeDirection::Rollback => "rolled-back",
+    }
+}
+
 /// Warns if another version runs than the one in use.
 fn warn_of_stale_process(stale: Option<String>, context: &Context) {
     if let Some(other) = stale {
-        context
-            .printer
-            .warn(&format!("OpenClaw still runs as {other}; to run the installed version: flock restart"));
+        let text = format!("OpenClaw still runs as {other}; to run the installed version: flock restart");
+        context.printer.warn(&text);
     }
 }
 
@@ -161,7 +152,7 @@ fn why(look: &VersionSearch) -> String {
             "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
             short(commit),
             failed.reason,
-            time::local(failed.at * 1000)
+            clock::local(failed.at * 1000)
         ),
     }
 }
@@ -202,8 +193,4 @@ fn is_interrupted(home: &Home) -> bool {
         pending_change::interrupted(home),
         Some(VersionChangeState::Swapped { .. } | VersionChangeState::Back { .. })
     )
-}
-
-fn commit_date(version: &InstalledVersion) -> String {
-    time::local(version.committed_at * 1000)
 }

@@ -34,7 +34,7 @@ const VERSION: &str = env!("FLOCK_VERSION");
 /// # Errors
 ///
 /// Returns the error of the step that failed. The earlier program is then still in use, unless the text says otherwise.
-pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = if args.check { context.home()? } else { context.writable_home()? };
     let interrupted = PendingProgramChange::interrupted(&home);
     // An interrupted change is completed at its own path, whatever program is named now.
@@ -43,7 +43,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         None => place::find(args.program.as_deref())?,
     };
     if args.check {
-        let look = Look::at(&home, path, args)?;
+        let look = ProgramSearch::at(&home, path, args)?;
         report::found(&home, &look, interrupted.is_some(), context);
         return Ok(Exit::Done);
     }
@@ -104,7 +104,7 @@ fn complete_interrupted(
 }
 
 /// The program in use, and the one that is available.
-struct Look {
+struct ProgramSearch {
     current: ProgramRecord,
     path: PathBuf,
     source: UpdateSource,
@@ -114,7 +114,7 @@ struct Look {
     uncommitted: usize,
 }
 
-impl Look {
+impl ProgramSearch {
     fn at(home: &Home, path: PathBuf, args: &Args) -> Result<Self, Failure> {
         let current = ProgramRecord::current(home, &path, &place::version(&path, VERSION)?)?;
         let said = SourceArgs {
@@ -149,7 +149,7 @@ fn forward(
     args: &Args,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let mut look = Look::at(home, path, args)?;
+    let mut look = ProgramSearch::at(home, path, args)?;
     if look.uncommitted > 0 {
         context.printer.warn(&format!(
             "{} has {} changes that are not committed; the build does not contain them",
@@ -168,7 +168,7 @@ fn forward(
     // The source is stored before the build, so that an interrupted build continues without naming it again.
     look.source.remember(home)?;
     choice::note(home, &look.source, &tip)?;
-    let shown = InstallProgress::of(context, "flock");
+    let shown = InstallProgress::new(context, "flock");
     let events = |event: crate::install::InstallEvent<'_>| shown.event(&event);
     let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);
     let built = made.map_err(|error| build_failure(updater, home, &look, error, context))?;
@@ -218,7 +218,7 @@ fn back(updater: &UpdateLock, home: &Home, path: PathBuf, context: &Context) -> 
     let current = ProgramRecord::current(home, &path, &place::version(&path, VERSION)?)?;
     let previous = ProgramRecord::previous(home).ok_or(SelfUpdateError::NoPrevious)?;
     let file = swap::previous_file(home);
-    let shown = InstallProgress::of(context, "flock");
+    let shown = InstallProgress::new(context, "flock");
     // The earlier program is tried too: the database may have been migrated since it ran last.
     let tried = trial::run(updater, home, &file, &previous.version, &|event| shown.event(&event));
     let tried = tried.map_err(|error| report::stays(&current, error.into()))?;
@@ -237,7 +237,7 @@ fn back(updater: &UpdateLock, home: &Home, path: PathBuf, context: &Context) -> 
 fn build_failure(
     updater: &UpdateLock,
     home: &Home,
-    look: &Look,
+    look: &ProgramSearch,
     error: SelfUpdateError,
     context: &Context,
 ) -> Failure {

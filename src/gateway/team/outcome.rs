@@ -3,9 +3,9 @@
 use super::Team;
 use super::turn::TeamTurn;
 use crate::agent::TurnError;
-use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, chain};
+use crate::fault_point::{self, FaultPoint};
 use crate::id::SessionKey;
 use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
@@ -34,9 +34,9 @@ impl Team {
                 // The text goes out before the items are concluded. After a crash between the two, the start hands it
                 // over again, which has no second effect.
                 self.deliver_text(work, text).await?;
-                checkpoint::reach(Checkpoint::Replied);
+                fault_point::reach(FaultPoint::Replied);
                 self.conclude(work, true).await?;
-                checkpoint::reach(Checkpoint::Concluded);
+                fault_point::reach(FaultPoint::Concluded);
                 Ok(())
             })
         });

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::inbox::{self, ChannelInbox};
 use super::{Team, compose, watchdog};
 use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
-use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
 use crate::gateway::driver::{TurnFailure, TurnOrigin};
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
@@ -59,7 +59,7 @@ impl Team {
         let held = self.hold(turn);
         let how = match self.prepare(&session, turn).await {
             Ok(Some((work, order))) => {
-                checkpoint::reach(Checkpoint::Taken);
+                fault_point::reach(FaultPoint::Taken);
                 let how = self.run_one(&work, order).await;
                 // On a stop nobody is told: the scheduler ends too, and the next start takes the turn up.
                 if self.gateway.stop.is_cancelled() {
@@ -187,7 +187,7 @@ impl Team {
         let on_event = move |event: TurnEvent| match event {
             TurnEvent::Began => {
                 has_begun.store(true, Ordering::Release);
-                checkpoint::reach(Checkpoint::Began);
+                fault_point::reach(FaultPoint::Began);
             }
             // Any output means that the provider works. The scheduler is told once, before the turn ends.
             TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::ToolStarted { .. }
@@ -223,7 +223,7 @@ impl Team {
             self.gateway.driver.cancel_turn(work.turn);
         }
         let result = turn.end().await;
-        checkpoint::reach(Checkpoint::Answered);
+        fault_point::reach(FaultPoint::Answered);
         lock(&self.inboxes).remove(&work.session);
         let began = began.load(Ordering::Acquire);
         if self.gateway.stop.is_cancelled() && result.is_err() {

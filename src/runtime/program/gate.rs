@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::Usage;
 use crate::runtime::{RuntimeError, RuntimeRequest};
 

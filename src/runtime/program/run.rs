@@ -24,7 +24,7 @@ use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,

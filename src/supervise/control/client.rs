@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 
 use super::place;
-use super::protocol::{ControlReply, ControlRequest, MAX_REPLY};
+use super::protocol::{ControlReply, ControlRequest, MAX_REPLY, SupervisorStatus};
 use crate::error::{Explain, Kind};
 use crate::home::Home;
 
@@ -81,6 +81,12 @@ impl ControlConnection {
         Ok(Self { stream: BufReader::new(stream), pid: peer.pid() })
     }
 
+    /// Returns the status of the supervisor of a home, or `None` if none answers within `limit`.
+    pub(crate) async fn status(home: &Home, limit: Duration) -> Option<SupervisorStatus> {
+        let mut supervisor = Self::open(home).await.ok()?;
+        supervisor.ask(ControlRequest::Status, limit).await.ok()?.status
+    }
+
     /// Returns the pid of the listener, as reported by the kernel.
     #[must_use]
     pub const fn pid(&self) -> Option<i32> {
@@ -110,9 +116,7 @@ impl ControlConnection {
             }
             Ok(serde_json::from_slice(&answer)?)
         };
-        match tokio::time::timeout(limit, exchange).await {
-            Ok(reply) => reply.map_err(ControlError::Broken),
-            Err(_) => Err(ControlError::Timeout { limit }),
-        }
+        let reply = tokio::time::timeout(limit, exchange).await;
+        reply.map_err(|_| ControlError::Timeout { limit })?.map_err(ControlError::Broken)
     }
 }

@@ -20,13 +20,13 @@ const MAX_SOCKET_PATH: usize = 100;
 
 /// Returns the location in the home, if the path is short enough.
 #[must_use]
-pub fn usual(home: &Home) -> Option<PathBuf> {
+pub(crate) fn usual(home: &Home) -> Option<PathBuf> {
     Some(home.control_socket()).filter(|path| path.as_os_str().len() <= MAX_SOCKET_PATH)
 }
 
 /// Returns the path at which a client can reach a supervisor, if one is running.
 #[must_use]
-pub fn find(home: &Home) -> Option<PathBuf> {
+pub(crate) fn find(home: &Home) -> Option<PathBuf> {
     let noted = || pid_file::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
     // The PID file of a copied home names the socket of the original home's supervisor.
     let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *fallback_name(home));
@@ -44,7 +44,7 @@ fn fallback_name(home: &Home) -> String {
 /// # Errors
 ///
 /// Returns an error if there is no such folder whose path is short enough.
-pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
+pub(crate) fn elsewhere(home: &Home) -> io::Result<PathBuf> {
     let name = fallback_name(home);
     let uid = nix::unistd::Uid::current().as_raw();
     let fits = |folder: PathBuf| {

@@ -51,9 +51,9 @@ impl UnitName {
 }
 
 /// The longest request that is read, in bytes.
-pub const MAX_REQUEST: u64 = 4 << 10;
+pub(crate) const MAX_REQUEST: u64 = 4 << 10;
 /// The longest reply that is read, in bytes.
-pub const MAX_REPLY: u64 = 1 << 20;
+pub(crate) const MAX_REPLY: u64 = 1 << 20;
 
 /// A supervisor's answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ impl SupervisorStatus {
 
     /// Returns `true` if all processes are healthy.
     #[must_use]
-    pub fn is_healthy(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         self.units.iter().all(|unit| unit.state == UnitState::Healthy)
     }
 }

@@ -13,11 +13,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::protocol::{ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST};
 
 /// A request and the channel for its answer.
-pub type Asked = (ControlRequest, oneshot::Sender<ControlReply>);
+pub(crate) type PendingRequest = (ControlRequest, oneshot::Sender<ControlReply>);
 
 /// A listening control socket. Dropping it stops listening and removes the socket.
 #[derive(Debug)]
-pub struct ControlServer {
+pub(crate) struct ControlServer {
     path: PathBuf,
     accepting: tokio::task::JoinHandle<()>,
 }
@@ -28,7 +28,7 @@ impl ControlServer {
     /// # Errors
     ///
     /// Returns an error if the old file can't be removed or the socket can't be created there.
-    pub fn listen(path: &Path, requests: mpsc::Sender<Asked>) -> io::Result<Self> {
+    pub(crate) fn listen(path: &Path, requests: mpsc::Sender<PendingRequest>) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(_) => fs_err::remove_file(path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -49,7 +49,7 @@ impl Drop for ControlServer {
     }
 }
 
-async fn accept(listener: UnixListener, requests: mpsc::Sender<Asked>) {
+async fn accept(listener: UnixListener, requests: mpsc::Sender<PendingRequest>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // Probably the process is out of file descriptors. Wait a moment for one to become free.
@@ -72,7 +72,7 @@ async fn accept(listener: UnixListener, requests: mpsc::Sender<Asked>) {
     }
 }
 
-async fn serve_connection(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Result<()> {
+async fn serve_connection(stream: UnixStream, requests: &mpsc::Sender<PendingRequest>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Explain, Kind};
 
@@ -72,35 +72,20 @@ pub enum GatewayClientError {
     Token,
 }
 
-#[derive(Deserialize)]
-struct ErrorBody {
-    error: ErrorDetail,
-}
-
-#[derive(Deserialize)]
-struct ErrorDetail {
-    #[serde(default)]
-    code: Option<String>,
-    message: String,
-    #[serde(default)]
-    hint: Option<String>,
-}
-
 impl GatewayClientError {
     /// Returns the error for an answer outside 2xx, with the details from its body.
     pub(super) fn status(address: SocketAddr, status: StatusCode, body: &[u8]) -> Self {
         // Another program on the port may answer with any body.
-        let said = serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error);
-        let (code, message, hint) = match said {
-            Some(said) => (said.code, said.message, said.hint),
-            None => (None, format!("{address} answered {status}"), None),
-        };
-        Self::Status { address, status: status.as_u16(), code, message, hint }
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let error = body.get("error").filter(|error| error["message"].is_string());
+        let text = |key: &str| Some(error?[key].as_str()?.to_owned());
+        let message = text("message").unwrap_or_else(|| format!("{address} answered {status}"));
+        Self::Status { address, status: status.as_u16(), code: text("code"), message, hint: text("hint") }
     }
 
     /// Returns `true` if nothing listens on the port.
     #[must_use]
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. }
             if source.kind() == std::io::ErrorKind::ConnectionRefused)
     }

@@ -135,10 +135,8 @@ impl Client {
     /// Returns a [`GatewayClientError`] if nothing listens, if no answer comes within `limit`, or if the answer is not HTTP.
     pub async fn send(&self, call: Call, limit: Duration) -> Result<Answer, GatewayClientError> {
         let address = self.address;
-        match tokio::time::timeout(limit, self.exchange(call)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(GatewayClientError::Timeout { address, limit }),
-        }
+        let timeout = |_| GatewayClientError::Timeout { address, limit };
+        tokio::time::timeout(limit, self.exchange(call)).await.map_err(timeout)?
     }
 
     /// Sends a request. An answer outside 2xx is an error with the gateway's own message.
@@ -172,7 +170,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns the errors of [`Client::get_json`], and [`GatewayClientError::Encode`] if `body` can't be written as JSON.
-    pub async fn post_json<T: DeserializeOwned>(
+    pub(crate) async fn post_json<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,

@@ -11,7 +11,7 @@ use rustyline::validate::Validator;
 
 /// The words that Tab completes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompletionWords {
+pub(crate) struct CompletionWords {
     /// Commands such as `/new`. They are completed only at the beginning of a text.
     pub commands: Vec<String>,
     /// Commands that are followed by the name of an agent.
@@ -52,19 +52,19 @@ impl CompletionWords {
 }
 
 /// The editor's callbacks for completion and display.
-pub struct Helper {
+pub(crate) struct Helper {
     completion: CompletionWords,
     /// `true` if the line is empty. The editor does not report the text of a line that Ctrl-C drops.
     is_empty: Cell<bool>,
 }
 
 impl Helper {
-    pub const fn new(completion: CompletionWords) -> Self {
+    pub(crate) const fn new(completion: CompletionWords) -> Self {
         Self { completion, is_empty: Cell::new(true) }
     }
 
     /// Returns `true` if the line was empty when it was last shown.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.is_empty.get()
     }
 }

@@ -6,7 +6,7 @@ use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tc
 use nix::unistd::{getpgrp, tcgetpgrp};
 
 /// The terminal of this process. Dropping it restores the original modes, also while a panic unwinds.
-pub struct TerminalGuard {
+pub(crate) struct TerminalGuard {
     original: Termios,
     /// Set while the editor controls the terminal and has not finished reading.
     is_lent: bool,
@@ -17,14 +17,14 @@ const DISABLE_BRACKETED_PASTE: &[u8] = b"\x1b[?2004l";
 
 impl TerminalGuard {
     /// Remembers the modes and turns the echo off.
-    pub fn take() -> io::Result<Self> {
+    pub(crate) fn take() -> io::Result<Self> {
         let mut screen = Self { original: tcgetattr(io::stdin())?, is_lent: false };
         screen.quiet();
         Ok(screen)
     }
 
     /// Keeps typed text for the next read without echoing it. Ctrl-C and similar keys still send signals.
-    pub fn quiet(&mut self) {
+    pub(crate) fn quiet(&mut self) {
         self.is_lent = false;
         let mut modes = self.original.clone();
         // Without ICANON a read returns after VMIN bytes, and VTIME 0 means that it waits without a limit.
@@ -35,7 +35,7 @@ impl TerminalGuard {
     }
 
     /// Hands the terminal to the editor, which sets its own modes and later restores the modes it found.
-    pub fn restore_for_editor(&mut self) {
+    pub(crate) fn restore_for_editor(&mut self) {
         set(&self.original);
         self.is_lent = true;
     }

@@ -21,7 +21,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flock::checkpoint::{self, Checkpoint};
+use flock::fault_point::{self, FaultPoint};
 use flock::home::Home;
 use flock::id::{AgentId, ChannelId, Party};
 use flock::store::{AuditEntry, Level, NewChannel, NewPost, Page, PostMentions, Reader, Store, WakeUrgency};
@@ -35,8 +35,8 @@ const LONG: Duration = Duration::from_secs(60);
 const HOME: &str = "FLOCK_TEST_HOME";
 const DIES_AT: &str = "FLOCK_TEST_DIES_AT";
 
-fn dies_at(checkpoint: Checkpoint) {
-    if std::env::var(DIES_AT).is_ok_and(|name| name == checkpoint.as_str()) {
+fn dies_at(fault_point: FaultPoint) {
+    if std::env::var(DIES_AT).is_ok_and(|name| name == format!("{fault_point:?}")) {
         // As sudden as `kill -9`, because it is one.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     }
@@ -47,7 +47,7 @@ fn dies_at(checkpoint: Checkpoint) {
 #[ignore = "runs a gateway until it is ended; the other tests start it"]
 fn the_process_that_dies() {
     let Some(root) = std::env::var_os(HOME) else { return };
-    checkpoint::watch(dies_at);
+    fault_point::watch(dies_at);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(flock::gateway::lifecycle::serve(Home::new(root.into(), None))).unwrap();
 }
@@ -169,13 +169,13 @@ fn end(mut child: Child) {
     child.wait().unwrap();
 }
 
-fn dies_and_comes_back(checkpoint: Checkpoint) {
+fn dies_and_comes_back(fault_point: FaultPoint) {
     let stage = Stage::new();
-    let mut first = stage.gateway(checkpoint.as_str());
+    let mut first = stage.gateway(&format!("{fault_point:?}"));
     let status = wait_until("the gateway to die", LONG, || {
-        first.try_wait().unwrap().ok_or_else(|| format!("at {checkpoint:?}: {:?}", stage.said()))
+        first.try_wait().unwrap().ok_or_else(|| format!("at {fault_point:?}: {:?}", stage.said()))
     });
-    assert_eq!(status.signal(), Some(9), "{checkpoint:?}");
+    assert_eq!(status.signal(), Some(9), "{fault_point:?}");
 
     let second = stage.gateway("nowhere");
     wait_until("everybody to have spoken", LONG, || {
@@ -184,7 +184,7 @@ fn dies_and_comes_back(checkpoint: Checkpoint) {
         if has("the report @bob") && has("bob has read it") && stage.is_at_rest() {
             Ok(())
         } else {
-            Err(format!("{checkpoint:?}: {said:?}"))
+            Err(format!("{fault_point:?}: {said:?}"))
         }
     });
     end(second);
@@ -194,13 +194,13 @@ fn dies_and_comes_back(checkpoint: Checkpoint) {
         [("human:ann", "@ada please report"), ("ada", "the report @bob"), ("bob", "bob has read it")];
     let expected: Vec<(String, String)> =
         expected.iter().map(|(author, text)| ((*author).to_owned(), (*text).to_owned())).collect();
-    assert_eq!(said, expected, "{checkpoint:?}");
+    assert_eq!(said, expected, "{fault_point:?}");
 }
 
 #[test]
 fn a_kill_at_any_moment_loses_nothing_and_shows_nothing_twice() {
-    for checkpoint in Checkpoint::ALL {
-        dies_and_comes_back(checkpoint);
+    for fault_point in FaultPoint::ALL {
+        dies_and_comes_back(fault_point);
     }
 }
 

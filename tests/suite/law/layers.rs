@@ -6,7 +6,7 @@ use super::{Source, sources, verdict};
 
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 7] = [
-    &["error", "env", "id", "json", "clean", "clock", "mutex", "process", "checkpoint", "picture", "sync"],
+    &["error", "env", "id", "json", "clean", "clock", "mutex", "process", "fault_point", "picture", "sync"],
     &["store", "config", "home"],
     &["provider", "tool", "sandbox", "nix", "install", "supervise", "openclaw"],
     &["agent", "runtime"],

@@ -13,7 +13,7 @@ use super::applied_rules::{Rule, RuleLog};
 use super::policy::HygienePolicy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
-use crate::mutex::lock;
+use crate::sync::lock;
 use crate::picture::{self, FittedPicture, MAX_INPUT_BYTES, PictureLimits};
 use crate::provider::Block;
 

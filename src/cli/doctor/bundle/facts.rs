@@ -13,7 +13,7 @@ use crate::sandbox::engine::Engine;
 const MAX_BYTES: u64 = 256 << 10;
 
 /// Returns the version of this program and the formats it writes.
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "build": env!("FLOCK_VERSION"),
@@ -25,7 +25,7 @@ pub fn version() -> Value {
 }
 
 /// Returns the engine's description of itself, or the error it gave.
-pub async fn engine() -> Value {
+pub(crate) async fn engine() -> Value {
     let engine = Engine::from_env();
     match engine.facts().await {
         Ok(facts) => json!({"endpoint": engine.endpoint(), "facts": facts}),
@@ -34,7 +34,7 @@ pub async fn engine() -> Value {
 }
 
 /// Returns the kernel, memory and limits of this machine.
-pub fn system() -> Value {
+pub(crate) fn system() -> Value {
     let line = |path: &str| text(path).map(|text| text.trim().to_owned());
     let lines = |path: &str, names: &[&str]| -> Vec<String> {
         let text = text(path).unwrap_or_default();

@@ -15,7 +15,7 @@ const MAX_LINES: usize = 5_000;
 const MAX_COUNTED: u64 = 200_000;
 
 /// Returns one line for each file: mode, owner, size, time of the last change in Unix seconds, path.
-pub fn listing(home: &Home) -> String {
+pub(crate) fn listing(home: &Home) -> String {
     let opaque = [
         home.vaults(),
         home.skills(),

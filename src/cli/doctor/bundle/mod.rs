@@ -51,7 +51,7 @@ struct Part {
 /// # Errors
 ///
 /// Returns an error if the file exists and `replaces` is `false`.
-pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
+pub(crate) fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
     if replaces || fs_err::symlink_metadata(file).is_err() {
         return Ok(());
     }
@@ -64,7 +64,7 @@ pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Returns an error if the file can't be written. Something that can't be examined is no error: the bundle reports it.
-pub fn write(
+pub(crate) fn write(
     file: &Path,
     replaces: bool,
     checks: &[Check],

@@ -5,16 +5,17 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 use super::super::super::key_prefixes::KEY_PREFIXES;
-use crate::config::{file, secret};
+use crate::config::file;
+use crate::config::secret::{self, is_reference};
 use crate::env;
 use crate::home::{Home, atomic};
 use crate::provider::placeholder;
 
 /// The text that replaces a key.
-pub const REPLACEMENT: &str = "[removed]";
+pub(crate) const REPLACEMENT: &str = "[removed]";
 
 /// Length in characters of the shortest key that is searched for everywhere.
-pub const SHORTEST: usize = 6;
+pub(crate) const SHORTEST: usize = 6;
 
 /// Largest file in bytes that is read as a secret.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
@@ -34,14 +35,14 @@ const SECRET_NAMES: [&str; 10] = [
 ];
 
 /// Removes keys from texts.
-pub struct Redactor {
+pub(crate) struct Redactor {
     /// Every form of every key, the longest first, because one form may be part of another.
     forms: Vec<String>,
 }
 
 impl Redactor {
     /// Collects the keys from the home's secrets, its configuration and the environment.
-    pub fn new(home: &Home) -> Self {
+    pub(crate) fn new(home: &Home) -> Self {
         let mut keys = Vec::new();
         for entry in fs_err::read_dir(home.secrets()).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -76,7 +77,7 @@ impl Redactor {
     }
 
     /// Returns the text without keys.
-    pub fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for form in &self.forms {
             if text.contains(form.as_str()) {
@@ -114,7 +115,7 @@ fn collect_keys(value: &Value, all: bool, keys: &mut Vec<String>) {
 }
 
 /// Blanks the values that are secret by their name, and the variables of sandboxes.
-pub fn settings(value: &mut Value) {
+pub(crate) fn settings(value: &mut Value) {
     blank(value, false);
 }
 
@@ -134,7 +135,7 @@ fn blank(value: &mut Value, all: bool) {
 }
 
 /// Blanks the text of agents and people in a report.
-pub fn words(value: &mut Value) {
+pub(crate) fn words(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(words),
         Value::Object(entries) => {
@@ -165,11 +166,6 @@ fn is_secret_name(name: &str) -> bool {
 /// Returns `true` if any value below a setting of this name may be a key.
 fn is_private(name: &str) -> bool {
     matches!(name, "env" | "headers")
-}
-
-/// Returns `true` if a text names a key and is not the key itself.
-fn is_reference(text: &str) -> bool {
-    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
 /// Returns the forms of a key: plain, escaped for JSON, percent-encoded, in hex, and inside a text encoded as base64.

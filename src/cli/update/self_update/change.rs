@@ -7,21 +7,18 @@ use std::time::Duration;
 use super::super::super::{Context, Failure, person, service, start, stop};
 use super::{remember, report};
 use crate::config;
+use crate::env;
 use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
 use crate::install::self_update::{ProgramRecord, UpdateLock, build, swap};
-use crate::store::{Level, Store};
+use crate::store::Level;
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
-use crate::supervise::halt::halt_with_notices;
-use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::state::UnitState;
 use crate::supervise::unit::GATEWAY;
-use crate::swarm::Actor;
-use crate::{clock, env};
 
 /// A change of the program in use.
-pub struct ProgramChange<'a> {
+pub(crate) struct ProgramChange<'a> {
     pub updater: &'a UpdateLock,
     pub home: &'a Home,
     pub context: &'a Context,
@@ -38,7 +35,7 @@ impl ProgramChange<'_> {
     ///
     /// Returns the error of the step that failed. The earlier program is then in use again, unless the text says
     /// otherwise.
-    pub fn run(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn run(&mut self) -> Result<bool, Failure> {
         let running = self.supervisor()?;
         self.underway.ran = running.is_some();
         // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
@@ -86,13 +83,9 @@ impl ProgramChange<'_> {
             self.conclude()?;
             return Ok(false);
         }
-        match self.start(&self.to()) {
-            Ok(()) => {
-                self.conclude()?;
-                Ok(true)
-            }
-            Err(reason) => Err(self.take_back(&reason)),
-        }
+        self.start(&self.to()).map_err(|reason| self.take_back(&reason))?;
+        self.conclude()?;
+        Ok(true)
     }
 
     /// Completes a change that was interrupted after the program was replaced.
@@ -100,25 +93,21 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the new program does not become healthy.
-    pub fn go_on(&self) -> Result<bool, Failure> {
+    pub(crate) fn go_on(&self) -> Result<bool, Failure> {
         if !self.underway.migrates || !self.underway.ran {
             return self.prove();
         }
         // The new program may have served and written to the database since, which the old program can't read any more.
-        match self.start(&self.to()) {
-            Ok(()) => {
-                self.conclude()?;
-                Ok(true)
-            }
-            Err(reason) => {
-                let text = format!(
-                    "{} is in use and does not get healthy: {reason}; it has changed the database, so the update is \
-                     not undone",
-                    self.to()
-                );
-                Err(Failure::new(Kind::Failed, text).hint("flock logs gateway"))
-            }
-        }
+        self.start(&self.to()).map_err(|reason| {
+            let text = format!(
+                "{} is in use and does not get healthy: {reason}; it has changed the database, so the update is not \
+                 undone",
+                self.to()
+            );
+            Failure::new(Kind::Failed, text).hint("flock logs gateway")
+        })?;
+        self.conclude()?;
+        Ok(true)
     }
 
     /// Completes a change that was interrupted while it was taken back.
@@ -126,7 +115,7 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the old program does not become healthy.
-    pub fn go_back(&self) -> Result<(), Failure> {
+    pub(crate) fn go_back(&self) -> Result<(), Failure> {
         self.restore()?;
         self.restart_old()?;
         self.end()
@@ -138,7 +127,7 @@ impl ProgramChange<'_> {
     /// # Errors
     ///
     /// Returns an error if they do not start again.
-    pub fn give_up(&self) -> Result<(), Failure> {
+    pub(crate) fn give_up(&self) -> Result<(), Failure> {
         if self.supervisor()?.is_none() {
             self.restart_old()?;
         }
@@ -231,15 +220,11 @@ impl ProgramChange<'_> {
 
     /// Returns the status of the running supervisor, if there is one.
     fn supervisor(&self) -> Result<Option<SupervisorStatus>, Failure> {
-        self.context.block_on(async { Ok(supervisor(self.home).await) })
+        self.context.block_on(async { Ok(ControlConnection::status(self.home, start::QUICK).await) })
     }
 
     fn halt(&self) -> Result<(), Failure> {
-        let printer = &self.context.printer;
-        let tell = |notice| printer.warn(&stop::notice_text(notice));
-        let halted = self.context.block_on(async {
-            Ok(halt_with_notices(self.home, &SupervisionLimits::default(), &tell).await?)
-        })?;
+        let halted = self.context.block_on(async { Ok(stop::halt(self.home, self.context).await?) })?;
         if halted.lock.is_some() {
             return Ok(());
         }
@@ -258,21 +243,22 @@ impl ProgramChange<'_> {
     }
 
     async fn started(&self) -> Result<(), String> {
-        if supervisor(self.home).await.is_some_and(|status| status.foreground) {
+        let status = ControlConnection::status(self.home, start::QUICK).await;
+        if status.is_some_and(|status| status.foreground) {
             // A service manager owns this supervisor, so it is not stopped. It starts the program that is in place now.
             let config = config::read(self.home).map_err(|error| chain(&error))?;
             start::ensure_running(self.home, &config, ControlRequest::Restart)
                 .await
                 .map_err(|failure| failure.text())?;
             if let Some(command) = service::restart_command(self.home) {
-                self.context
-                    .printer
-                    .warn(&format!("the supervisor itself still runs the earlier version until: {command}"));
+                let text = format!("the supervisor itself still runs the earlier version until: {command}");
+                self.context.printer.warn(&text);
             }
             return Ok(());
         }
         let said = run_start(&self.underway.path, self.home).await?;
-        match supervisor(self.home).await.and_then(|status| status.unit(GATEWAY).cloned()) {
+        let status = ControlConnection::status(self.home, start::QUICK).await;
+        match status.as_ref().and_then(|status| status.unit(GATEWAY)) {
             Some(unit) if unit.state == UnitState::Healthy => Ok(()),
             // The start may complain about OpenClaw only. Here the gateway decides.
             _ => Err(said),
@@ -281,29 +267,21 @@ impl ProgramChange<'_> {
 
     /// Records the change in the audit log. If that fails, the change is completed all the same, with a warning.
     fn audit(&self, action: &'static str, detail: String) {
-        if !self.home.database().exists() {
-            return;
-        }
         let subject = self.underway.path.display().to_string();
-        let entry = Actor::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
-        let written = self.context.block_on(async {
-            Store::open(self.home)?.audit().append(entry, clock::unix_ms()).await?;
-            Ok(())
-        });
-        if let Err(failure) = written {
-            self.context
-                .printer
-                .warn(&format!("failed to write the change into the audit: {}", failure.text()));
+        let record = person::record(self.home, action, &subject, Level::Yellow, detail);
+        if let Err(failure) = self.context.block_on(record) {
+            let text = format!("failed to write the change into the audit: {}", failure.text());
+            self.context.printer.warn(&text);
         }
     }
 
     /// Returns the new program's name for a sentence.
-    pub fn to(&self) -> String {
+    pub(crate) fn to(&self) -> String {
         named(&self.underway.to)
     }
 
     /// Returns the old program's name for a sentence.
-    pub fn from(&self) -> String {
+    pub(crate) fn from(&self) -> String {
         named(&self.underway.from)
     }
 
@@ -319,13 +297,8 @@ impl ProgramChange<'_> {
 }
 
 /// Formats a program, such as `flock 0.2.0 (0123456789ab)`.
-pub fn named(program: &ProgramRecord) -> String {
+pub(crate) fn named(program: &ProgramRecord) -> String {
     format!("flock {}", program.version)
-}
-
-async fn supervisor(home: &Home) -> Option<SupervisorStatus> {
-    let mut connection = ControlConnection::open(home).await.ok()?;
-    connection.ask(ControlRequest::Status, start::QUICK).await.ok()?.status
 }
 
 /// Runs `flock start` with the program in place and returns its last message.

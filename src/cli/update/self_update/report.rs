@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::super::{Context, Failure};
-use super::super::report::is_moved;
-use super::Look;
+use super::super::report::{changed_state, is_moved};
+use super::ProgramSearch;
 use super::change::named;
 use crate::home::Home;
 use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
@@ -14,14 +14,14 @@ use crate::install::versions::short;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Prints the result of `--check`.
-pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
+pub(crate) fn found(home: &Home, look: &ProgramSearch, is_interrupted: bool, context: &Context) {
     if context.printer.is_json() {
         context.printer.json(&check_json(home, look, is_interrupted));
         return;
     }
     let printer = &context.printer;
     printer.line(StyledLine::new().plain("installed  ").accent(look.current.version.clone()));
-    printer.line(StyledLine::new().plain("followed   ").plain(source_text(&look.source)));
+    printer.line(format!("followed   {}", source_text(&look.source)));
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
@@ -37,31 +37,20 @@ pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) 
 }
 
 /// Prints that there was nothing to do.
-pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
-    if context.printer.is_json() {
-        context.printer.json(&check_json(home, look, false));
-        return;
-    }
+pub(crate) fn nothing_done(home: &Home, look: &ProgramSearch, context: &Context) {
     context.printer.say(unchanged_reason(&look.decision, look));
-    context.printer.line(look.current.version.as_str());
+    context.printer.result(&check_json(home, look, false), look.current.version.as_str());
 }
 
 /// Prints that another program is in use.
-pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
-    if context.printer.is_json() {
-        let state = match change.way {
-            ChangeDirection::Update => "updated",
-            ChangeDirection::Rollback => "rolled-back",
-        };
-        context.printer.json(&json!({
-            "state": state,
-            "installed": described(&change.to),
-            "previous": ProgramRecord::previous(home).as_ref().map(described),
-            "path": change.path,
-            "serves": serves,
-        }));
-        return;
-    }
+pub(crate) fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
+    let value = json!({
+        "state": changed_state(change.way),
+        "installed": described(&change.to),
+        "previous": ProgramRecord::previous(home).as_ref().map(described),
+        "path": change.path,
+        "serves": serves,
+    });
     let text = match change.way {
         // A rollback goes to the program that was in use before this change.
         ChangeDirection::Update => format!(
@@ -80,11 +69,11 @@ pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context
     if !serves {
         context.printer.say("the gateway does not run now; its next start uses this version");
     }
-    context.printer.line(change.to.version.as_str());
+    context.printer.result(&value, change.to.version.as_str());
 }
 
 /// Adds to an error that the program in use has not changed.
-pub fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
+pub(crate) fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
     failure.message = format!("{}; {} is in use as before", failure.message, named(current));
     failure
 }
@@ -93,7 +82,7 @@ fn source_text(source: &UpdateSource) -> String {
     format!("{} of {}", source.reference, source.from)
 }
 
-fn unchanged_reason(decision: &Decision, look: &Look) -> String {
+fn unchanged_reason(decision: &Decision, look: &ProgramSearch) -> String {
     match decision {
         Decision::Fixed => format!(
             "{} was asked for and is a tag or a commit, so it is not followed; to choose another: flock update \
@@ -121,7 +110,7 @@ fn described(program: &ProgramRecord) -> Value {
     })
 }
 
-fn check_json(home: &Home, look: &Look, is_interrupted: bool) -> Value {
+fn check_json(home: &Home, look: &ProgramSearch, is_interrupted: bool) -> Value {
     let decision = &look.decision;
     json!({
         "state": decision.state(),

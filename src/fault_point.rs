@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// A moment in the processing of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checkpoint {
+pub enum FaultPoint {
     /// The message was checked, and nothing is written yet.
     Accepted,
     /// The message is in the database, and nobody knows of it yet.
@@ -31,7 +31,7 @@ pub enum Checkpoint {
     Compacted,
 }
 
-impl Checkpoint {
+impl FaultPoint {
     /// The moments that every message passes, in their order.
     pub const ALL: [Self; 9] = [
         Self::Accepted,
@@ -44,37 +44,20 @@ impl Checkpoint {
         Self::Replied,
         Self::Concluded,
     ];
-
-    /// Returns the name that tests use.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Committed => "committed",
-            Self::Queued => "queued",
-            Self::Taken => "taken",
-            Self::Began => "began",
-            Self::Called => "called",
-            Self::Answered => "answered",
-            Self::Replied => "replied",
-            Self::Concluded => "concluded",
-            Self::Compacted => "compacted",
-        }
-    }
 }
 
-static WATCHER: OnceLock<fn(Checkpoint)> = OnceLock::new();
+static WATCHER: OnceLock<fn(FaultPoint)> = OnceLock::new();
 
 /// Sets the function that is called at every moment that this process reaches. Only the first call has an effect.
-pub fn watch(watcher: fn(Checkpoint)) {
+pub fn watch(watcher: fn(FaultPoint)) {
     // A second watcher would be a mistake in a test, and is ignored.
     let _ = WATCHER.set(watcher);
 }
 
 /// Reports that a moment is reached.
-pub fn reach(checkpoint: Checkpoint) {
+pub fn reach(fault_point: FaultPoint) {
     // Only tests set a watcher.
     if let Some(watcher) = WATCHER.get() {
-        watcher(checkpoint);
+        watcher(fault_point);
     }
 }

@@ -1,3 +1,0 @@
-//! Formatting of times for people.
-
-pub use crate::clock::local;
