@@ -16,7 +16,7 @@ use crate::config::{self, Config};
 use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::id::Party;
-use crate::nix::{Attribute, NixError};
+use crate::nix_store::{Attribute, NixError};
 use crate::store::{Reader, RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;
 use crate::swarm::triage::{Asked, DecideError, Decision, Request, decide, view};

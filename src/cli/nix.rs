@@ -10,7 +10,7 @@ use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
-use crate::nix::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
+use crate::nix_store::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
 use crate::store::Store as Database;
 use crate::swarm::triage::decide;
 use crate::ui::{StyledLine, Table, TextStyle};

@@ -12,7 +12,7 @@ use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
-use crate::nix::Store;
+use crate::nix_store::Store;
 use crate::runtime::cli::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};

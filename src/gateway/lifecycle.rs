@@ -20,7 +20,7 @@ use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
-use crate::nix::Store as Packages;
+use crate::nix_store::Store as Packages;
 use crate::provider::BoxFuture;
 use crate::runtime::cli as programs;
 use crate::sandbox::SandboxError;

@@ -16,7 +16,7 @@ use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::home::remove_tree::clear;
 use crate::home::{Home, HomeError};
 use crate::id::AgentId;
-use crate::nix::{self, NixError};
+use crate::nix_store::{self, NixError};
 use crate::provider::BoxFuture;
 use crate::sandbox::SandboxError;
 use crate::store::StoreError;
@@ -170,7 +170,11 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
+pub async fn rename_packages(
+    packages: &nix_store::Store,
+    old: &AgentId,
+    new: &AgentId,
+) -> Result<(), String> {
     match packages.rename_profile(old, new).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
@@ -184,7 +188,7 @@ pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
+pub async fn forget_packages(packages: &nix_store::Store, agent: &AgentId) -> Result<(), String> {
     match packages.clean_up_profile(agent).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flock::nix::{Attribute, NixError};
+use flock::nix_store::{Attribute, NixError};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};

@@ -162,8 +162,8 @@ impl Team {
     }
 
     /// The store.
-    pub fn store(&self) -> flock::nix::Store {
-        flock::nix::Store::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
+    pub fn store(&self) -> flock::nix_store::Store {
+        flock::nix_store::Store::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
     }
 
     /// The name of an agent's container.
@@ -178,7 +178,7 @@ impl Drop for Team {
             self.sandbox().remove_all().await?;
             image::untag(&self.engine, &self.home).await?;
             self.store().remove().await.map_err(|error| match error {
-                flock::nix::NixError::Sandbox(error) => error,
+                flock::nix_store::NixError::Sandbox(error) => error,
                 other => panic!("{other}"),
             })
         });
@@ -199,7 +199,7 @@ pub fn clean(home: &Home) {
         let cleaned = async {
             flock::sandbox::containers::remove_all(&engine, home).await.map_err(|error| error.to_string())?;
             image::untag(&engine, home).await.map_err(|error| error.to_string())?;
-            let store = flock::nix::Store::new(home.clone(), source, Arc::clone(&engine));
+            let store = flock::nix_store::Store::new(home.clone(), source, Arc::clone(&engine));
             store.remove().await.map_err(|error| error.to_string())
         };
         if let Err(error) = cleaned.await
