@@ -111,7 +111,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if another process changes it now.
-pub fn begin<'a>(
+pub(crate) fn begin<'a>(
     home: &'a Home,
     context: &Context,
     events: &'a dyn Fn(InstallEvent<'_>),

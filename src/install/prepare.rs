@@ -20,7 +20,7 @@ use crate::home::Home;
 use crate::home::log::{Log, RotationLimits};
 
 /// Name of the build log.
-pub const LOG: &str = "build-openclaw";
+pub(crate) const LOG: &str = "build-openclaw";
 
 /// Makes the wanted version, or returns the one that is already there. The version is complete and tried, but not in
 /// use: [`swap()`](super::swap()) puts it in use. An interrupted installation is continued.
@@ -28,7 +28,7 @@ pub const LOG: &str = "build-openclaw";
 /// # Errors
 ///
 /// Returns an error if any step fails. No installed version is changed.
-pub fn prepare(
+pub(crate) fn prepare(
     _: &InstallLock,
     home: &Home,
     wanted: &Wanted,

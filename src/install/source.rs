@@ -60,7 +60,7 @@ impl RepositoryAddress {
     ///
     /// Returns [`InstallError::Repository`] if the address is not usable, holds a password or token, or is an `http` or
     /// `git` address of another machine.
-    pub fn parse_encrypted(given: &str) -> Result<Self, InstallError> {
+    pub(crate) fn parse_encrypted(given: &str) -> Result<Self, InstallError> {
         let origin = Self::parse(given)?;
         if origin.is_unencrypted() {
             let reason = "its address is not encrypted, so anybody on the way could put another program in its place; \
@@ -73,7 +73,7 @@ impl RepositoryAddress {
     /// Returns `true` if the data comes from another machine over `http` or `git`, so that somebody on the way could
     /// change it.
     #[must_use]
-    pub fn is_unencrypted(&self) -> bool {
+    pub(crate) fn is_unencrypted(&self) -> bool {
         let Some((scheme, rest)) = self.given.split_once("://") else { return false };
         let is_open = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("git");
         is_open && !is_this_machine(rest.split(['/', '?', '#']).next().unwrap_or_default())
@@ -279,7 +279,7 @@ pub fn fetch(
 /// # Errors
 ///
 /// Returns an error if the folder is not a checkout of that commit, or cannot be written.
-pub fn restore(
+pub(crate) fn restore(
     checkout: &Path,
     commit: &str,
     keep_dependencies: bool,
@@ -296,7 +296,7 @@ pub fn restore(
 /// # Errors
 ///
 /// Returns an error if the folder is not a checkout of that commit, or if a file differs from the commit.
-pub fn look(checkout: &Path, commit: &str) -> Result<FetchedCommit, InstallError> {
+pub(crate) fn look(checkout: &Path, commit: &str) -> Result<FetchedCommit, InstallError> {
     with_checkout(checkout, commit, |_, _| check_unaltered(checkout, commit))
 }
 

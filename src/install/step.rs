@@ -21,7 +21,7 @@ use crate::home::log::Log;
 
 /// A command to run.
 #[derive(Clone, Debug)]
-pub struct StepCommand<'a> {
+pub(crate) struct StepCommand<'a> {
     /// The command for people, as in `npm run build`.
     pub title: &'a str,
     pub program: &'a Path,
@@ -46,7 +46,7 @@ const WITH_WATCHER: &str =
 /// # Errors
 ///
 /// Returns [`InstallError::Step`] with the last lines if the command cannot be started, fails, or takes too long.
-pub fn run(
+pub(crate) fn run(
     run: &StepCommand<'_>,
     log: &mut Log,
     events: &dyn Fn(InstallEvent<'_>),
@@ -98,7 +98,7 @@ fn is_machine_fault(line: &str) -> bool {
 /// Returns the command with a watcher, for a caller that starts it itself. Its standard input must be a pipe whose
 /// other end only flock holds, and it must lead a process group.
 #[must_use]
-pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+pub(crate) fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
     let before = ["-c", WITH_WATCHER, "sh"].map(OsString::from);
     (SHELL.into(), before.into_iter().chain([program.into_os_string()]).chain(args).collect())
 }

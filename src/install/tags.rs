@@ -23,7 +23,7 @@ pub struct MovedTag {
 
 /// An installed version.
 #[derive(Clone, Copy, Debug)]
-pub struct InstalledReference<'a> {
+pub(crate) struct InstalledReference<'a> {
     pub origin: &'a str,
     /// The branch, tag or commit that was requested.
     pub reference: &'a str,
@@ -45,7 +45,7 @@ impl InstalledReference<'_> {
 /// # Errors
 ///
 /// Returns an error if the record cannot be read, because the former commit is then unknown.
-pub fn moved(
+pub(crate) fn moved(
     record: &Path,
     origin: &str,
     reference: &str,
@@ -78,7 +78,7 @@ pub fn moved(
 /// # Errors
 ///
 /// Returns an error if the record cannot be read or written.
-pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
+pub(crate) fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
     let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
     let Some(tag) = name.strip_prefix(TAG_PREFIX) else { return Ok(()) };
     let mut all = read(record)?;

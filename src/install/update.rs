@@ -13,7 +13,7 @@ use crate::home::Home;
 
 /// The reason why a reference is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// It is in use, or the configuration names it.
     Followed,
     /// A person named it this time.
@@ -22,7 +22,7 @@ pub enum Asked {
 
 /// The decision about an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Nothing to do: a tag or a commit is in use, and it never changes.
     Fixed,
     /// Nothing to do: the wanted commit is in use.
@@ -39,7 +39,7 @@ pub enum Decision {
 impl Decision {
     /// Decides about a commit that is not in use. `retry` also accepts a commit that failed here before.
     #[must_use]
-    pub fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
+    pub(crate) fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
         match failed {
             Some(failed) if !retry => Self::Failed(commit.to_owned(), failed),
             _ => Self::New(Some(commit.to_owned())),
@@ -48,7 +48,7 @@ impl Decision {
 
     /// Returns the word for JSON output.
     #[must_use]
-    pub const fn state(&self) -> &'static str {
+    pub(crate) const fn state(&self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
             Self::Current => "current",
@@ -60,7 +60,7 @@ impl Decision {
 
     /// Returns the wanted commit, if it is known. `current` is the commit in use.
     #[must_use]
-    pub fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
+    pub(crate) fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
         match self {
             Self::Fixed => None,
             Self::Current => current,
@@ -72,20 +72,20 @@ impl Decision {
 
     /// Returns the failure because of which the commit is skipped.
     #[must_use]
-    pub const fn failed(&self) -> Option<&Failed> {
+    pub(crate) const fn failed(&self) -> Option<&Failed> {
         if let Self::Failed(_, failed) = self { Some(failed) } else { None }
     }
 
     /// Returns the commit at which the tag was before it was moved.
     #[must_use]
-    pub fn was(&self) -> Option<&str> {
+    pub(crate) fn was(&self) -> Option<&str> {
         if let Self::Moved(moved) = self { Some(&moved.was) } else { None }
     }
 }
 
 /// Returns `true` if the repository must be asked. A tag in use stays at its commit, even if it is moved upstream.
 #[must_use]
-pub fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> bool {
+pub(crate) fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> bool {
     asked == Asked::Named
         || current.follows
         || wanted.reference != current.reference
@@ -94,7 +94,7 @@ pub fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> 
 
 /// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
-pub fn decide(
+pub(crate) fn decide(
     current: &InstalledVersion,
     wanted: &Wanted,
     tip: Option<&ResolvedReference>,
@@ -118,7 +118,7 @@ pub fn decide(
 }
 
 /// The version to look for.
-pub struct VersionQuery {
+pub(crate) struct VersionQuery {
     /// The repository and the reference, followed or named.
     pub wanted: Wanted,
     /// The origin of the reference: followed by configuration, or named on the command line.
@@ -128,7 +128,7 @@ pub struct VersionQuery {
 }
 
 /// The result of looking.
-pub struct VersionSearch {
+pub(crate) struct VersionSearch {
     pub query: VersionQuery,
     /// The repository's answer, if it was asked.
     pub tip: Option<ResolvedReference>,
@@ -141,7 +141,7 @@ impl VersionSearch {
     /// # Errors
     ///
     /// Returns an error if the repository does not answer, or the record of tags cannot be read.
-    pub fn at(
+    pub(crate) fn at(
         home: &Home,
         current: &InstalledVersion,
         query: VersionQuery,
@@ -174,7 +174,7 @@ impl VersionSearch {
     ///
     /// Only then is it the commit that failed, and not one that the branch has moved away from meanwhile.
     #[must_use]
-    pub fn is_staged(&self, home: &Home) -> bool {
+    pub(crate) fn is_staged(&self, home: &Home) -> bool {
         let commit = self.tip.as_ref().and_then(|tip| tip.commit.as_deref());
         let origin = RepositoryAddress::parse(&self.query.wanted.repository);
         let (Some(commit), Ok(origin)) = (commit, origin) else { return false };
@@ -185,7 +185,7 @@ impl VersionSearch {
 /// Returns one line with the reason if the commit itself is at fault. For errors of the network, the machine or the
 /// disk it returns `None`, and the next update tries the same commit again.
 #[must_use]
-pub fn own_fault(error: &InstallError) -> Option<String> {
+pub(crate) fn own_fault(error: &InstallError) -> Option<String> {
     match error {
         InstallError::Step { command, how, own: true, .. } => Some(format!("{command} {how}")),
         InstallError::Shape { reason, .. } => Some(format!("it is no OpenClaw: {reason}")),

@@ -34,11 +34,11 @@ const FALLBACK_UID: u32 = 30_002;
 /// Memory limit in bytes. There is no swap beyond it.
 pub const MEMORY: i64 = 4 << 30;
 /// Limit on processor cores.
-pub const CORES: u64 = 2;
+pub(crate) const CORES: u64 = 2;
 /// Limit on processes.
 pub const PIDS: i64 = 1024;
 /// Limit on disk space in KiB.
-pub const DISK_KIB: u64 = 16 << 20;
+pub(crate) const DISK_KIB: u64 = 16 << 20;
 /// Folder with flock's own files, below the store that the container sees.
 pub const FILES: &str = ".flock";
 /// Writable folders in the container besides `/tmp` and `/workspace`, which are in memory.

@@ -9,7 +9,7 @@ mod manifest;
 mod nar;
 mod package;
 mod path;
-pub mod pin;
+pub(crate) mod pin;
 mod profile;
 mod realise;
 mod source;
@@ -22,18 +22,18 @@ use crate::error::{Explain, Kind};
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 
-pub use container::{CORES, DISK_KIB, MEMORY, PIDS, user as build_user};
-pub use flake::Flake;
-pub use manifest::InstalledPackage;
+use container::{CORES, MEMORY};
+pub use container::{PIDS, user as build_user};
+pub(crate) use flake::Flake;
+pub(crate) use manifest::InstalledPackage;
 pub use package::Attribute;
 pub use pin::Pin;
-pub use store::{Store, StoreStatus};
-pub use substituter::Substituter;
+pub use store::Store;
 
 /// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
 /// person approves.
 #[must_use]
-pub fn confinement() -> String {
+pub(crate) fn confinement() -> String {
     format!(
         "evaluated and built in throw-away containers as user {}, without capabilities, with {} GiB of memory, {CORES} \
          cores and {PIDS} processes at most; only what is fetched for it reaches a network, and only public hosts",

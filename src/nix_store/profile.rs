@@ -74,7 +74,7 @@ impl Store {
     ///
     /// Returns [`NixError::NotAnAttribute`] for a malformed or local reference, and otherwise the error of the step
     /// that failed. The profile is then unchanged.
-    pub async fn install_reference(
+    pub(crate) async fn install_reference(
         &self,
         agent: &AgentId,
         reference: &str,
@@ -317,7 +317,7 @@ impl Store {
 
     /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
     /// its packages. A store that does not run is started for this and stopped again.
-    pub async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
+    pub(crate) async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
             return Ok(());
@@ -331,7 +331,7 @@ impl Store {
 
     /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
     /// nothing.
-    pub async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+    pub(crate) async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
             return Ok(());

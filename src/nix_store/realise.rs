@@ -185,7 +185,7 @@ impl Realisation<'_> {
     ///
     /// Returns the error of the step that failed. The store then contains at most parts of the packages, which the next
     /// garbage collection removes.
-    pub async fn realise(
+    pub(crate) async fn realise(
         &self,
         flake: &str,
         packages: &[Attribute],

@@ -55,7 +55,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`NixError::NotConfined`] if the container has something open that must be closed.
-    pub async fn probe_builds(&self) -> Result<(), NixError> {
+    pub(crate) async fn probe_builds(&self) -> Result<(), NixError> {
         let container = {
             let _writing = self.writing.lock().await;
             Box::pin(self.running()).await?

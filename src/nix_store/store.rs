@@ -27,7 +27,7 @@ use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{CommandExit, CommandOutcome, SandboxError, containers, inspect, names, volumes};
 
 /// Folder of the agents' profiles.
-pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
+pub(crate) const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
 /// Folder of the builds in the store's container, with one subfolder per build.
 pub(super) const BUILDS: &str = "/build";
 /// Folder of the links that keep parts of an unfinished request from being collected.
@@ -75,7 +75,7 @@ impl Store {
 
     /// Replaces the binary cache, which is that of nixpkgs by default.
     #[must_use]
-    pub fn with_cache(self, cache: Substituter) -> Self {
+    pub(crate) fn with_cache(self, cache: Substituter) -> Self {
         Self { cache, ..self }
     }
 

@@ -2,7 +2,7 @@
 
 /// A binary cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Substituter {
+pub(crate) struct Substituter {
     /// The cache's URL.
     pub url: String,
     /// The public key of its signatures, for example `cache.nixos.org-1:…`.

@@ -22,7 +22,7 @@ use crate::process::ProcessId;
 
 /// An installed OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenClawProgram {
+pub(crate) struct OpenClawProgram {
     pub node: PathBuf,
     /// The entry script, `openclaw.mjs`.
     pub entry: PathBuf,
@@ -33,7 +33,7 @@ pub struct OpenClawProgram {
 impl OpenClawProgram {
     /// Returns the name of the version's folder, which identifies the build. Two commits may have the same version.
     #[must_use]
-    pub fn build(&self) -> String {
+    pub(crate) fn build(&self) -> String {
         let folder = self.entry.parent().and_then(Path::file_name);
         folder.unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -56,7 +56,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Returns [`OpenClawError::Invalid`] with the reported problems if the program rejects the configuration. Returns
 /// [`OpenClawError::Unchecked`] if it can't be started, does not finish within 180 seconds, or fails without naming a
 /// problem.
-pub async fn check(
+pub(crate) async fn check(
     program: &OpenClawProgram,
     file: &Path,
     keys: &[ProviderKey],
@@ -153,14 +153,14 @@ impl Drop for ProcessGroup {
 }
 
 /// Prefix of the files that hold a configuration to be checked.
-pub const CANDIDATE_PREFIX: &str = "candidate-";
+pub(crate) const CANDIDATE_PREFIX: &str = "candidate-";
 /// Prefix of the temporary state folders.
 const STATE_PREFIX: &str = ".asked-";
 
 /// Returns a name prefix that contains the current process's id and start time, so that a sweep can tell which files
 /// belong to a dead process.
 #[must_use]
-pub fn name(kind: &str) -> String {
+pub(crate) fn name(kind: &str) -> String {
     let ProcessId { pid, started } = ProcessId::current();
     format!("{kind}{pid}.{started}-")
 }

@@ -13,12 +13,12 @@ use crate::home::HomeError;
 
 /// A handle of the caller that waits for a copy. Dropping it cancels the copy.
 #[derive(Debug, Default)]
-pub struct Waiting(Arc<AtomicBool>);
+pub(crate) struct Waiting(Arc<AtomicBool>);
 
 impl Waiting {
     /// Returns the token by which the copying thread sees the cancellation.
     #[must_use]
-    pub fn patience(&self) -> CancelFlag {
+    pub(crate) fn patience(&self) -> CancelFlag {
         CancelFlag(Arc::clone(&self.0))
     }
 }
@@ -31,7 +31,7 @@ impl Drop for Waiting {
 
 /// The copying thread's view of a [`Waiting`] handle. The default one is never cancelled.
 #[derive(Clone, Debug, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
+pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
     /// Returns an error of kind `Interrupted` if the caller no longer waits.
@@ -45,7 +45,7 @@ impl CancelFlag {
 
 /// The part of a state that is copied.
 #[derive(Clone, Copy, Debug)]
-pub enum CopyMode<'a> {
+pub(crate) enum CopyMode<'a> {
     /// Everything, with symbolic links kept as they are.
     Whole,
     /// Everything except key files and links that lead out of the state.
@@ -61,7 +61,12 @@ pub enum CopyMode<'a> {
 ///
 /// Returns [`HomeError`] if something can't be read or written, or if the caller no longer waits. The partial copy
 /// stays, and the caller removes it.
-pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag) -> Result<(), HomeError> {
+pub(crate) fn copy(
+    from: &Path,
+    to: &Path,
+    extent: CopyMode<'_>,
+    patience: &CancelFlag,
+) -> Result<(), HomeError> {
     remove(to)?;
     let mut open = vec![PathBuf::new()];
     while let Some(inner) = open.pop() {

@@ -15,7 +15,7 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the folder in which OpenClaw looks for the hook's folder.
 #[must_use]
-pub fn hooks(home: &Home) -> PathBuf {
+pub(crate) fn hooks(home: &Home) -> PathBuf {
     home.extension("hooks")
 }
 
@@ -24,7 +24,7 @@ pub fn hooks(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns [`HomeError`] if a folder or file can't be written.
-pub fn install(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn install(home: &Home) -> Result<(), HomeError> {
     let folder = hooks(home).join(IDENTITY_HOOK);
     make_folder(&folder)?;
     for (name, text) in FILES {
@@ -42,7 +42,7 @@ pub fn install(home: &Home) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the folder or file can't be written.
-pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
+pub(crate) fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
     let path = role_path(home, agent);
     make_folder(path.parent().unwrap_or(&path))?;
     if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() == Some(text.as_bytes()) {
@@ -56,7 +56,7 @@ pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeErro
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file exists and can't be removed.
-pub fn remove_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
+pub(crate) fn remove_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = role_path(home, agent);
     match fs_err::remove_file(&path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {

@@ -40,7 +40,7 @@ struct AppliedRecord {
 
 /// The effect of [`put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApplyOutcome {
+pub(crate) enum ApplyOutcome {
     /// The same configuration was already in place.
     Same,
     /// It replaced another configuration.
@@ -62,7 +62,7 @@ const MAX_FILE_SIZE: u64 = 16 << 20;
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, with the file
 /// unchanged, or [`OpenClawError::Home`] if a file can't be read or written.
-pub async fn put(
+pub(crate) async fn put(
     home: &Home,
     derived: &DerivedConfig,
     program: &OpenClawProgram,
@@ -116,7 +116,7 @@ pub async fn put(
 /// # Errors
 ///
 /// Returns [`HomeError`] if the record can't be read or written.
-pub fn cleared(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn cleared(home: &Home) -> Result<(), HomeError> {
     match read_record(home)? {
         Some(placed) if placed.uncleared => record(home, &AppliedRecord { uncleared: false, ..placed }),
         _ => Ok(()),
@@ -154,7 +154,7 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, or
 /// [`OpenClawError::Home`] if the record can't be written.
-pub async fn check_candidate(
+pub(crate) async fn check_candidate(
     home: &Home,
     derived: &DerivedConfig,
     program: &OpenClawProgram,
@@ -218,7 +218,7 @@ fn text(derived: &DerivedConfig) -> Vec<u8> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if it can be neither read nor created.
-pub fn token(home: &Home) -> Result<String, HomeError> {
+pub(crate) fn token(home: &Home) -> Result<String, HomeError> {
     made(home, TOKEN)
 }
 
@@ -227,7 +227,7 @@ pub fn token(home: &Home) -> Result<String, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if it can be neither read nor created.
-pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
+pub(crate) fn made(home: &Home, name: &str) -> Result<String, HomeError> {
     if let Some(token) = secret::get(home, name)? {
         return Ok(token);
     }
@@ -250,7 +250,7 @@ pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
 ///
 /// Returns [`OpenClawError::NoKey`] if a required provider key is missing, and [`OpenClawError::Home`] if the token
 /// can't be read or created.
-pub fn environment(
+pub(crate) fn environment(
     home: &Home,
     config: &Config,
     keys: &[ProviderKey],
@@ -265,7 +265,7 @@ pub fn environment(
 /// # Errors
 ///
 /// Returns [`OpenClawError::NoKey`] if a provider requires a key and none is configured, or if a key can't be read.
-pub fn provider_keys(
+pub(crate) fn provider_keys(
     home: &Home,
     config: &Config,
     keys: &[ProviderKey],

@@ -19,7 +19,7 @@ pub const ID: &str = "flock";
 /// Name of the secret with which the plugin authenticates to flock's gateway.
 pub const SECRET: &str = "openclaw-plugin";
 /// The runtime name of agents whose turns OpenClaw runs.
-pub const RUNTIME: &str = "openclaw";
+pub(crate) const RUNTIME: &str = "openclaw";
 
 const CODE: &str = include_str!("plugin/index.js");
 /// Maximum size of a file of the plugin, in bytes.
@@ -63,7 +63,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
 /// Returns the plugin's configuration (`plugins.entries.flock.config` in OpenClaw's own file): the address of this
 /// home's gateway, the file with the token, and the tools that each of OpenClaw's agents is offered.
 #[must_use]
-pub fn settings(home: &Home, config: &Config) -> Value {
+pub(crate) fn settings(home: &Home, config: &Config) -> Value {
     let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);
     let offered: Map<String, Value> = agents
         .map(|agent| {

@@ -15,7 +15,7 @@ const PORT_COUNT: u16 = 4;
 
 /// Returns the configured port of OpenClaw's gateway or, if none is configured, a free one.
 #[must_use]
-pub fn choose(config: &Config) -> Option<u16> {
+pub(crate) fn choose(config: &Config) -> Option<u16> {
     config.openclaw.port.or_else(|| find_free(config.port, is_free))
 }
 
@@ -24,7 +24,7 @@ pub fn choose(config: &Config) -> Option<u16> {
 /// # Errors
 ///
 /// Returns [`OpenClawError::NoPort`] if no port is free, or an error if the configuration can't be read or written.
-pub fn assign(home: &Home) -> Result<(), OpenClawError> {
+pub(crate) fn assign(home: &Home) -> Result<(), OpenClawError> {
     let config = config::read(home)?;
     if config.openclaw.port.is_some() {
         return Ok(());
@@ -38,7 +38,7 @@ pub fn assign(home: &Home) -> Result<(), OpenClawError> {
 }
 
 /// Sets the document's port unless it already has one.
-pub fn set(document: &mut Value, port: u16) {
+pub(crate) fn set(document: &mut Value, port: u16) {
     let gateway = document.get_mut("gateway").and_then(Value::as_object_mut);
     if let Some(gateway) = gateway
         && gateway.get("port").is_none_or(Value::is_null)
@@ -50,7 +50,7 @@ pub fn set(document: &mut Value, port: u16) {
 /// Returns a free port for a trial. The search begins at a random port, so that two homes that run a trial at the same
 /// time do not collide.
 #[must_use]
-pub fn for_trial(own: u16) -> Option<u16> {
+pub(crate) fn for_trial(own: u16) -> Option<u16> {
     let first = rand::random_range(20_000..30_000);
     find_free_from(first, own, is_free)
 }

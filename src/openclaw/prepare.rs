@@ -23,7 +23,7 @@ use crate::sandbox::{names, workspace};
 
 /// OpenClaw's configuration after it was put in place.
 #[derive(Debug)]
-pub struct PreparedConfig {
+pub(crate) struct PreparedConfig {
     pub derived: DerivedConfig,
     /// The effect on the configuration file.
     pub put: ApplyOutcome,
@@ -48,7 +48,7 @@ impl From<&InstalledVersion> for OpenClawProgram {
 ///
 /// Returns [`OpenClawError`] if the configuration can't be read or derived, a workspace can't be prepared, or the
 /// program rejects the result. The configuration that was in place before stays unchanged then.
-pub async fn ready(
+pub(crate) async fn ready(
     home: &Home,
     engine: &Engine,
     approved: &ApprovedMounts,
@@ -103,7 +103,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(240);
 ///
 /// Returns [`OpenClawError::NoPort`] if no port is free, [`OpenClawError::Unready`] if an agent's sandbox user can't be
 /// determined, and [`OpenClawError::Refused`] if [`derive()`] refuses a setting.
-pub async fn derived(
+pub(crate) async fn derived(
     home: &Home,
     document: &Value,
     config: &Config,

@@ -30,7 +30,7 @@ use crate::supervise::unit::OPENCLAW;
 
 /// The inputs of a trial.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial<'a> {
+pub(crate) struct Trial<'a> {
     pub version: &'a InstalledVersion,
     /// The configuration to start it with.
     pub derived: &'a DerivedConfig,
@@ -49,7 +49,7 @@ pub struct Trial<'a> {
 ///
 /// Returns [`OpenClawError::Untried`] with the likely cause if the version ends or does not answer in time. Other
 /// errors are not the version's fault.
-pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
+pub(crate) async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     // An interrupted trial ended with the flock that started it, except for processes that left its group.
     clear(home).await?;
     let tried = start(home, trial).await;

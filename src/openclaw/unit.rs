@@ -31,13 +31,14 @@ use crate::supervise::unit::{OPENCLAW, Refresh, StartError, Unit};
 
 /// Prepares everything that OpenClaw needs for a start. The command line provides it, because flock's tools and the
 /// agents' role texts come from higher layers.
-pub type PrepareFn = Arc<dyn Fn() -> BoxFuture<'static, Result<PreparedConfig, StartError>> + Send + Sync>;
+pub(crate) type PrepareFn =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<PreparedConfig, StartError>> + Send + Sync>;
 
 /// Returns a digest of everything in the home, beside its configuration, that a start depends on. It may block.
-pub type InputDigestFn = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type InputDigestFn = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The OpenClaw of one home.
-pub struct OpenClawUnit {
+pub(crate) struct OpenClawUnit {
     live: Arc<Live>,
     instance: String,
     prepare: PrepareFn,
@@ -67,7 +68,7 @@ impl OpenClawUnit {
     /// # Errors
     ///
     /// Returns [`ConfigError`] if the home's configuration or instance id can't be read.
-    pub fn new(home: Home, prepare: PrepareFn, basis: InputDigestFn) -> Result<Self, ConfigError> {
+    pub(crate) fn new(home: Home, prepare: PrepareFn, basis: InputDigestFn) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
         Ok(Self { live: Arc::new(Live::open(home)?), instance, prepare, basis, started: Arc::default() })
     }

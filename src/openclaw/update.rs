@@ -27,10 +27,10 @@ use crate::store::StoreError;
 use crate::{clock, config};
 use change::VersionChange;
 
-pub use error::{INIT, UPDATE, UpdateError};
+pub(crate) use error::{INIT, UPDATE, UpdateError};
 
 /// A process that changes the version in use.
-pub struct Update<'a> {
+pub(crate) struct Update<'a> {
     pub lock: InstallLock,
     pub home: &'a Home,
     /// Runs the trial and the restart.
@@ -43,7 +43,7 @@ pub struct Update<'a> {
 }
 
 /// The result of an update, a rollback or an installation.
-pub enum UpdateOutcome {
+pub(crate) enum UpdateOutcome {
     /// This version stays in use. The search tells the reason.
     Kept {
         version: InstalledVersion,
@@ -58,7 +58,7 @@ pub enum UpdateOutcome {
 }
 
 /// A change of the version in use that succeeded.
-pub struct CompletedChange {
+pub(crate) struct CompletedChange {
     pub way: ChangeDirection,
     /// The version in use before the change.
     pub from: InstalledVersion,
@@ -77,7 +77,7 @@ impl Update<'_> {
     /// # Errors
     ///
     /// Returns an error if the version in use is not healthy, or if its state is unknown.
-    pub fn current(&self) -> Result<Option<InstalledVersion>, UpdateError> {
+    pub(crate) fn current(&self) -> Result<Option<InstalledVersion>, UpdateError> {
         match pending_change::interrupted(self.home) {
             None => {}
             // It was interrupted before the swap, so the version in use never changed.
@@ -109,7 +109,7 @@ impl Update<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says
     /// otherwise.
-    pub fn update(
+    pub(crate) fn update(
         &self,
         current: &InstalledVersion,
         query: VersionQuery,
@@ -156,7 +156,7 @@ impl Update<'_> {
     ///
     /// Returns an error if there is no earlier version, if it failed here or its files have changed, or the error of
     /// the step that failed.
-    pub fn rollback(&self, current: &InstalledVersion) -> Result<UpdateOutcome, UpdateError> {
+    pub(crate) fn rollback(&self, current: &InstalledVersion) -> Result<UpdateOutcome, UpdateError> {
         let before = versions::previous(self.home).filter(|before| before.entry().is_file());
         let refused = |before| UpdateError::NoRollback { current: current.full_name(), before };
         let before = before.ok_or_else(|| refused(None))?;
@@ -177,7 +177,7 @@ impl Update<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says
     /// otherwise.
-    pub fn install(
+    pub(crate) fn install(
         &self,
         repository: Option<&str>,
         reference: Option<&str>,

@@ -8,11 +8,11 @@ use crate::home::Home;
 use crate::sandbox::names;
 
 /// Path of the Nix store in the sandbox.
-pub const STORE_TARGET: &str = "/nix";
+pub(crate) const STORE_TARGET: &str = "/nix";
 
 /// The host path of a bind as it is on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedPath {
+pub(crate) struct ResolvedPath {
     /// The path with all symbolic links resolved.
     pub path: PathBuf,
     /// `true` if the path is a socket.
@@ -42,7 +42,7 @@ pub enum Decision {
 /// `resolve` reads the disk. `approved` holds the canonical paths that a person approved for this agent, each with
 /// `true` if it may be written.
 #[must_use]
-pub fn decide(
+pub(crate) fn decide(
     home: &Home,
     bind: &str,
     engine_socket: Option<&Path>,
@@ -90,7 +90,11 @@ pub fn decide(
 
 /// Returns the reason why a path of the host is never mounted, or `None` if nothing is wrong.
 #[must_use]
-pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Path>) -> Option<&'static str> {
+pub(crate) fn forbidden(
+    home: &Home,
+    resolved: &ResolvedPath,
+    engine_socket: Option<&Path>,
+) -> Option<&'static str> {
     let path = resolved.path.as_path();
     if resolved.is_socket {
         return Some("it is a socket");
@@ -113,7 +117,7 @@ pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Pa
 
 /// Resolves a path on the disk for [`decide`]. Returns `None` if it does not exist.
 #[must_use]
-pub fn resolve(path: &Path) -> Option<ResolvedPath> {
+pub(crate) fn resolve(path: &Path) -> Option<ResolvedPath> {
     use std::os::unix::fs::FileTypeExt as _;
     let path = fs_err::canonicalize(path).ok()?;
     let is_socket = fs_err::symlink_metadata(&path).ok()?.file_type().is_socket();

@@ -48,7 +48,7 @@ impl Container {
 }
 
 /// Returns all containers of a home, sorted by name, with a single call to the engine.
-pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
+pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
     let found = engine

@@ -18,13 +18,13 @@ use crate::sandbox::SandboxError;
 pub const QUICK: Duration = Duration::from_secs(30);
 
 /// Timeout of a request by a command that only shows what is there.
-pub const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
+pub(crate) const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Timeout of creating, starting or removing something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);
 
 /// Timeout of pulling, building or importing an image.
-pub const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
+pub(crate) const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// A Docker engine. Creating this value does no I/O. The first call connects.
 #[derive(Clone, Debug)]
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Returns `false` if the engine says that its kernel cannot limit swap.
-    pub async fn limits_swap(&self) -> Result<bool, SandboxError> {
+    pub(crate) async fn limits_swap(&self) -> Result<bool, SandboxError> {
         let client = self.client()?;
         let info = self.call("describe itself", QUICK, client.info()).await?;
         Ok(info.swap_limit != Some(false))

@@ -58,7 +58,7 @@ pub async fn run(
 /// # Errors
 ///
 /// Fails under the same conditions as [`run`].
-pub async fn run_with(
+pub(crate) async fn run_with(
     engine: &Engine,
     exec: &EngineExec,
     cancel: &CancellationToken,
@@ -325,7 +325,7 @@ exit 1
 
 /// The first and the last bytes of an output of any length.
 #[derive(Debug)]
-pub struct OutputBuffer {
+pub(crate) struct OutputBuffer {
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     half: usize,

@@ -141,7 +141,10 @@ impl Findings {
 /// Returns the specification hash in a container's labels. `None` means that the container belongs to another home or
 /// to nobody.
 #[must_use]
-pub fn spec_hash<'a>(owner: &str, labels: &'a std::collections::HashMap<String, String>) -> Option<&'a str> {
+pub(crate) fn spec_hash<'a>(
+    owner: &str,
+    labels: &'a std::collections::HashMap<String, String>,
+) -> Option<&'a str> {
     let of_this_home = labels.get(names::LABEL_HOME).is_some_and(|home| home == owner);
     of_this_home.then(|| labels.get(names::LABEL_SPEC).map_or("", String::as_str))
 }

@@ -1,8 +1,8 @@
 //! The place where an agent's commands run. [`Sandbox`] is the interface between flock and a container engine. Docker
 //! is the only engine behind it today, and no caller depends on which engine it is.
 
-pub mod advisory;
-pub mod binds;
+pub(crate) mod advisory;
+pub(crate) mod binds;
 pub mod containers;
 pub mod docker;
 pub mod egress;
@@ -11,18 +11,18 @@ pub mod exec;
 mod explain;
 pub mod helper;
 pub mod image;
-pub mod inspect;
+pub(crate) mod inspect;
 mod listing;
 pub mod mount;
 pub mod names;
-pub mod probe;
+pub(crate) mod probe;
 pub mod program_mounts;
 pub mod seccomp;
-pub mod spec;
+pub(crate) mod spec;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod usage;
-pub mod volumes;
+pub(crate) mod usage;
+pub(crate) mod volumes;
 pub mod workspace;
 
 use std::path::PathBuf;

@@ -21,11 +21,11 @@ use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::{SandboxError, names, seccomp};
 
 /// Path of the helper program in the sandbox.
-pub const HELPER_TARGET: &str = "/flock-helper";
+pub(crate) const HELPER_TARGET: &str = "/flock-helper";
 /// Path of the workspace in the sandbox.
-pub const WORKSPACE_TARGET: &str = "/workspace";
+pub(crate) const WORKSPACE_TARGET: &str = "/workspace";
 /// Names of the files that describe an agent. The agent can read them but not change them.
-pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
+pub(crate) const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
 /// Memory limit in bytes if the configuration sets none.
 const DEFAULT_MEMORY: u64 = 2 << 30;
@@ -35,7 +35,7 @@ const TMP_BYTES: u64 = 512 << 20;
 /// Limit on the number of processes in a sandbox.
 pub const PIDS: i64 = 256;
 /// Limit on the number of open files of a process.
-pub const OPEN_FILES: i64 = 4096;
+pub(crate) const OPEN_FILES: i64 = 4096;
 
 /// Returns the limits of an agent's sandbox: memory in bytes, size of `/tmp` in bytes, and CPU in thousandths of a
 /// core.
@@ -49,7 +49,7 @@ pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
 
 /// Facts about the host that a specification needs besides the configuration.
 #[derive(Clone, Debug)]
-pub struct HostFacts {
+pub(crate) struct HostFacts {
     /// The image's id, not its tag, because a tag can be moved to another image.
     pub image: String,
     /// The user that the sandbox runs as.
@@ -78,7 +78,7 @@ pub struct User {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct IdentityMount {
+pub(crate) struct IdentityMount {
     /// The file's name in the workspace.
     pub name: String,
     /// The inode, which changes when the file is replaced. A bind mount would keep showing the old file.
@@ -87,7 +87,7 @@ pub struct IdentityMount {
 
 /// The complete description of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ContainerSpec {
+pub(crate) struct ContainerSpec {
     pub name: String,
     /// The home that owns the container, as [`names::owner`] writes it.
     pub home: String,
@@ -119,7 +119,7 @@ pub struct ContainerSpec {
 
 /// A single mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct MountSpec {
+pub(crate) struct MountSpec {
     /// The path in the container.
     pub target: String,
     /// The path or volume of the host.
@@ -130,7 +130,7 @@ pub struct MountSpec {
 
 /// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum MountSource {
+pub(crate) enum MountSource {
     /// A folder or file of the host.
     Path(PathBuf),
     /// A volume of the engine, by name.
@@ -227,7 +227,7 @@ impl ContainerSpec {
 
     /// Returns the resource limits of each process.
     #[must_use]
-    pub fn ulimits(&self) -> Vec<ResourcesUlimits> {
+    pub(crate) fn ulimits(&self) -> Vec<ResourcesUlimits> {
         let limit = |name: &str, value| ResourcesUlimits {
             name: Some(name.to_owned()),
             soft: Some(value),
@@ -238,7 +238,7 @@ impl ContainerSpec {
 
     /// Returns the security options of the container.
     #[must_use]
-    pub fn security_options(&self) -> Vec<String> {
+    pub(crate) fn security_options(&self) -> Vec<String> {
         vec!["no-new-privileges".to_owned(), seccomp::option()]
     }
 
@@ -346,7 +346,11 @@ impl MountSpec {
 ///
 /// Returns a description of the first setting, network or bind that no sandbox may have. The text completes "may not
 /// have …".
-pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<Vec<MountSpec>, String> {
+pub(crate) fn allowed(
+    home: &Home,
+    agent: &Agent,
+    engine_socket: Option<&Path>,
+) -> Result<Vec<MountSpec>, String> {
     if let Some(key) = agent.docker.refused.first() {
         return Err(format!("the setting {key:?}"));
     }
@@ -371,7 +375,7 @@ pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Resu
 /// # Errors
 ///
 /// Returns [`SandboxError::Refused`] for a setting, a bind or a workspace that no sandbox may have.
-pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
+pub(crate) fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
     let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
     allowed(home, agent, engine_socket).map_err(refused)?;
     match binds::resolve(&agent.workspace) {
@@ -387,7 +391,7 @@ pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result
 /// # Errors
 ///
 /// Returns [`SandboxError::Refused`] if the folder belongs to another agent, or if [`binds::forbidden`] rejects it.
-pub fn check_workspace(
+pub(crate) fn check_workspace(
     home: &Home,
     agent: &Agent,
     path: &Path,

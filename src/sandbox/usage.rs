@@ -29,7 +29,7 @@ pub struct Usage {
 
 /// A part of a workspace that could not be counted.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Uncounted {
+pub(crate) enum Uncounted {
     /// Too many folders are nested too deep.
     Deep,
     /// A folder of the sandbox's user that could not be opened.

@@ -26,7 +26,7 @@ use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, User};
 
 /// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
 /// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
-pub const SHARED_USER: User = User { uid: 10001, gid: 10001 };
+pub(crate) const SHARED_USER: User = User { uid: 10001, gid: 10001 };
 
 /// The range of users for sandboxes if flock runs as root. Each agent has its own, because the kernel limits some
 /// resources by user, such as inotify instances, and one agent could use them up for all others.
@@ -34,7 +34,7 @@ const UID_RANGE: std::ops::Range<u32> = 20_000..30_000;
 
 /// Returns the user of a sandbox that belongs to no agent of this home.
 #[must_use]
-pub fn process_user() -> User {
+pub(crate) fn process_user() -> User {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     if uid.is_root() { SHARED_USER } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
@@ -144,7 +144,10 @@ pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path that could not be created or read, with the cause.
-pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
+pub(crate) fn prepare(
+    workspace: &Path,
+    identity_folder: &Path,
+) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
     fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
     for folder in [identity_folder, workspace] {
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
@@ -241,7 +244,7 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path of a file that is missing or is not a regular file, with the cause.
-pub fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
+pub(crate) fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
     let mut files = Vec::with_capacity(IDENTITY_FILES.len());
     for name in IDENTITY_FILES {
         let file = path.join(name);
@@ -259,7 +262,7 @@ pub fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)>
 /// Returns the text of the workspace file over which an identity file is mounted. Only people who look at the workspace
 /// on the host see it.
 #[must_use]
-pub fn placeholder(name: &str) -> String {
+pub(crate) fn placeholder(name: &str) -> String {
     format!(
         "This file is not read. {name} of this agent is in the home of flock, in agents/AGENT/identity/, where the \
          agent can't change it: edit it there (flock doctor names the path and the command that takes over what is \

@@ -24,7 +24,7 @@ pub fn print_not_installed(context: &Context) {
 }
 
 /// Prints the result of `--check`.
-pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
+pub(crate) fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
     if context.printer.is_json() {
         context.printer.json(&check_json(home, current, look));
         return;
@@ -56,7 +56,7 @@ pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, cont
 }
 
 /// Prints the result of an update or a rollback.
-pub fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
+pub(crate) fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
     let printer = &context.printer;
     match outcome {
         UpdateOutcome::Kept { version, search, stale } => {
@@ -91,7 +91,7 @@ pub fn outcome(home: &Home, outcome: UpdateOutcome, context: &Context) {
 }
 
 /// Prints for people the result of an installation, and returns the version in use.
-pub fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledVersion {
+pub(crate) fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledVersion {
     match outcome {
         UpdateOutcome::Kept { version, search, stale } => {
             // The wanted version stays out of use, because it did not work here.

@@ -16,7 +16,7 @@ use crate::install::tags::InstalledReference;
 /// The record of a version of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ProgramRecord {
+pub(crate) struct ProgramRecord {
     /// The output of `flock --version`, as in `0.2.0 (0123456789ab)`.
     pub version: String,
     /// The commit that it was built from. It has 40 hex digits if an update built it, otherwise those in its version.
@@ -41,7 +41,7 @@ impl ProgramRecord {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read.
-    pub fn current(home: &Home, path: &Path, version: &str) -> Result<Self, SelfUpdateError> {
+    pub(crate) fn current(home: &Home, path: &Path, version: &str) -> Result<Self, SelfUpdateError> {
         let sha256 = digest(path)?;
         // Somebody may have replaced the program by hand. The digest shows it, and then only its version is known.
         let recorded = read(&home.program().join(CURRENT)).filter(|program| program.sha256 == sha256);
@@ -58,7 +58,7 @@ impl ProgramRecord {
 
     /// Returns the program for a rollback, if its file exists and is complete.
     #[must_use]
-    pub fn previous(home: &Home) -> Option<Self> {
+    pub(crate) fn previous(home: &Home) -> Option<Self> {
         let folder = home.program();
         let program = read(&folder.join(PREVIOUS_RECORD))?;
         (digest(&folder.join(PREVIOUS_FILE)).ok()? == program.sha256).then_some(program)
@@ -66,14 +66,14 @@ impl ProgramRecord {
 
     /// Returns `true` if the program was built from exactly this commit.
     #[must_use]
-    pub fn is_of(&self, commit: &str) -> bool {
+    pub(crate) fn is_of(&self, commit: &str) -> bool {
         // The recorded commit may be the shortened one of its version.
         self.commit.as_deref().is_some_and(|own| commit.starts_with(own))
     }
 
     /// Returns the program in the form that the record of tags uses. `None` if no update built it.
     #[must_use]
-    pub fn as_installed(&self) -> Option<InstalledReference<'_>> {
+    pub(crate) fn as_installed(&self) -> Option<InstalledReference<'_>> {
         Some(InstalledReference {
             origin: self.origin.as_deref()?,
             reference: self.reference.as_deref()?,
@@ -112,7 +112,7 @@ fn commit_in(version: &str) -> Option<String> {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read.
-pub fn digest(path: &Path) -> Result<String, InstallError> {
+pub(crate) fn digest(path: &Path) -> Result<String, InstallError> {
     let mut file = crate::home::regular::open(path).map_err(io("read", path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

@@ -14,7 +14,7 @@ use crate::store;
 
 /// Returns the path of the program that will be put in use.
 #[must_use]
-pub fn next(home: &Home) -> PathBuf {
+pub(crate) fn next(home: &Home) -> PathBuf {
     home.program().join("flock-next")
 }
 
@@ -28,14 +28,14 @@ fn old_file(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns an error if the file cannot be copied.
-pub fn take_up(_: &UpdateLock, home: &Home, file: &Path) -> Result<String, SelfUpdateError> {
+pub(crate) fn take_up(_: &UpdateLock, home: &Home, file: &Path) -> Result<String, SelfUpdateError> {
     copy(file, &next(home), 0o755)?;
     Ok(digest(&next(home))?)
 }
 
 /// Returns the path of the previous program, for a rollback.
 #[must_use]
-pub fn previous_file(home: &Home) -> PathBuf {
+pub(crate) fn previous_file(home: &Home) -> PathBuf {
     home.program().join(PREVIOUS_FILE)
 }
 
@@ -44,7 +44,7 @@ pub fn previous_file(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns an error if the file cannot be copied.
-pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
+pub(crate) fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
     Ok(copy(path, &old_file(home), 0o755)?)
 }
 
@@ -53,7 +53,7 @@ pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateEr
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied.
-pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+pub(crate) fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
     let folder = database_backup(home);
     drop(fs_err::remove_dir_all(&folder));
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
@@ -71,7 +71,7 @@ pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied or removed.
-pub fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
+pub(crate) fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
     let kept = database_backup(home).join("flock.db");
     if !kept.exists() || !store::is_newer(home) {
         return Ok(false);
@@ -113,7 +113,11 @@ fn database_backup(home: &Home) -> PathBuf {
 ///
 /// Returns an error if the file is not the one that was tried, or cannot be put in place. Then the old program is still
 /// in use.
-pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+pub(crate) fn swap(
+    _: &UpdateLock,
+    home: &Home,
+    change: &PendingProgramChange,
+) -> Result<(), SelfUpdateError> {
     Ok(replace_program(&next(home), &change.path, &change.to)?)
 }
 
@@ -122,7 +126,11 @@ pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Resul
 /// # Errors
 ///
 /// Returns an error if the old program cannot be put in place. Then the file is unchanged.
-pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+pub(crate) fn swap_back(
+    _: &UpdateLock,
+    home: &Home,
+    change: &PendingProgramChange,
+) -> Result<(), SelfUpdateError> {
     Ok(replace_program(&old_file(home), &change.path, &change.from)?)
 }
 
@@ -131,7 +139,7 @@ pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> 
 /// # Errors
 ///
 /// Returns an error if a record cannot be written.
-pub fn conclude(
+pub(crate) fn conclude(
     updater: &UpdateLock,
     home: &Home,
     change: &PendingProgramChange,
@@ -148,17 +156,11 @@ pub fn conclude(
 }
 
 /// Removes files that only a change in progress needs. The next change removes what cannot be removed now.
-pub fn tidy(_: &UpdateLock, home: &Home) {
+pub(crate) fn tidy(_: &UpdateLock, home: &Home) {
     for file in [next(home), old_file(home)] {
         drop(fs_err::remove_file(file));
     }
     drop(fs_err::remove_dir_all(database_backup(home)));
-}
-
-/// Returns `true` if updates skip the old version after a change of this kind. After a rollback they do.
-#[must_use]
-pub fn skips_old_version(way: ChangeDirection) -> bool {
-    way == ChangeDirection::Rollback
 }
 
 /// Copies a file beside the program and renames it over the program. Processes that run the old program keep it.

@@ -14,7 +14,7 @@ use super::super::source;
 
 /// A conversation with one server.
 #[derive(Debug, Default)]
-pub struct HttpTransport {
+pub(crate) struct HttpTransport {
     shared: Arc<Mutex<Shared>>,
 }
 

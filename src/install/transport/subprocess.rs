@@ -8,13 +8,13 @@ use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
 
 /// Transport over the machine's `ssh`, with its configuration, known hosts and agent.
 #[derive(Debug, Default)]
-pub struct SshTransport {
+pub(crate) struct SshTransport {
     running: RunningChild,
 }
 
 /// Transport for a repository on this machine.
 #[derive(Debug, Default)]
-pub struct LocalTransport {
+pub(crate) struct LocalTransport {
     running: RunningChild,
 }
 

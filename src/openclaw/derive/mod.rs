@@ -23,17 +23,17 @@ use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
 use crate::sandbox::spec::User;
 
-pub use models::ProviderKey;
-pub use passthrough::quoted;
+pub(crate) use models::ProviderKey;
+pub(crate) use passthrough::quoted;
 
 /// The environment variable with the token of OpenClaw's own gateway.
-pub const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
 /// The name of the hook that tells OpenClaw who an agent is.
-pub const IDENTITY_HOOK: &str = "flock-identity";
+pub(crate) const IDENTITY_HOOK: &str = "flock-identity";
 
 /// Facts about the machine that the configuration does not contain.
 #[derive(Clone, Debug)]
-pub struct MachineFacts {
+pub(crate) struct MachineFacts {
     pub port: u16,
     /// The container image of agents that configure none.
     pub image: String,
@@ -58,7 +58,7 @@ pub struct MachineFacts {
 
 /// A derived configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DerivedConfig {
+pub(crate) struct DerivedConfig {
     pub document: Value,
     /// The provider keys that OpenClaw's process needs in its environment.
     pub keys: Vec<ProviderKey>,
@@ -72,7 +72,7 @@ pub struct DerivedConfig {
 /// # Errors
 ///
 /// Returns [`OpenClawError::Refused`] with every setting that OpenClaw must not be given.
-pub fn derive(
+pub(crate) fn derive(
     home: &Home,
     document: &Value,
     config: &Config,

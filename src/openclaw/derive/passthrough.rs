@@ -96,7 +96,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<SettingRefusal>) {
 }
 
 /// Quotes the place of a setting for any shell. Some shells treat brackets as a pattern.
-pub fn quoted(at: &str) -> String {
+pub(crate) fn quoted(at: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     if at.chars().all(is_plain) { at.to_owned() } else { format!("'{}'", at.replace('\'', r"'\''")) }
 }

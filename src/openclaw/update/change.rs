@@ -20,7 +20,7 @@ use crate::supervise::state::UnitState;
 use crate::{config, env};
 
 /// A change of the version in use.
-pub struct VersionChange<'a> {
+pub(crate) struct VersionChange<'a> {
     pub update: &'a Update<'a>,
     pub way: ChangeDirection,
     /// The version in use before the change.
@@ -36,7 +36,7 @@ impl VersionChange<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then in use again, unless the text says
     /// otherwise.
-    pub fn run(&self) -> Result<UpdateOutcome, UpdateError> {
+    pub(crate) fn run(&self) -> Result<UpdateOutcome, UpdateError> {
         let (update, home) = (self.update, self.update.home);
         let tried = update.runtime.block_on(Box::pin(self.try_out()));
         let put_back = tried.inspect_err(|_| {
@@ -63,7 +63,7 @@ impl VersionChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the version is not healthy, or if its state is unknown.
-    pub fn go_on(&self) -> Result<bool, UpdateError> {
+    pub(crate) fn go_on(&self) -> Result<bool, UpdateError> {
         if self.is_served(self.to)? {
             return self.conclude(true);
         }
@@ -76,7 +76,7 @@ impl VersionChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the earlier version does not become healthy.
-    pub fn go_back(&self) -> Result<(), UpdateError> {
+    pub(crate) fn go_back(&self) -> Result<(), UpdateError> {
         let serves = if self.is_served(self.from)? { Ok(true) } else { self.restart(self.from) };
         // If the state is unknown, the record stays for the next update. Otherwise there is nothing more to go back to.
         if !matches!(serves, Err(RestartError::Stopped | RestartError::Unasked(_))) {

@@ -11,7 +11,7 @@ use super::slot::{ContainerPlan, Live, Slot, Workload};
 
 /// The purpose for which a container is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// A command, which any container of the agent can run.
     Command,
     /// The agent program that runs the agent's turns, whose files must be mounted.

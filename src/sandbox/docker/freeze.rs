@@ -16,7 +16,7 @@ use super::DockerSandbox;
 use super::slot::{Live, Slot};
 
 /// A function that returns `true` if an agent's sandbox has to be frozen.
-pub type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
+pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
 
 impl DockerSandbox {
     pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {

@@ -35,7 +35,7 @@ impl DockerSandbox {
     }
 
     /// Drops the connections to all sandboxes and leaves the containers running for the next process.
-    pub fn disconnect_all(&self) {
+    pub(crate) fn disconnect_all(&self) {
         let slots = self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         slots.values().for_each(|slot| slot.forget());
     }

@@ -4,11 +4,11 @@ use tokio::sync::watch;
 
 /// The shared counter.
 #[derive(Clone, Debug, Default)]
-pub struct PendingShutdowns(watch::Sender<usize>);
+pub(crate) struct PendingShutdowns(watch::Sender<usize>);
 
 /// A guard for one program that is ending. Dropping it decreases the counter.
 #[derive(Debug)]
-pub struct ShutdownGuard(watch::Sender<usize>);
+pub(crate) struct ShutdownGuard(watch::Sender<usize>);
 
 impl PendingShutdowns {
     pub fn begin(&self) -> ShutdownGuard {

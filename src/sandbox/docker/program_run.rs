@@ -24,7 +24,7 @@ use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{OutputChunk, ProgramCommand, SandboxError};
 
 /// The reason why a program was not run to its end.
-pub enum ProgramRunError {
+pub(crate) enum ProgramRunError {
     /// The container is gone or stopped, and the program was never started. The caller may try again in a new
     /// container.
     Gone(SandboxError),

@@ -21,7 +21,7 @@ use super::pending_shutdowns::PendingShutdowns;
 
 /// An agent's sandbox, whether its container exists or not.
 #[derive(Default)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// Held while the container is created or removed.
     pub making: tokio::sync::Mutex<()>,
     /// Held while the container is frozen or thawed.
@@ -65,7 +65,7 @@ impl Slot {
         *self.frozen.borrow()
     }
 
-    pub fn set_frozen(&self, frozen: bool) {
+    pub(crate) fn set_frozen(&self, frozen: bool) {
         self.frozen.send_replace(frozen);
     }
 
@@ -83,7 +83,7 @@ impl Slot {
         locked(&self.lost).iter().find(|job| job.id == id).cloned()
     }
 
-    pub fn record_probe(&self, probed: ProbeResult) {
+    pub(crate) fn record_probe(&self, probed: ProbeResult) {
         *locked(&self.probed) = Some(probed);
     }
 }
@@ -102,7 +102,7 @@ pub struct Live {
 
 /// The work that runs in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub(crate) enum Workload {
     /// Nothing runs.
     None,
     /// Only background jobs run.
@@ -112,7 +112,7 @@ pub enum Workload {
 }
 
 /// The way commands reach a container.
-pub enum CommandTransport {
+pub(crate) enum CommandTransport {
     /// The helper, over the attached streams.
     Helper(HelperClient),
     /// The engine's exec, if the streams cannot be attached.
@@ -139,7 +139,7 @@ impl Live {
     }
 
     /// Returns `true` if the container has a mount that is no longer approved.
-    pub fn has_revoked_mount(&self, plan: &ContainerPlan) -> bool {
+    pub(crate) fn has_revoked_mount(&self, plan: &ContainerPlan) -> bool {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
@@ -168,7 +168,7 @@ impl Live {
     }
 
     /// Counts a command as running until the returned guard is dropped.
-    pub fn enter(&self) -> BusyGuard<'_> {
+    pub(crate) fn enter(&self) -> BusyGuard<'_> {
         self.active.send_modify(|active| *active += 1);
         BusyGuard(&self.active)
     }
@@ -186,7 +186,7 @@ impl Live {
 }
 
 /// A guard that counts one command as running.
-pub struct BusyGuard<'a>(&'a watch::Sender<usize>);
+pub(crate) struct BusyGuard<'a>(&'a watch::Sender<usize>);
 
 impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
@@ -197,7 +197,7 @@ impl Drop for BusyGuard<'_> {
 /// Everything of the configuration and the workspace that a container depends on. A changed configuration is noticed by
 /// comparing two plans, without a call to the engine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ContainerPlan {
+pub(crate) struct ContainerPlan {
     /// The agent's configuration, without the settings that do not concern the container.
     pub agent: Agent,
     /// The image's name, as configured or with this home's own tag.
@@ -264,7 +264,7 @@ impl ContainerPlan {
 
     /// Returns the same environment for a process that the helper does not start. The helper also adds its defaults for
     /// home and path, so they are included here.
-    pub fn exec_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
+    pub(crate) fn exec_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = Vec::new();
         for (name, value) in Environment::default().variables.into_iter().chain(self.environment(own)) {
             // The engine's exec gets a list, so an earlier value of the same name has to go.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns `true` for an address of the public internet. IPv6 forms that embed an IPv4 address never count as public,
 /// because the network decides where they lead.
 #[must_use]
-pub fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|block| block.holds(u32::from(address))),
         IpAddr::V6(address) => {
@@ -19,7 +19,7 @@ pub fn is_public(address: IpAddr) -> bool {
 
 /// An address of this machine with the size of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub(crate) struct Interface {
     pub address: IpAddr,
     /// The length of the network prefix in bits.
     pub prefix: u32,
@@ -30,7 +30,7 @@ pub struct Interface {
 ///
 /// A prefix shorter than 8 bits (IPv4) or 32 bits (IPv6) cannot be a single network, so only the address itself counts.
 #[must_use]
-pub fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
+pub(crate) fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
     interfaces.iter().any(|own| match (address, own.address) {
         (IpAddr::V4(address), IpAddr::V4(first)) => {
             let length = if own.prefix < 8 { 32 } else { own.prefix.min(32) };

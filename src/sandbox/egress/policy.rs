@@ -58,7 +58,7 @@ impl ConnectionOutcome {
 }
 
 /// The rules of the configuration alone. Records go to the log.
-pub struct ConfiguredEgress {
+pub(crate) struct ConfiguredEgress {
     config: ConfigSource,
 }
 

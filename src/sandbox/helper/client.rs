@@ -101,7 +101,7 @@ impl HelperClient {
 
     /// Sets the clock for a helper that may be frozen. Requests in progress then wait until it is thawed.
     #[must_use]
-    pub fn with_clock(self, patience: PausableClock) -> Self {
+    pub(crate) fn with_clock(self, patience: PausableClock) -> Self {
         Self { patience, ..self }
     }
 

@@ -60,7 +60,7 @@ pub struct ImageProgress {
 }
 
 /// A callback for progress reports. It is called from one task and in order.
-pub type ProgressSink<'a> = &'a (dyn Fn(ImageProgress) + Send + Sync);
+pub(crate) type ProgressSink<'a> = &'a (dyn Fn(ImageProgress) + Send + Sync);
 
 /// The reason why an image could not be provided.
 #[derive(Debug, thiserror::Error)]
