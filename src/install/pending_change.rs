@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{io, remove_file};
+use super::error::{remove_file, write_record};
 use super::{InstallError, InstallLock, InstalledVersion, versions};
 use crate::home::{Home, atomic};
 
@@ -55,9 +55,7 @@ impl PendingVersionChange {
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub(crate) fn begin(&self, _: &InstallLock, home: &Home) -> Result<(), InstallError> {
-        let path = home.openclaw_change_file();
-        let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+        write_record(&home.openclaw_change_file(), serde_json::to_vec(self))
     }
 
     /// Removes the record, because the change has ended.

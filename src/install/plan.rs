@@ -69,28 +69,21 @@ pub(crate) enum BuildStepKind {
     Build,
 }
 
-/// The steps in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BuildPlan {
-    /// Empty if there is nothing to do.
-    pub steps: Vec<BuildStep>,
-}
-
 /// Returns `true` if there is nothing to build: the checkout is built, and has no sources or no build script.
 #[must_use]
 pub(crate) fn is_package(checkout: &Checkout) -> bool {
     checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD_SCRIPT))
 }
 
-/// Decides the steps that make a checkout run.
+/// Decides the steps that make a checkout run, in their order. There are none if there is nothing to do.
 ///
 /// # Errors
 ///
 /// Returns [`InstallError::Manager`] if the package manager is not installed and cannot be run in another way.
-pub(crate) fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPlan, InstallError> {
+pub(crate) fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<Vec<BuildStep>, InstallError> {
     if is_package(checkout) {
         if checkout.package.dependencies.is_empty() || checkout.installed {
-            return Ok(BuildPlan::default());
+            return Ok(Vec::new());
         }
         let start = launcher(PackageManager::Npm, None, programs)?;
         let mut steps = Vec::new();
@@ -101,7 +94,7 @@ pub(crate) fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPl
         }
         let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
         steps.push(start.step(BuildStepKind::Dependencies, &args));
-        return Ok(BuildPlan { steps });
+        return Ok(steps);
     }
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;
@@ -111,7 +104,7 @@ pub(crate) fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPl
     for script in scripts(&checkout.package) {
         steps.push(start.step(BuildStepKind::Build, &["run", script]));
     }
-    Ok(BuildPlan { steps })
+    Ok(steps)
 }
 
 /// Returns the package manager: the one in `packageManager`, or the owner of a lock file, or npm.
@@ -199,8 +192,8 @@ fn major(version: &str) -> &str {
 /// npm could not replace it. Corepack asks only one registry, and older versions lack the keys with which packages are
 /// signed today.
 #[must_use]
-pub(crate) fn trial(plan: &BuildPlan, programs: &BuildTools) -> Option<BuildStep> {
-    let first = plan.steps.first()?;
+pub(crate) fn trial(steps: &[BuildStep], programs: &BuildTools) -> Option<BuildStep> {
+    let first = steps.first()?;
     let corepack = programs.corepack.as_ref().filter(|corepack| **corepack == first.program)?;
     programs.path(PackageManager::Npm)?;
     let manager = first.args.first()?.clone();

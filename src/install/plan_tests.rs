@@ -27,7 +27,7 @@ const BOTH: [(&str, &str); 2] = [("build", "tsc"), ("ui:build", "vite")];
 /// Returns the commands of a plan, as they are started.
 fn lines(checkout: &Checkout, programs: &BuildTools) -> Vec<String> {
     let plan = plan(checkout, programs).unwrap();
-    plan.steps.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
+    plan.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
 }
 
 #[test]

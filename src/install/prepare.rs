@@ -205,7 +205,7 @@ impl BuildContext<'_> {
             plan = plan::plan(checkout, &programs)?;
         }
         let mut reached = from;
-        for planned in plan.steps {
+        for planned in plan {
             if planned.kind == BuildStepKind::Dependencies && from >= Stage::Installed {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{io, remove_file};
+use super::error::{io, remove_file, write_record};
 use super::source::{self, FetchedCommit, RepositoryAddress, ResolvedReference};
 use super::{InstallError, InstallEvent, InstallPhase};
 use crate::home::{Home, atomic};
@@ -80,8 +80,7 @@ impl StagingFolder {
     /// Returns an error if the note cannot be written.
     pub(crate) fn reach(&self, repository: &str, commit: &str, stage: Stage) -> Result<(), InstallError> {
         let note = StageRecord { repository: repository.to_owned(), commit: commit.to_owned(), stage };
-        let text = serde_json::to_vec(&note).map_err(|error| io("describe", self.note())(error.into()))?;
-        Ok(atomic::write(&self.note(), &text, 0o600)?)
+        write_record(&self.note(), serde_json::to_vec(&note))
     }
 
     /// Empties the folder.

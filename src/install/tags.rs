@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::error::io;
+use super::error::{io, write_record};
 use super::source::ResolvedReference;
 use super::{DEFAULT_COMMIT, DEFAULT_REFERENCE, DEFAULT_REPOSITORY, InstallError};
 use crate::home::atomic;
@@ -86,8 +86,7 @@ pub(crate) fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Resu
     if tags.insert(tag.to_owned(), commit.to_owned()).as_deref() == Some(commit) {
         return Ok(());
     }
-    let text = serde_json::to_vec_pretty(&all).map_err(|error| io("describe", record)(error.into()))?;
-    Ok(atomic::write(record, &text, 0o600)?)
+    write_record(record, serde_json::to_vec_pretty(&all))
 }
 
 /// Returns the tag that a reference may mean. `HEAD` and other full names are not tags.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::checkout_diff::{self, Alterations};
-use super::error::io;
+use super::error::{io, write_record};
 use super::source::ResolvedReference;
 use super::tags::{self, InstalledReference, MovedTag};
 use super::{InstallError, source};
@@ -100,12 +100,7 @@ impl InstalledVersion {
 
     /// Writes its record into a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<(), InstallError> {
-        let text = serde_json::to_vec_pretty(self).map_err(|error| InstallError::Io {
-            verb: "describe",
-            path: folder.to_owned(),
-            source: error.into(),
-        })?;
-        Ok(atomic::write(&folder.join(RECORD), &text, 0o600)?)
+        write_record(&folder.join(RECORD), serde_json::to_vec_pretty(self))
     }
 }
 
@@ -271,8 +266,7 @@ pub(crate) fn forget_failure(record: &Path, commit: &str) -> Result<(), InstallE
 }
 
 fn write_failures(record: &Path, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
-    let text = serde_json::to_vec_pretty(known).map_err(|error| io("describe", record)(error.into()))?;
-    Ok(atomic::write(record, &text, 0o600)?)
+    write_record(record, serde_json::to_vec_pretty(known))
 }
 
 const MAX_RECORD: u64 = 1 << 20;

@@ -8,8 +8,6 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
@@ -17,7 +15,7 @@ use tokio::process::Command;
 use super::OpenClawError;
 use super::derive::ProviderKey;
 use super::process::{self, Folders};
-use crate::install::step;
+use crate::install::step::{self, ProcessGroup};
 use crate::process::ProcessId;
 
 /// An installed OpenClaw.
@@ -107,7 +105,7 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let mut child = command.kill_on_drop(true).spawn()?;
     // The watcher in the group reads the other end and kills the group when this end closes.
     let _tether = child.stdin.take();
-    let group = ProcessGroup(child.id().and_then(|pid| i32::try_from(pid).ok()));
+    let group = child.id().map(ProcessGroup::of).transpose()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
@@ -138,18 +136,6 @@ async fn read_capped(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let _ = (&mut from).take(MAX_OUTPUT).read_to_end(into).await;
     // The rest is read and dropped, so that the writer never blocks on a full pipe.
     let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
-}
-
-/// A process group, named by its leader's id and killed on drop. The watcher stays in the group until the group is
-/// killed, so the number can't be reused for another group.
-struct ProcessGroup(Option<i32>);
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-        }
-    }
 }
 
 /// Prefix of the files that hold a configuration to be checked.

@@ -25,8 +25,10 @@ pub(crate) mod update;
 pub(crate) use error::{FailureCause, OpenClawError, SettingRefusal};
 pub(crate) use plugin::RUNTIME;
 
+use std::path::Path;
+
 use crate::config::{Agent, Config};
-use crate::home::Home;
+use crate::home::{Home, HomeError, atomic};
 
 /// Returns `true` if OpenClaw runs this agent's turns.
 #[must_use]
@@ -46,4 +48,14 @@ pub(crate) fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
 #[must_use]
 pub fn container_prefix(home: &Home) -> String {
     format!("flock-oc-{}-", home.digest())
+}
+
+/// Writes a file unless it has this content already, and returns `true` if it was written. A file that can't be read is
+/// replaced like one that is missing.
+fn write_if_changed(path: &Path, text: &[u8], mode: u32) -> Result<bool, HomeError> {
+    const MAX_FILE_SIZE: u64 = 1 << 20;
+    if atomic::read(path, MAX_FILE_SIZE).ok().flatten().as_deref() == Some(text) {
+        return Ok(false);
+    }
+    atomic::write(path, text, mode).map(|()| true)
 }

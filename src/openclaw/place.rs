@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::check::{self, OpenClawProgram};
 use super::derive::{DerivedConfig, ProviderKey, TOKEN_VARIABLE};
+use super::state::{failed, make};
 use super::{OpenClawError, agents, identity};
 use crate::config::{Config, secret};
 use crate::env;
@@ -191,10 +192,6 @@ async fn check_document(
     derived: &DerivedConfig,
     program: &OpenClawProgram,
 ) -> Result<(), OpenClawError> {
-    let io = |verb, path: &std::path::Path| {
-        let path = path.to_owned();
-        move |source| HomeError::Io { verb, path, source }
-    };
     let folder = home.openclaw_versions();
     // A unique name, because a command and the supervisor may ask at the same time. The file is readable only by its
     // owner.
@@ -202,8 +199,8 @@ async fn check_document(
         .prefix(&check::name(check::CANDIDATE_PREFIX))
         .suffix(".json")
         .tempfile_in(&folder);
-    let candidate = candidate.map_err(io("make a file in", &folder))?;
-    fs_err::write(candidate.path(), text).map_err(io("write", candidate.path()))?;
+    let candidate = candidate.map_err(failed("make a file in", &folder))?;
+    fs_err::write(candidate.path(), text).map_err(failed("write", candidate.path()))?;
     check::check(program, candidate.path(), &derived.keys).await
 }
 
@@ -325,13 +322,9 @@ const KEY_PAIR_VARIABLES: [env::Var; 3] =
     [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
 
 pub(super) fn make_folders(home: &Home) -> Result<(), HomeError> {
-    use std::os::unix::fs::DirBuilderExt as _;
     for path in [home.openclaw_versions(), home.openclaw_state()] {
-        let made = fs_err::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| {
-            let mut builder = std::fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(&path)
-        });
-        made.map_err(|source| HomeError::Io { verb: "make", path, source })?;
+        fs_err::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed("make", &path))?;
+        make(&path)?;
     }
     Ok(())
 }

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use super::state::failed;
+use super::write_if_changed;
 use crate::config::Config;
-use crate::home::{Home, HomeError, atomic};
+use crate::home::{Home, HomeError};
 use crate::provider::ToolSpec;
 use crate::tool::{catalog, policy};
 
@@ -22,8 +24,6 @@ pub const SECRET: &str = "openclaw-plugin";
 pub(crate) const RUNTIME: &str = "openclaw";
 
 const CODE: &str = include_str!("plugin/index.js");
-/// Maximum size of a file of the plugin, in bytes.
-const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the plugin's folder in this home.
 #[must_use]
@@ -39,8 +39,7 @@ pub fn folder(home: &Home) -> PathBuf {
 /// Returns [`HomeError`] if the folder or a file can't be written.
 pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
-    let made = fs_err::create_dir_all(&folder);
-    made.map_err(|source| HomeError::Io { verb: "make", path: folder.clone(), source })?;
+    fs_err::create_dir_all(&folder).map_err(failed("make", &folder))?;
     // OpenClaw has its own tools for files and commands. Only flock's are added.
     let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name)).collect();
     let mut changed = false;
@@ -49,13 +48,8 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
         ("tools.json", format!("{:#}\n", described(&ours))),
         ("openclaw.plugin.json", format!("{:#}\n", manifest(&ours))),
     ] {
-        let path = folder.join(name);
-        // A file that can't be read is replaced like one that is missing.
-        if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() != Some(text.as_bytes()) {
-            // No secret is in these files: the token is in a file of its own, which the settings name.
-            atomic::write(&path, text.as_bytes(), 0o644)?;
-            changed = true;
-        }
+        // No secret is in these files: the token is in a file of its own, which the settings name.
+        changed |= write_if_changed(&folder.join(name), text.as_bytes(), 0o644)?;
     }
     Ok(changed)
 }

@@ -24,7 +24,6 @@ use crate::sandbox::{names, workspace};
 /// OpenClaw's configuration after it was put in place.
 #[derive(Debug)]
 pub(crate) struct PreparedConfig {
-    pub derived: DerivedConfig,
     /// The effect on the configuration file.
     pub put: ApplyOutcome,
     /// The version for which it was derived.
@@ -70,7 +69,7 @@ pub(crate) async fn ready(
         tokio::task::spawn_blocking(move || folders.iter().try_for_each(|(folder, user)| own(folder, *user)));
     owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
     let put = place::put(home, &derived, program).await?;
-    Ok(PreparedConfig { derived, put, version, port: facts.port, token: place::token(home)?, environment })
+    Ok(PreparedConfig { put, version, port: facts.port, token: place::token(home)?, environment })
 }
 
 /// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`].

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
-use super::copy::{CancelFlag, CopyMode, copy};
+use super::copy::{CopyMode, check_cancelled, copy};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
@@ -54,11 +55,11 @@ pub(crate) enum StateOutcome {
 pub(crate) fn ready(
     home: &Home,
     version: &InstalledVersion,
-    patience: &CancelFlag,
+    cancel: &CancellationToken,
 ) -> Result<StateOutcome, HomeError> {
     make(&home.openclaw_versions())?;
     // A start that was cancelled may still be copying.
-    let _one = acquire_lock(home, patience)?;
+    let _one = acquire_lock(home, cancel)?;
     let name = version.name();
     let note = read(home);
     let state = home.openclaw_state();
@@ -89,7 +90,7 @@ pub(crate) fn ready(
         readied = if is_copyable(home, &state) {
             let draft = home.openclaw_versions().join(DRAFT_FOLDER);
             // A partial copy has no use and takes space.
-            copy(&state, &draft, CopyMode::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
+            copy(&state, &draft, CopyMode::Whole, cancel).inspect_err(|_| drop(remove(&draft)))?;
             rename(&draft, &copy_path(home, last))?;
             StateOutcome::Copied
         } else {
@@ -106,12 +107,12 @@ pub(crate) fn ready(
 }
 
 /// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`] or until the caller no longer waits.
-fn acquire_lock(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
+fn acquire_lock(home: &Home, cancel: &CancellationToken) -> Result<Lock, HomeError> {
     let path = home.openclaw_versions().join("state-owner.lock");
     let end = Instant::now() + LOCK_TIMEOUT;
     loop {
         let lock = Lock::acquire(&path, LOCK_POLL);
-        patience.check().map_err(failed("wait for", &path))?;
+        check_cancelled(cancel).map_err(failed("wait for", &path))?;
         match lock {
             Err(HomeError::Held { .. }) if Instant::now() < end => {}
             other => return other,
@@ -140,14 +141,19 @@ pub(crate) fn has_been_healthy(home: &Home, version: &InstalledVersion) -> bool 
     note.healthy && note.last.as_deref() == Some(&version.name())
 }
 
-/// Requests that a version gets back the state that it left, at its next start. Has no effect if there is no copy.
+/// Requests that a version gets back the state that it left, at its next start, or withdraws such a request. A request
+/// has no effect if there is no copy.
 ///
 /// # Errors
 ///
 /// Returns [`HomeError`] if the request can't be recorded.
-pub(crate) fn request_restore(home: &Home, version: &InstalledVersion) -> Result<(), HomeError> {
-    let note = OwnerRecord { put_back: Some(version.name()), ..read(home) };
-    write(home, &note)
+pub(crate) fn request_restore(home: &Home, version: Option<&InstalledVersion>) -> Result<(), HomeError> {
+    let note = read(home);
+    let put_back = version.map(InstalledVersion::name);
+    if note.put_back == put_back {
+        return Ok(());
+    }
+    write(home, &OwnerRecord { put_back, ..note })
 }
 
 /// Returns `true` if a version gets back the state that it left, at its next start. It can't work with the current
@@ -156,19 +162,6 @@ pub(crate) fn request_restore(home: &Home, version: &InstalledVersion) -> Result
 pub(crate) fn is_restore_pending(home: &Home, version: &InstalledVersion) -> bool {
     let name = version.name();
     read(home).put_back.as_deref() == Some(&name) && copy_path(home, &name).is_dir()
-}
-
-/// Withdraws a request to put a state back.
-///
-/// # Errors
-///
-/// Returns [`HomeError`] if that can't be recorded.
-pub(crate) fn cancel_restore(home: &Home) -> Result<(), HomeError> {
-    let note = read(home);
-    if note.put_back.is_none() {
-        return Ok(());
-    }
-    write(home, &OwnerRecord { put_back: None, ..note })
 }
 
 /// Returns the path of the copy of the state that a version left, if there is one.

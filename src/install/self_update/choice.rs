@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ProgramRecord, SelfUpdateError, UPSTREAM};
 use crate::home::{Home, atomic};
-use crate::install::error::io;
+use crate::install::error::write_record;
 use crate::install::source::{self, RepositoryAddress, ResolvedReference};
 use crate::install::tags::{self, InstalledReference, MovedTag};
 use crate::install::update::Decision;
@@ -83,10 +83,7 @@ impl UpdateSource {
     ///
     /// Returns an error if the record cannot be written.
     pub(crate) fn remember(&self, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program().join(SOURCE_FILE);
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+        Ok(write_record(&home.program().join(SOURCE_FILE), serde_json::to_vec_pretty(self))?)
     }
 }
 

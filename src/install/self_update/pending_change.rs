@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::program::digest;
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, atomic};
-use crate::install::error::{io, remove_file};
+use crate::install::error::{remove_file, write_record};
 pub(crate) use crate::install::pending_change::ChangeDirection;
 
 /// A change in progress.
@@ -71,9 +71,7 @@ impl PendingProgramChange {
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub(crate) fn note(&self, _: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program_change_file();
-        let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+        Ok(write_record(&home.program_change_file(), serde_json::to_vec(self))?)
     }
 
     /// Removes the record, because the change has ended.

@@ -10,7 +10,7 @@ use super::SelfUpdateError;
 use crate::home::{Home, atomic};
 use crate::id::hex;
 use crate::install::InstallError;
-use crate::install::error::io;
+use crate::install::error::{io, write_record};
 use crate::install::tags::InstalledReference;
 
 /// The record of a version of the program.
@@ -84,8 +84,7 @@ impl ProgramRecord {
 
     /// Writes the record.
     pub(super) fn write(&self, path: &Path) -> Result<(), SelfUpdateError> {
-        let text = serde_json::to_vec_pretty(self).map_err(|error| io("describe", path)(error.into()))?;
-        Ok(atomic::write(path, &text, 0o600)?)
+        Ok(write_record(path, serde_json::to_vec_pretty(self))?)
     }
 }
 

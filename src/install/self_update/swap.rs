@@ -4,12 +4,12 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::pending_change::{ChangeDirection, PendingProgramChange};
+use super::pending_change::PendingProgramChange;
 use super::program::{CURRENT, PREVIOUS_FILE, PREVIOUS_RECORD, digest};
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, regular};
 use crate::install::InstallError;
-use crate::install::error::io;
+use crate::install::error::{io, remove_file};
 use crate::store;
 
 /// Returns the path of the program that will be put in use.
@@ -88,12 +88,7 @@ pub(crate) fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, Self
     }
     // It would apply a leftover log or journal to the restored file, too.
     for suffix in store::BESIDE {
-        match fs_err::remove_file(store::beside(&home.database(), suffix)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("remove", home.database())(error).into());
-            }
-            _ => {}
-        }
+        remove_file(&store::beside(&home.database(), suffix))?;
     }
     let head = database_backup(home).join("audit.head");
     if head.exists() {
@@ -200,6 +195,7 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::pending_change::ChangeDirection;
 
     #[test]
     fn a_program_is_replaced_only_by_the_tested_file() {

@@ -50,6 +50,7 @@ impl VersionChange<'_> {
             state::cancel_restore(home)?;
         }
         // The record comes before the swap: a crash between the two is then recognised by the next update.
+        // The record comes before the swap: a crash between the two is then recognised by the next update.
         self.pending(false).begin(&update.lock, home)?;
         swap(&update.lock, home, self.to)?;
         let serves = self.prove(false)?;
@@ -192,12 +193,9 @@ impl VersionChange<'_> {
         if self.way == ChangeDirection::Update {
             self.remember(self.to, format!("it did not get healthy: {reason}"), false);
         }
-        if state::find_copy(home, self.from).is_some() {
-            // The other version was never healthy, so nothing in its state is worth keeping.
-            state::request_restore(home, self.from)?;
-        } else {
-            state::cancel_restore(home)?;
-        }
+        // The other version was never healthy, so nothing in its state is worth keeping.
+        let has_copy = state::find_copy(home, self.from).is_some();
+        state::request_restore(home, has_copy.then_some(self.from))?;
         // Without this record only an interruption right now would be misread, as one from before the restart.
         let _ = self.pending(true).begin(&update.lock, home);
         let (from, to) = (self.from.full_name(), self.to.full_name());
