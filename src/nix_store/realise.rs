@@ -22,7 +22,8 @@ use super::container::{self, BuildContainer, BuildSpec, FILES, Volumes};
 use super::derivation::{self, DerivationOutput, FixedOutput};
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
-use super::store::{BUILDS, GC_ROOTS, shell};
+use super::store::{BUILDS, GC_ROOTS, exec, run_blocking};
+use super::substituter::{FETCH_SETTINGS, TRUSTED_KEYS};
 use super::{Attribute, Flake, NixError, Pin, Store};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
@@ -96,15 +97,12 @@ impl Store {
 
     async fn lock(&self, name: &str) -> Result<Lock, NixError> {
         let path = self.home.nix_lock(name);
-        let taken = tokio::task::spawn_blocking(move || Lock::acquire(&path, SHORT)).await;
-        let taken = taken.map_err(|error| NixError::Lost { reason: error.to_string() })?;
-        Ok(taken?)
+        run_blocking(move || Ok(Lock::acquire(&path, SHORT)?)).await
     }
 
     async fn is_locked(&self, name: &str) -> Result<bool, NixError> {
         let path = self.home.nix_lock(name);
-        let held = tokio::task::spawn_blocking(move || Lock::is_held(&path)).await;
-        Ok(held.map_err(|error| NixError::Lost { reason: error.to_string() })??)
+        run_blocking(move || Ok(Lock::is_held(&path)?)).await
     }
 
     /// Waits until no request of any process of this home is in progress, and keeps new ones out until the returned
@@ -129,9 +127,11 @@ impl Store {
     /// Returns the ids of the requests in progress, in any process.
     async fn working(&self) -> Result<BTreeSet<String>, NixError> {
         let run = self.home.run();
-        let found = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let mut ids = BTreeSet::new();
-            for entry in fs_err::read_dir(&run)?.filter_map(Result::ok) {
+            let entries =
+                fs_err::read_dir(&run).map_err(|error| NixError::Lost { reason: error.to_string() })?;
+            for entry in entries.filter_map(Result::ok) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let id = name.strip_prefix("nix-").and_then(|rest| rest.strip_suffix(".lock"));
                 let Some(id) = id.filter(|id| is_request_id(id)) else { continue };
@@ -143,10 +143,9 @@ impl Store {
                     let _ = fs_err::remove_file(entry.path());
                 }
             }
-            Ok::<_, std::io::Error>(ids)
-        });
-        let found = found.await.map_err(|error| NixError::Lost { reason: error.to_string() })?;
-        found.map_err(|source| NixError::Lost { reason: source.to_string() })
+            Ok(ids)
+        })
+        .await
     }
 
     /// Removes what requests of dead processes left behind: containers, folders and garbage collection roots.
@@ -190,14 +189,12 @@ impl Realisation<'_> {
         flake: &str,
         packages: &[Attribute],
     ) -> Result<Vec<RealisedPackage>, NixError> {
-        let evaluated = self.evaluate(flake, packages).await?;
-        let mut missing = evaluated.missing;
-        let all = missing.len();
-        for (at, derivation) in missing.drain(..).enumerate() {
-            (self.watch)(&format!("building {} ({} of {all})", derivation.name(), at + 1));
-            self.build(&derivation).await?;
+        let (evaluated, missing) = self.evaluate(flake, packages).await?;
+        for (at, derivation) in missing.iter().enumerate() {
+            (self.watch)(&format!("building {} ({} of {})", derivation.name(), at + 1, missing.len()));
+            self.build(derivation).await?;
         }
-        Ok(evaluated.packages)
+        Ok(evaluated)
     }
 
     /// Returns the id of the store's container.
@@ -213,19 +210,12 @@ impl Realisation<'_> {
     /// Resolves a reference to its current revision and content hash.
     pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
         let what = format!("look up {reference}");
-        (self.watch)(&what);
         let mark = mark();
-        // With `max-jobs = 0` Nix builds nothing.
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let script = format!(
             "set -e; nix-store --load-db < registration
              found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{mark} locked $found\""
         );
-        let said = self.work(&container, &folder, &what, script).await;
-        // The container is removed even if the script failed.
-        container.remove().await?;
-        let said = said?;
+        let (said, _) = self.fetch_in_container(&what, script).await?;
         let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{mark} locked ")));
         let found: Option<serde_json::Value> = found.and_then(|line| serde_json::from_str(line).ok());
         let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
@@ -252,10 +242,7 @@ impl Realisation<'_> {
         let fetched =
             if query.is_empty() { place.to_owned() } else { format!("{place}?{}", query.join("&")) };
         let what = format!("fetch {fetched}");
-        (self.watch)(&what);
         let mark = mark();
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         // `nix flake prefetch` of Nix 2.8 cannot be used: it requests an empty address for a tarball.
         let script = format!(
             "set -e; nix-store --load-db < registration; nix flake metadata --no-write-lock-file '{fetched}' > /dev/null
@@ -263,9 +250,8 @@ impl Realisation<'_> {
              then nix copy --to 'file:///nix/store/{FILES}/cache?compression=none' '{source}'
              else echo; echo '{mark} changed'; fi"
         );
-        let said = self.work(&container, &folder, &what, script).await;
-        container.remove().await?;
-        if said?.lines().any(|line| line == format!("{mark} changed")) {
+        let (said, folder) = self.fetch_in_container(&what, script).await?;
+        if said.lines().any(|line| line == format!("{mark} changed")) {
             return Err(NixError::Changed { flake: reference.to_owned() });
         }
         let root = self.root("source");
@@ -290,18 +276,18 @@ impl Realisation<'_> {
         done
     }
 
-    /// Evaluates the packages and fetches the paths that the caches have.
-    async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluation, NixError> {
+    /// Evaluates the packages and fetches the paths that the caches have. Returns the packages, and the derivations that
+    /// have to be built, each after those that it needs.
+    async fn evaluate(
+        &self,
+        flake: &str,
+        packages: &[Attribute],
+    ) -> Result<(Vec<RealisedPackage>, Vec<StorePath>), NixError> {
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("evaluate {}", names.join(", "));
-        (self.watch)(&what);
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let mark = mark();
         let script = evaluate_script(flake, &names, &mark);
-        let said = self.work(&container, &folder, &what, script).await;
-        container.remove().await?;
-        let said = said?;
+        let (said, folder) = self.fetch_in_container(&what, script).await?;
         let mut evaluated = Vec::new();
         let mut derivations = Vec::new();
         for package in packages {
@@ -314,7 +300,7 @@ impl Realisation<'_> {
             }
         }
         let missing = self.import_evaluation(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
-        Ok(Evaluation { packages: evaluated, missing })
+        Ok((evaluated, missing))
     }
 
     /// Takes derivations, their sources and the fetched paths out of the folder of an evaluation. Returns the
@@ -341,16 +327,8 @@ impl Realisation<'_> {
              nix-store --realise --dry-run {quoted} 2>&1"
         );
         let fetched: String = fetched.iter().map(|path| format!("{path}\n")).collect();
-        let exec = EngineExec {
-            input: Some(fetched.into()),
-            command: shell(&script),
-            timeout: LONG,
-            ..EngineExec::default()
-        };
-        let what = "take over the evaluated packages";
-        let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        Ok(missing_derivations(&String::from_utf8_lossy(&text)))
+        let exec = EngineExec { input: Some(fetched.into()), ..exec(&script, LONG) };
+        Ok(missing_derivations(&self.command("take over the evaluated packages", exec).await?))
     }
 
     /// Builds one derivation whose inputs are in the store, and takes its outputs.
@@ -360,14 +338,10 @@ impl Realisation<'_> {
         // Only a derivation whose content is fixed by a hash may use the network.
         let network = fixed.iter().all(|output| output.fixed.is_some());
         let settings = format!("max-jobs = 1\ncores = {}\nsubstitute = false", container::cores());
-        let (container, folder) = Box::pin(self.open(network, settings, Some(derivation))).await?;
         let script = format!(
             "set -e; nix-store --load-db < /nix/store/{FILES}/registration; exec nix-store --realise '{derivation}'"
         );
-        let built = self.work(&container, &folder, &what, script).await;
-        // Remove the container first, so that none of its processes runs when the files are examined.
-        container.remove().await?;
-        built?;
+        let (_, folder) = self.run_in_container(&what, network, settings, Some(derivation), script).await?;
         self.import_outputs(&folder, derivation, fixed).await
     }
 
@@ -380,14 +354,10 @@ impl Realisation<'_> {
             ..EngineExec::default()
         };
         let what = format!("read {}", derivation.name());
-        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        derivation::outputs(&String::from_utf8_lossy(&text)).filter(|outputs| !outputs.is_empty()).ok_or_else(
-            || NixError::Nix {
-                what,
-                tail: "the paths of its outputs are not known before the build".to_owned(),
-            },
-        )
+        let text = self.command(&what, exec).await?;
+        let outputs = derivation::outputs(&text).filter(|outputs| !outputs.is_empty());
+        let tail = || "the paths of its outputs are not known before the build".to_owned();
+        outputs.ok_or_else(|| NixError::Nix { what, tail: tail() })
     }
 
     /// Takes the outputs of a derivation out of the folder of its build.
@@ -455,15 +425,8 @@ impl Realisation<'_> {
              echo '{OUTPUT_PREFIX} known'; cat known",
             own = own_names.join(" "),
         );
-        let exec = EngineExec {
-            command: shell(&script),
-            timeout: LONG,
-            keep: MAX_DERIVATION,
-            ..EngineExec::default()
-        };
-        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        let text = String::from_utf8_lossy(&text);
+        let exec = EngineExec { keep: MAX_DERIVATION, ..exec(&script, LONG) };
+        let text = self.command(&what, exec).await?;
         let (found, known) = text.split_once(&format!("{OUTPUT_PREFIX} known\n")).unwrap_or((&text, ""));
         let known: Vec<StorePath> = known.lines().filter_map(|line| line.parse().ok()).collect();
         let mut of: Option<StorePath> = None;
@@ -494,8 +457,7 @@ impl Realisation<'_> {
         );
         let what = format!("take over {}", path.name());
         let input = Some(trailer(path, references, derivation).into());
-        let exec = EngineExec { command: shell(&script), input, timeout: LONG, ..EngineExec::default() };
-        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
+        self.command(&what, EngineExec { input, ..exec(&script, LONG) }).await.map(drop)
     }
 
     /// Takes an output whose content is fixed in advance. Nix computes the path from the content, so any other content
@@ -521,8 +483,37 @@ impl Realisation<'_> {
             algorithm = fixed.algorithm,
         );
         let what = format!("take over {}", path.name());
-        let exec = EngineExec { command: shell(&script), timeout: LONG, ..EngineExec::default() };
-        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
+        self.command(&what, exec(&script, LONG)).await.map(drop)
+    }
+
+    /// Runs a command in the store's container.
+    async fn command(&self, what: &str, exec: EngineExec) -> Result<String, NixError> {
+        self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await
+    }
+
+    /// Runs a script that may fetch and builds nothing, as [`Self::run_in_container`] does.
+    async fn fetch_in_container(&self, what: &str, script: String) -> Result<(String, String), NixError> {
+        (self.watch)(what);
+        // With `max-jobs = 0` Nix builds nothing.
+        let settings = format!("max-jobs = 0\n{TRUSTED_KEYS}\n{FETCH_SETTINGS}");
+        self.run_in_container(what, true, settings, None, script).await
+    }
+
+    /// Runs a script in a new container, which is gone afterwards, also if the script fails. Returns the output and the
+    /// name of the folder that holds the container's files.
+    async fn run_in_container(
+        &self,
+        what: &str,
+        network: bool,
+        settings: String,
+        derivation: Option<&StorePath>,
+        script: String,
+    ) -> Result<(String, String), NixError> {
+        let (container, folder) = Box::pin(self.open(network, settings, derivation)).await?;
+        let said = self.work(&container, &folder, what, script).await;
+        // None of its processes may run any more when the files are examined.
+        container.remove().await?;
+        Ok((said?, folder))
     }
 
     /// Creates and starts a container for one step. Returns it with the name of its folder.
@@ -619,12 +610,6 @@ impl Realisation<'_> {
             inside: None,
         })
     }
-}
-
-struct Evaluation {
-    packages: Vec<RealisedPackage>,
-    /// The derivations to build, each after those that it needs.
-    missing: Vec<StorePath>,
 }
 
 /// The egress policy of package builds: any public host is allowed by its name.

@@ -22,7 +22,7 @@ pub(crate) mod spec;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod usage;
-pub(crate) mod volumes;
+pub mod volumes;
 pub mod workspace;
 
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
+
+pub use helper::message::{CommandExit, JobRequest, Output};
 
 /// A command to run in an agent's sandbox.
 #[derive(Clone, Debug, Default)]
@@ -48,28 +50,15 @@ pub struct Command {
     pub keep: usize,
 }
 
-/// The output of a command, with a bound on its size. Bytes that do not fit are counted but not kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// The first bytes of stdout and stderr, in the order they arrived.
-    pub head: Vec<u8>,
-    /// The last bytes. Empty if the whole output fits into `head`.
-    pub tail: Vec<u8>,
-    /// The number of all bytes printed. `total - head - tail` bytes between the two were dropped.
-    pub total: u64,
-}
-
-/// The way a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandExit {
-    /// The command ended by itself with this exit code.
-    Exited(i32),
-    /// The command was killed by the signal of this number.
-    Signalled(i32),
-    /// The command reached its time limit and was killed, together with every process it had started.
-    TimedOut,
-    /// The caller cancelled the command, and it was killed together with every process it had started.
-    Cancelled,
+impl Command {
+    /// Returns the working folder, which is below `root` unless it is absolute.
+    pub(crate) fn folder(&self, root: &str) -> String {
+        match self.workdir.as_deref() {
+            None | Some("") => root.to_owned(),
+            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
+            Some(relative) => format!("{root}/{relative}"),
+        }
+    }
 }
 
 /// A command that has ended.
@@ -113,21 +102,6 @@ pub enum OutputChunk<'a> {
     Out(&'a [u8]),
     /// A chunk of standard error.
     Err(&'a [u8]),
-}
-
-/// A request about an agent's background jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobRequest {
-    /// Lists all jobs.
-    List,
-    /// Returns one job and the output printed since the last poll.
-    Poll(u32),
-    /// Returns one job and all of its output that is kept.
-    Log(u32),
-    /// Writes these bytes to a job's standard input.
-    Write(u32, Vec<u8>),
-    /// Kills a job and every process it started.
-    Kill(u32),
 }
 
 /// The reply to a [`JobRequest`].
@@ -192,12 +166,6 @@ pub trait Sandbox: Send + Sync {
     /// Thaws the agent's sandbox, and its processes continue. A command whose time limit passed while it was frozen is
     /// ended.
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
-
-    /// Freezes all sandboxes at once, including those of agents added later.
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
-
-    /// Thaws all sandboxes, including those that were frozen one by one.
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
 }
 
 /// An error of a sandbox or of its engine.

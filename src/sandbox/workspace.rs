@@ -57,15 +57,15 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
         return Ok(User { uid, gid: uid });
     }
     let agents = agent.parent().unwrap_or(agent);
-    fs_err::create_dir_all(agent).map_err(|error| (agent.to_owned(), error))?;
+    fs_err::create_dir_all(agent).map_err(at(agent))?;
     // Two processes may create sandboxes of the same home at once. The lock is released when the descriptor is closed.
     let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
-    let _lock = lock.map_err(|error| (agents.to_owned(), error))?;
+    let _lock = lock.map_err(at(agents))?;
     // Another process may have written the record between the first read and the lock.
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
         return Ok(User { uid, gid: uid });
     }
-    let taken = taken(agents).map_err(|error| (agents.to_owned(), error))?;
+    let taken = taken(agents).map_err(at(agents))?;
     let uid = free_uid(agent, &taken)
         .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
     atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
@@ -81,6 +81,12 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
 pub fn owner(identity: &Path) -> Result<Option<Owner>, (PathBuf, io::Error)> {
     let user = sandbox_user(identity)?;
     Ok(Uid::effective().is_root().then_some((user.uid, user.gid)))
+}
+
+/// Adds the path to an error.
+fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> (PathBuf, io::Error) {
+    let path = path.into();
+    move |error| (path, error)
 }
 
 /// Returns the recorded user of an agent. A number outside the range counts as no record, so that a damaged file cannot
@@ -130,9 +136,7 @@ const UID_FILE: &str = "uid";
 ///
 /// Returns the path that could not be created or resolved, with the cause.
 pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
-    fs_err::create_dir_all(path)
-        .and_then(|()| fs_err::canonicalize(path))
-        .map_err(|error| (path.to_owned(), error))
+    fs_err::create_dir_all(path).and_then(|()| fs_err::canonicalize(path)).map_err(at(path))
 }
 
 /// Creates the missing identity files, empty, and returns all of them. In a workspace found by [`locate`] it also
@@ -148,12 +152,12 @@ pub(crate) fn prepare(
     workspace: &Path,
     identity_folder: &Path,
 ) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
-    fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
+    fs_err::create_dir_all(identity_folder).map_err(at(identity_folder))?;
     for folder in [identity_folder, workspace] {
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
         for name in IDENTITY_FILES {
             let text = if folder == workspace { placeholder(name) } else { String::new() };
-            ensure_file(&root, name, &text).map_err(|error| (folder.join(name), error))?;
+            ensure_file(&root, name, &text).map_err(at(folder.join(name)))?;
         }
     }
     identity(identity_folder)
@@ -175,22 +179,22 @@ pub fn fit(
         match fitting {
             ProgramMount::Part { .. } => {}
             ProgramMount::State(path) => writable(path, owner)?,
-            ProgramMount::Turn(path) => fs_err::create_dir_all(path)
-                .and_then(|()| make_readable(path, 0o755))
-                .map_err(|error| (path.clone(), error))?,
+            ProgramMount::Turn(path) => {
+                fs_err::create_dir_all(path).and_then(|()| make_readable(path, 0o755)).map_err(at(path))?
+            }
             ProgramMount::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
                 if let Some(folder) = folder {
-                    fs_err::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+                    fs_err::create_dir_all(folder).map_err(at(folder))?;
                 }
                 if !*is_folder && !source.exists() {
-                    fs_err::write(source, b"").map_err(|error| (source.clone(), error))?;
+                    fs_err::write(source, b"").map_err(at(source))?;
                 }
                 let mode = if *is_folder { 0o755 } else { 0o644 };
-                make_readable(source, mode).map_err(|error| (source.clone(), error))?;
+                make_readable(source, mode).map_err(at(source))?;
                 let root = root(workspace)?;
                 let made = if *is_folder { ensure_folder(&root, name) } else { ensure_file(&root, name, "") };
-                made.map_err(|error| (workspace.join(name), error))?;
+                made.map_err(at(workspace.join(name)))?;
             }
         }
     }
@@ -220,7 +224,7 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
     };
-    made().map_err(|error| (path.to_owned(), error))
+    made().map_err(at(path))
 }
 
 /// Gives a workspace and everything in it to the sandbox's user. Does nothing unless flock runs as root.
@@ -236,7 +240,7 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
         let path = fs_err::canonicalize(path)?;
         chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), user)
     };
-    owned().map_err(|error| (path.to_owned(), error))
+    owned().map_err(at(path))
 }
 
 /// Returns the current identity files of an agent.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::plugin::ID;
 use super::schema::{ConfigSchema, prune};
 use super::{OpenClawError, SettingRefusal, agents};
-use crate::config::{Config, Role};
+use crate::config::{Agent, Config, Role};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
@@ -137,10 +137,7 @@ pub(crate) fn derive(
 
 /// Returns the settings that do not depend on the user, written for the schemas of all versions.
 fn fixed_settings(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
-    let first = agents(config)
-        .find(|agent| agent.role == Role::Orchestrator)
-        .or_else(|| agents(config).next())
-        .map(|agent| agent.id.to_string());
+    let first = default_agent(config).map(|agent| agent.id.to_string());
     json!({
         "gateway": {
             "mode": "local",
@@ -203,6 +200,11 @@ fn fixed_settings(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &
         "canvasHost": {"enabled": false},
         "cron": {"enabled": false},
     })
+}
+
+/// Returns the agent that OpenClaw takes where none is named: the first orchestrator, or the first of all.
+fn default_agent(config: &Config) -> Option<&Agent> {
+    agents(config).find(|agent| agent.role == Role::Orchestrator).or_else(|| agents(config).next())
 }
 
 /// Enables flock's hook and disables those that come with OpenClaw. One of them, `boot-md`, runs what a workspace says

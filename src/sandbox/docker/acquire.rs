@@ -43,7 +43,7 @@ impl DockerSandbox {
                 match decide_replacement(agent, slot, &live, &plan, need).await {
                     Replacement::Stays => return Ok(live),
                     Replacement::GoesWhenIdle => {
-                        live.idle().await;
+                        live.active.wait().await;
                         continue;
                     }
                     Replacement::Goes => {}

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use bollard::models::ContainerStateStatusEnum as Status;
-use bollard::query_parameters::InspectContainerOptions;
 use futures_util::future;
 
 use crate::id::AgentId;
 use crate::sandbox::helper::HelperError;
-use crate::sandbox::{SandboxError, containers, engine};
+use crate::sandbox::{SandboxError, containers};
 
 use super::DockerSandbox;
 use super::slot::{Live, Slot};
@@ -65,10 +64,10 @@ impl DockerSandbox {
     pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
         // Held until the engine has answered, so that a freeze and a thaw cannot overtake each other.
         let _freezing = slot.freezing.lock().await;
-        let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
-        match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
-            (true, Some(Status::RUNNING)) => containers::freeze(&self.engine, &id).await,
-            (false, Some(Status::PAUSED)) => containers::thaw(&self.engine, &id).await,
+        let Some(found) = self.own_container(agent).await? else { return Ok(()) };
+        match (slot.is_frozen(), found.state) {
+            (true, Some(Status::RUNNING)) => containers::freeze(&self.engine, &found.id).await,
+            (false, Some(Status::PAUSED)) => containers::thaw(&self.engine, &found.id).await,
             // A stopped container has no processes to freeze.
             _ => Ok(()),
         }
@@ -78,9 +77,7 @@ impl DockerSandbox {
     /// through the engine is reported as frozen, not as lost.
     pub(super) async fn explained(&self, agent: &AgentId, live: &Live, error: HelperError) -> SandboxError {
         if error.is_lost()
-            && let Ok(client) = self.engine.client()
-            && let found = client.inspect_container(&live.container, None::<InspectContainerOptions>)
-            && let Ok(Some(found)) = self.engine.find("inspect it", engine::QUICK, found).await
+            && let Ok(Some(found)) = containers::inspect(&self.engine, &live.container).await
             && found.state.and_then(|state| state.status) == Some(Status::PAUSED)
         {
             return SandboxError::Frozen(agent.clone());

@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
 
-use super::pending_shutdowns::PendingShutdowns;
+use super::activity_count::ActivityCount;
 use super::slot::Live;
 use crate::id::AgentId;
 use crate::sandbox::engine::{self, Engine};
@@ -38,7 +38,7 @@ pub async fn attend(
     engine: &Arc<Engine>,
     agent: &AgentId,
     live: &Arc<Live>,
-    endings: &PendingShutdowns,
+    endings: &ActivityCount,
     run: &ProgramCommand,
     heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
 ) -> Result<i32, ProgramRunError> {
@@ -123,7 +123,7 @@ async fn start(
 /// A start in progress. Dropping it ends the program if the start succeeds.
 struct StartGuard {
     task: Option<JoinHandle<Result<(ProgramGuard, ProgramExec), ProgramRunError>>>,
-    endings: PendingShutdowns,
+    endings: ActivityCount,
 }
 
 impl StartGuard {
@@ -229,7 +229,7 @@ async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, Sand
 struct ProgramGuard {
     agent: AgentId,
     live: Arc<Live>,
-    endings: PendingShutdowns,
+    endings: ActivityCount,
     /// The helper's mark on all processes of the program. `None` if there is nothing to end.
     mark: Option<u64>,
     /// The engine and the id of its exec.

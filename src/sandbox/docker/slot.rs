@@ -17,7 +17,7 @@ use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::spec::IdentityMount;
 use crate::sandbox::{BackgroundJob, JobRequest, SandboxError, workspace};
 
-use super::pending_shutdowns::PendingShutdowns;
+use super::activity_count::ActivityCount;
 
 /// An agent's sandbox, whether its container exists or not.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
     live: Mutex<Option<Arc<Live>>>,
     probed: Mutex<Option<ProbeResult>>,
     /// Counter of the programs that are being ended.
-    pub endings: PendingShutdowns,
+    pub endings: ActivityCount,
     /// Background jobs that ended together with the previous container.
     lost: Mutex<Vec<BackgroundJob>>,
 }
@@ -97,7 +97,8 @@ pub struct Live {
     /// The way commands reach it.
     pub line: CommandTransport,
     made: Instant,
-    active: watch::Sender<usize>,
+    /// The commands and programs for which a caller waits.
+    pub active: ActivityCount,
 }
 
 /// The work that runs in a container.
@@ -121,7 +122,7 @@ pub(crate) enum CommandTransport {
 
 impl Live {
     pub fn new(container: String, plan: ContainerPlan, line: CommandTransport) -> Self {
-        Self { container, plan, line, made: Instant::now(), active: watch::Sender::new(0) }
+        Self { container, plan, line, made: Instant::now(), active: ActivityCount::default() }
     }
 
     pub fn is_alive(&self) -> bool {
@@ -151,7 +152,7 @@ impl Live {
 
     /// Returns the work that runs in the container.
     pub async fn work(&self) -> Workload {
-        if *self.active.borrow() > 0 {
+        if !self.active.is_zero() {
             return Workload::Awaited;
         }
         // There are no background jobs without the helper.
@@ -159,18 +160,6 @@ impl Live {
         let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
         jobs.retain(|job| job.end.is_none());
         if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) }
-    }
-
-    /// Waits until no caller waits for a command in the container.
-    pub async fn idle(&self) {
-        // The channel cannot be closed, because `self` holds a sender.
-        drop(self.active.subscribe().wait_for(|active| *active == 0).await);
-    }
-
-    /// Counts a command as running until the returned guard is dropped.
-    pub(crate) fn enter(&self) -> BusyGuard<'_> {
-        self.active.send_modify(|active| *active += 1);
-        BusyGuard(&self.active)
     }
 
     /// Returns the helper, for operations that need it. `why` ends the error message if there is none.
@@ -182,15 +171,6 @@ impl Live {
                 reason: format!("its streams can't be attached, and {why}"),
             }),
         }
-    }
-}
-
-/// A guard that counts one command as running.
-pub(crate) struct BusyGuard<'a>(&'a watch::Sender<usize>);
-
-impl Drop for BusyGuard<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|active| *active = active.saturating_sub(1));
     }
 }
 

@@ -59,9 +59,7 @@ impl EgressRule {
         port_fits
             && match (&self.host, host) {
                 (Pattern::Exactly(allowed), host) => allowed == host,
-                (Pattern::Below(name), Host::Name(host)) => {
-                    host.strip_suffix(name.as_str()).is_some_and(|front| front.ends_with('.'))
-                }
+                (Pattern::Below(name), Host::Name(host)) => is_subdomain(host, name),
                 (Pattern::AnyName, Host::Name(_)) => true,
                 (Pattern::Below(_) | Pattern::AnyName, Host::Address(_)) => false,
             }

@@ -11,6 +11,7 @@ mod connection;
 mod error;
 pub mod frame;
 pub mod message;
+pub(crate) mod output_buffer;
 mod pausable_clock;
 pub(crate) mod probe_report;
 mod streams;
@@ -27,7 +28,3 @@ pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helpe
 
 /// SHA-256 of the helper program in lower-case hexadecimal.
 pub(crate) const PROGRAM_SHA256: &str = env!("FLOCK_HELPER_SHA256");
-
-#[cfg(test)]
-#[path = "program/kept.rs"]
-mod kept;

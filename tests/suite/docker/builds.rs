@@ -429,8 +429,7 @@ fn a_fetched_set_is_locked_once_and_refused_with_another_content() {
         assert_eq!(output(&team.sandbox(), "coder", run).await, "one");
         // A new store of the same home has to fetch it again, and what comes is another content.
         *content.lock().unwrap() = set("two");
-        team.sandbox().remove_all().await.unwrap();
-        store.remove().await.unwrap();
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
         let error = install(&store, "coder", "a").await.unwrap_err();
         assert!(
             error.to_string().contains("differs from the pinned content")
