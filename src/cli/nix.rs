@@ -10,8 +10,8 @@ use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
-use crate::nix_store::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
-use crate::store::Store as Database;
+use crate::nix_store::{Attribute, Flake, InstalledPackage, PackageStore, Pin, pin};
+use crate::store::Store;
 use crate::swarm::triage::decide;
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -145,7 +145,7 @@ async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Resu
     if !home.database().exists() {
         return Ok(());
     }
-    let store = Database::open(home)?;
+    let store = Store::open(home)?;
     let by = Party::human(&person::login());
     Ok(decide::take_back(&store, agent, packages, &by, unix_ms()).await?)
 }
@@ -214,7 +214,7 @@ fn pin(
 ///
 /// Returns an error if the store does not answer, or if a package can't be built or fetched.
 pub async fn install(
-    store: &Store,
+    store: &PackageStore,
     agent: &AgentId,
     packages: &[Attribute],
     context: &Context,
@@ -228,7 +228,7 @@ pub async fn install(
 }
 
 async fn list(
-    store: &Store,
+    store: &PackageStore,
     home: &Home,
     config: &Config,
     agent: Option<&AgentId>,

@@ -12,7 +12,7 @@ use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
-use crate::nix_store::Store;
+use crate::nix_store::PackageStore;
 use crate::runtime::cli::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
@@ -192,8 +192,8 @@ pub async fn engine() -> Result<Arc<Engine>, Failure> {
 }
 
 /// Returns the home's package store in an engine.
-pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
-    Store::new(home.clone(), fixed_config(config), engine)
+pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> PackageStore {
+    PackageStore::new(home.clone(), fixed_config(config), engine)
 }
 
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.

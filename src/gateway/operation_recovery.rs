@@ -33,7 +33,7 @@ pub struct OperationRecovery {
     /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The package store.
-    pub packages: nix_store::Store,
+    pub packages: nix_store::PackageStore,
 }
 
 impl OperationRecovery {

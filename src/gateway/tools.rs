@@ -39,7 +39,7 @@ pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbo
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
     }
     let newest = live.clone();
-    let packages = crate::nix_store::Store::new(
+    let packages = crate::nix_store::PackageStore::new(
         live.home().clone(),
         Arc::new(move || newest.current()),
         Arc::new(Engine::from_env()),

@@ -51,7 +51,7 @@ pub(crate) const DEFAULT_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271
 
 /// The version that is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct InstallTarget {
     /// A URL or a path.
     pub repository: String,
     /// A branch, a tag or a commit.
@@ -60,7 +60,7 @@ pub(crate) struct Wanted {
     pub node: Option<PathBuf>,
 }
 
-impl Wanted {
+impl InstallTarget {
     /// Chooses in this order: the arguments, the configuration, the installed version, flock's default. A reference
     /// belongs to its repository, so that of the installed version counts only for the same repository.
     #[must_use]
@@ -197,26 +197,26 @@ mod tests {
     #[test]
     fn arguments_win_over_settings_and_installed_version() {
         let none = OpenClawSettings::default();
-        let wanted = Wanted::choose(None, None, &none, None);
+        let wanted = InstallTarget::choose(None, None, &none, None);
         assert_eq!(
             (wanted.repository.as_str(), wanted.reference.as_str()),
             (DEFAULT_REPOSITORY, DEFAULT_REFERENCE)
         );
-        let own = Wanted::choose(Some("/srv/fork"), None, &none, None);
+        let own = InstallTarget::choose(Some("/srv/fork"), None, &none, None);
         assert_eq!(own.reference, "HEAD", "a pinned reference belongs to its repository");
         let installed = version("/srv/fork", "main");
-        let again = Wanted::choose(None, None, &none, Some(&installed));
+        let again = InstallTarget::choose(None, None, &none, Some(&installed));
         assert_eq!((again.repository.as_str(), again.reference.as_str()), ("/srv/fork", "main"));
-        let elsewhere = Wanted::choose(Some("/srv/other"), None, &none, Some(&installed));
+        let elsewhere = InstallTarget::choose(Some("/srv/other"), None, &none, Some(&installed));
         assert_eq!(elsewhere.reference, "HEAD");
         let settings = OpenClawSettings {
             repository: Some("/srv/set".into()),
             reference: Some("x".into()),
             ..OpenClawSettings::default()
         };
-        let set = Wanted::choose(None, None, &settings, Some(&installed));
+        let set = InstallTarget::choose(None, None, &settings, Some(&installed));
         assert_eq!((set.repository.as_str(), set.reference.as_str()), ("/srv/set", "x"));
-        let given = Wanted::choose(Some("/srv/given"), Some("y"), &settings, Some(&installed));
+        let given = InstallTarget::choose(Some("/srv/given"), Some("y"), &settings, Some(&installed));
         assert_eq!((given.repository.as_str(), given.reference.as_str()), ("/srv/given", "y"));
     }
 }

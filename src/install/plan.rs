@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::machine::{Machine, gigabytes};
+use super::machine::{MachineResources, gigabytes};
 use super::package::{Checkout, Package};
 use super::staging::Stage;
 use super::{DEFAULT_REPOSITORY, InstallError};
@@ -241,7 +241,7 @@ fn scripts(package: &Package) -> Vec<&'static str> {
 /// # Errors
 ///
 /// Returns [`InstallError::Machine`] if there is too little of one.
-pub(crate) fn check_machine(machine: &Machine) -> Result<(), InstallError> {
+pub(crate) fn check_machine(machine: &MachineResources) -> Result<(), InstallError> {
     // A machine sold with 8 GB has slightly less for its programs.
     let memory = ("memory", "8 GB", 7_500_000_000, machine.memory);
     let disk = ("free disk", "10 GB", 10_000_000_000, machine.disk);

@@ -12,8 +12,8 @@ use super::staging::{Stage, StagingFolder};
 use super::step::{self, StepCommand};
 use super::versions::{self, InstalledVersion};
 use super::{
-    InstallError, InstallEvent, InstallLock, InstallPhase, Wanted, build_environment, checkout_diff, machine,
-    swap, tags,
+    InstallError, InstallEvent, InstallLock, InstallPhase, InstallTarget, build_environment, checkout_diff,
+    machine, swap, tags,
 };
 use crate::clock;
 use crate::home::Home;
@@ -31,7 +31,7 @@ pub(crate) const LOG: &str = "build-openclaw";
 pub(crate) fn prepare(
     _: &InstallLock,
     home: &Home,
-    wanted: &Wanted,
+    wanted: &InstallTarget,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<InstalledVersion, InstallError> {
     let origin = RepositoryAddress::parse_encrypted(&wanted.repository)?;

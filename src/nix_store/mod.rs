@@ -28,7 +28,7 @@ pub(crate) use flake::Flake;
 pub(crate) use manifest::InstalledPackage;
 pub use package::Attribute;
 pub use pin::Pin;
-pub use store::Store;
+pub use store::PackageStore;
 
 /// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
 /// person approves.

@@ -11,7 +11,7 @@ use super::flake::Flake;
 use super::manifest::PackageOrigin;
 use super::realise::RealisedPackage;
 use super::store::{PROFILES, exec, shell};
-use super::{Attribute, InstalledPackage, NixError, Pin, Store, manifest};
+use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest};
 use crate::id::AgentId;
 use crate::sandbox::containers;
 use crate::sandbox::exec::EngineExec;
@@ -29,7 +29,7 @@ struct ProfileChange<'a> {
     watch: Watch<'a>,
 }
 
-impl Store {
+impl PackageStore {
     /// Installs packages for an agent. Packages that it already has from the same pinned flake stay as they are.
     /// Returns the packages that are new.
     ///
@@ -487,7 +487,8 @@ mod tests {
         let home = Home::new(folder.path().to_owned(), None);
         let document = json!({"gateway": {"auth": {"token": "t"}}});
         let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
-        let store = Store::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
+        let store =
+            PackageStore::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
         // Another task holds the lock, as during an installation that takes an hour.
         let _busy = store.writing.lock().await;
         let cancel = CancellationToken::new();

@@ -24,7 +24,7 @@ use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
 use super::store::{BUILDS, GC_ROOTS, exec, run_blocking};
 use super::substituter::{FETCH_SETTINGS, TRUSTED_KEYS};
-use super::{Attribute, Flake, NixError, Pin, Store};
+use super::{Attribute, Flake, NixError, PackageStore, Pin};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
 use crate::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy};
@@ -41,7 +41,7 @@ pub(super) struct RealisedPackage {
 /// The work for one request in throw-away containers. While this value lives, the paths that it has brought to the
 /// store are not collected.
 pub(super) struct Realisation<'a> {
-    store: &'a Store,
+    store: &'a PackageStore,
     /// The id of the store's container.
     daemon: &'a str,
     agent: AgentId,
@@ -56,7 +56,7 @@ pub(super) struct Realisation<'a> {
     _lock: Lock,
 }
 
-impl Store {
+impl PackageStore {
     /// Begins the work for one request. Waits while a garbage collection runs.
     pub(super) async fn begin<'a>(
         &'a self,

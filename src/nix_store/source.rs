@@ -8,11 +8,11 @@ use super::pin;
 use super::profile::{LONG, SHORT, Watch};
 use super::realise::Realisation;
 use super::store::{GC_ROOTS, exec, run_blocking};
-use super::{NixError, Pin, Store};
+use super::{NixError, PackageStore, Pin};
 use crate::id::AgentId;
 use crate::sandbox::exec::EngineExec;
 
-impl Store {
+impl PackageStore {
     /// Pins the configured flake to its current content, or to a revision, and records the pin. Returns the pin.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub(super) const BUILDS: &str = "/build";
 pub(super) const GC_ROOTS: &str = "/nix/var/nix/gcroots/flock";
 
 /// The Nix store of one home.
-pub struct Store {
+pub struct PackageStore {
     pub(super) home: Home,
     pub(super) config: ConfigSource,
     pub(super) engine: Arc<Engine>,
@@ -55,7 +55,7 @@ pub struct StoreStatus {
     pub volume: String,
 }
 
-impl Store {
+impl PackageStore {
     /// Creates the value without calling the engine.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {

@@ -18,7 +18,7 @@ use crate::install::InstalledVersion;
 use crate::sandbox::engine::{Engine, QUICK};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMounts, Mounts};
-use crate::sandbox::spec::User;
+use crate::sandbox::spec::SandboxUser;
 use crate::sandbox::{names, workspace};
 
 /// OpenClaw's configuration after it was put in place.
@@ -63,7 +63,7 @@ pub(crate) async fn ready(
     let environment = place::environment(home, &config, &derived.keys)?;
     let folders =
         agents(&config).filter_map(|agent| Some((agent.workspace.clone(), *facts.users.get(&agent.id)?)));
-    let folders: Vec<(PathBuf, User)> = folders.collect();
+    let folders: Vec<(PathBuf, SandboxUser)> = folders.collect();
     // Changing the owner of a large workspace blocks, so it runs on a blocking thread.
     let owned =
         tokio::task::spawn_blocking(move || folders.iter().try_for_each(|(folder, user)| own(folder, *user)));
@@ -152,7 +152,7 @@ fn failed((path, error): (PathBuf, std::io::Error)) -> OpenClawError {
     OpenClawError::Unready(format!("the workspace {}: {error}", path.display()))
 }
 
-fn own(folder: &std::path::Path, user: User) -> Result<(), OpenClawError> {
+fn own(folder: &std::path::Path, user: SandboxUser) -> Result<(), OpenClawError> {
     workspace::locate(folder).map_err(failed)?;
     workspace::own(folder, user).map_err(failed)
 }

@@ -17,10 +17,11 @@ use super::port;
 use crate::error::chain;
 use crate::home::Home;
 use crate::install::pending_change::{self, ChangeDirection, PendingVersionChange, VersionChangeState};
-use crate::install::update::{Asked, Decision, VersionQuery, VersionSearch, own_fault};
+use crate::install::update::{UpdateDecision, VersionQuery, VersionRequest, VersionSearch, own_fault};
 use crate::install::versions::{self, Failed};
 use crate::install::{
-    self, InstallError, InstallEvent, InstallLock, InstallNotice, InstallPhase, InstalledVersion, Wanted,
+    self, InstallError, InstallEvent, InstallLock, InstallNotice, InstallPhase, InstallTarget,
+    InstalledVersion,
 };
 use crate::sandbox::mount::ApprovedMounts;
 use crate::store::StoreError;
@@ -119,14 +120,14 @@ impl Update<'_> {
         let wanted = &search.query.wanted;
         // A tag that was moved upstream would give another program under the same name, so a person has to name the
         // commit.
-        if let Decision::Moved(moved) = &search.decision {
+        if let UpdateDecision::Moved(moved) = &search.decision {
             let moved = InstallError::Moved { repository: wanted.repository.clone(), moved: moved.clone() };
             return Err(self.not_made(current, &search, moved));
         }
         // The same commit under another branch or from another repository only needs a new record.
-        let renamed = search.decision == Decision::Current
+        let renamed = search.decision == UpdateDecision::Current
             && (wanted.reference != current.reference || wanted.repository != current.origin);
-        if !renamed && !matches!(search.decision, Decision::New(_)) {
+        if !renamed && !matches!(search.decision, UpdateDecision::New(_)) {
             return Ok(self.keep(current.clone(), search));
         }
         let made = install::prepare(&self.lock, self.home, wanted, self.events);
@@ -134,13 +135,13 @@ impl Update<'_> {
         (self.events)(InstallEvent::PhaseDone);
         if made.commit == current.commit {
             // It is the same commit under another name, or one that was given in a shortened form.
-            search.decision = Decision::Current;
+            search.decision = UpdateDecision::Current;
             return Ok(self.keep(made, search));
         }
         // The full commit is known only now, if a shortened one was asked for. It may have failed here before.
         let known = versions::failed(&self.home.openclaw_failures_file()).remove(&made.commit);
         if let Some(failed) = known.filter(|_| !search.query.retry) {
-            search.decision = Decision::Failed(made.commit, failed);
+            search.decision = UpdateDecision::Failed(made.commit, failed);
             return Ok(self.keep(current.clone(), search));
         }
         let done =
@@ -189,15 +190,15 @@ impl Update<'_> {
             let is_whole = |current: &InstalledVersion| current.entry().is_file() && current.check().is_ok();
             if let Some(current) = self.current()?.filter(is_whole) {
                 let is_named = repository.or(reference).is_some();
-                let asked = if is_named { Asked::Named } else { Asked::Followed };
+                let asked = if is_named { VersionRequest::Named } else { VersionRequest::Followed };
                 let settings = config::read(self.home)?.openclaw;
-                let wanted = Wanted::choose(repository, reference, &settings, Some(&current));
+                let wanted = InstallTarget::choose(repository, reference, &settings, Some(&current));
                 return self.update(&current, VersionQuery { wanted, asked, retry: false });
             }
         }
         let settings = config::read(self.home)?.openclaw;
         let current = versions::current(self.home);
-        let wanted = Wanted::choose(repository, reference, &settings, current.as_ref());
+        let wanted = InstallTarget::choose(repository, reference, &settings, current.as_ref());
         let version = install::prepare(&self.lock, self.home, &wanted, self.events)?;
         (self.events)(InstallEvent::PhaseDone);
         // The port is configured before the version is in use, because its first start already needs the port.

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::home::Home;
     use crate::sandbox::mount::Mounts;
-    use crate::sandbox::spec::{HostFacts, User};
+    use crate::sandbox::spec::{HostFacts, SandboxUser};
     use crate::sandbox::testing;
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let home = Home::new("/srv/flock".into(), None);
         let host = HostFacts {
             image: "sha256:abc".to_owned(),
-            user: User { uid: 1000, gid: 1000 },
+            user: SandboxUser { uid: 1000, gid: 1000 },
             helper: "/srv/flock/run/helper/1/flock-helper".into(),
             workspace: "/srv/flock/workspaces/coder".into(),
             identity: Vec::new(),

@@ -53,7 +53,7 @@ pub(crate) struct HostFacts {
     /// The image's id, not its tag, because a tag can be moved to another image.
     pub image: String,
     /// The user that the sandbox runs as.
-    pub user: User,
+    pub user: SandboxUser,
     /// Path of the helper program on the host.
     pub helper: PathBuf,
     /// The agent's workspace with all symbolic links resolved.
@@ -72,7 +72,7 @@ pub(crate) struct HostFacts {
 
 /// A user of the container, by number because the image may not know the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct SandboxUser {
     pub uid: u32,
     pub gid: u32,
 }

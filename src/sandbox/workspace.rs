@@ -22,11 +22,11 @@ use crate::home::beneath::{BeneathError, Kind, Owner, Root};
 use crate::home::{HomeError, atomic};
 use crate::sandbox::listing;
 use crate::sandbox::program_mounts::ProgramMount;
-use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, User};
+use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, SandboxUser};
 
 /// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
 /// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
-pub(crate) const SHARED_USER: User = User { uid: 10001, gid: 10001 };
+pub(crate) const SHARED_USER: SandboxUser = SandboxUser { uid: 10001, gid: 10001 };
 
 /// The range of users for sandboxes if flock runs as root. Each agent has its own, because the kernel limits some
 /// resources by user, such as inotify instances, and one agent could use them up for all others.
@@ -34,9 +34,9 @@ const UID_RANGE: std::ops::Range<u32> = 20_000..30_000;
 
 /// Returns the user of a sandbox that belongs to no agent of this home.
 #[must_use]
-pub(crate) fn process_user() -> User {
+pub(crate) fn process_user() -> SandboxUser {
     let (uid, gid) = (Uid::effective(), Gid::effective());
-    if uid.is_root() { SHARED_USER } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
+    if uid.is_root() { SHARED_USER } else { SandboxUser { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
 /// Returns the user of an agent's sandbox, given the agent's identity folder. If flock runs as root, the agent gets a
@@ -46,7 +46,7 @@ pub(crate) fn process_user() -> User {
 ///
 /// Returns the path that could not be created, locked, read or written, with the cause. Fails as well if every user of
 /// the range is taken.
-pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
+pub fn sandbox_user(identity: &Path) -> Result<SandboxUser, (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(process_user());
     }
@@ -54,7 +54,7 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     let record = agent.join(UID_FILE);
     let failed = |error: HomeError| (record.clone(), io::Error::other(error));
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
-        return Ok(User { uid, gid: uid });
+        return Ok(SandboxUser { uid, gid: uid });
     }
     let agents = agent.parent().unwrap_or(agent);
     fs_err::create_dir_all(agent).map_err(at(agent))?;
@@ -63,13 +63,13 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     let _lock = lock.map_err(at(agents))?;
     // Another process may have written the record between the first read and the lock.
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
-        return Ok(User { uid, gid: uid });
+        return Ok(SandboxUser { uid, gid: uid });
     }
     let taken = taken(agents).map_err(at(agents))?;
     let uid = free_uid(agent, &taken)
         .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
     atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
-    Ok(User { uid, gid: uid })
+    Ok(SandboxUser { uid, gid: uid })
 }
 
 /// Returns the owner for files that flock creates for an agent's sandbox, or `None` if they belong to the right user
@@ -220,7 +220,7 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
             && fs_err::metadata(path)?.uid() != uid
         {
             // The folder is new, or from a version in which agents had no user of their own.
-            chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
+            chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), SandboxUser { uid, gid })?;
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
     };
@@ -232,7 +232,7 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
 /// # Errors
 ///
 /// Returns the path with the cause if the folder cannot be opened or an owner cannot be changed.
-pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
+pub fn own(path: &Path, user: SandboxUser) -> Result<(), (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(());
     }
@@ -340,7 +340,7 @@ fn ensure_folder(root: &Root, name: &str) -> io::Result<()> {
 ///
 /// A file with more than one hard link is skipped, because its other name may lie outside the workspace. The exception
 /// is a file that belonged to a sandbox before.
-fn chown_recursive(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
+fn chown_recursive(folder: BorrowedFd<'_>, user: SandboxUser) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     // An explicit stack instead of recursion: a deep tree must not overflow the call stack. `MAX_DEPTH` limits the open
     // descriptors.
@@ -472,7 +472,7 @@ mod tests {
         std::fs::write(workspace.join("a/twice"), "").unwrap();
         legacy(&workspace.join("a/twice"));
         std::fs::hard_link(workspace.join("a/twice"), workspace.join("a/b/twice")).unwrap();
-        let user = User { uid: 20_007, gid: 20_007 };
+        let user = SandboxUser { uid: 20_007, gid: 20_007 };
         own(&workspace, user).unwrap();
         let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
         assert_eq!(owner(&workspace.join("a/b/file")), user.uid);
@@ -493,7 +493,7 @@ mod tests {
             return;
         }
         let names: Vec<String> = (0..40).map(|number| format!("worker-{number}")).collect();
-        let first: Vec<User> = names.iter().map(|name| user(name)).collect();
+        let first: Vec<SandboxUser> = names.iter().map(|name| user(name)).collect();
         let different: HashSet<u32> = first.iter().map(|user| user.uid).collect();
         assert_eq!(different.len(), names.len());
         assert!(different.iter().all(|uid| UID_RANGE.contains(uid) && *uid != SHARED_USER.uid));

@@ -9,7 +9,7 @@ use crate::home::{Home, atomic};
 use crate::install::error::write_record;
 use crate::install::source::{self, RepositoryAddress, ResolvedReference};
 use crate::install::tags::{self, InstalledReference, MovedTag};
-use crate::install::update::Decision;
+use crate::install::update::UpdateDecision;
 use crate::install::versions::Failed;
 
 /// A repository and the reference that is taken from it.
@@ -120,17 +120,17 @@ pub(crate) fn decide(
     moved: Option<MovedTag>,
     failed: Option<Failed>,
     retry: bool,
-) -> Decision {
-    let Some(tip) = tip else { return Decision::Fixed };
+) -> UpdateDecision {
+    let Some(tip) = tip else { return UpdateDecision::Fixed };
     if let Some(moved) = moved {
-        return Decision::Moved(moved);
+        return UpdateDecision::Moved(moved);
     }
     // A shortened commit is not known before it is fetched.
-    let Some(commit) = &tip.commit else { return Decision::New(None) };
+    let Some(commit) = &tip.commit else { return UpdateDecision::New(None) };
     if current.is_of(commit) {
-        return Decision::Current;
+        return UpdateDecision::Current;
     }
-    Decision::about(commit, failed, retry)
+    UpdateDecision::about(commit, failed, retry)
 }
 
 /// Asks the repository for the commit of the wanted reference.
@@ -240,22 +240,25 @@ mod tests {
             is_branch: true,
         };
         let failed = || Failed { version: None, reason: "x".into(), at: 1, doubtful: false };
-        assert_eq!(decide(&current, Some(&tip(Some(A))), None, None, false), Decision::Current);
-        assert_eq!(decide(&current, Some(&tip(Some(B))), None, None, false), Decision::New(Some(B.into())));
+        assert_eq!(decide(&current, Some(&tip(Some(A))), None, None, false), UpdateDecision::Current);
+        assert_eq!(
+            decide(&current, Some(&tip(Some(B))), None, None, false),
+            UpdateDecision::New(Some(B.into()))
+        );
         assert_eq!(
             decide(&current, Some(&tip(Some(B))), None, Some(failed()), false),
-            Decision::Failed(B.into(), failed())
+            UpdateDecision::Failed(B.into(), failed())
         );
         assert_eq!(
             decide(&current, Some(&tip(Some(B))), None, Some(failed()), true),
-            Decision::New(Some(B.into()))
+            UpdateDecision::New(Some(B.into()))
         );
-        assert_eq!(decide(&current, Some(&tip(None)), None, None, false), Decision::New(None));
+        assert_eq!(decide(&current, Some(&tip(None)), None, None, false), UpdateDecision::New(None));
         let source = UpdateSource { from: "/there".into(), reference: "v1".into(), unencrypted: false };
         let tagged =
             ProgramRecord { origin: Some("/there".into()), reference: Some("v1".into()), ..current.clone() };
         assert!(has_to_ask(&current, &source, false) && !has_to_ask(&tagged, &source, false));
         assert!(has_to_ask(&tagged, &source, true));
-        assert_eq!(decide(&tagged, None, None, None, false), Decision::Fixed);
+        assert_eq!(decide(&tagged, None, None, None, false), UpdateDecision::Fixed);
     }
 }

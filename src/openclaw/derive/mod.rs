@@ -21,7 +21,7 @@ use crate::config::{Agent, Config, Role};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
-use crate::sandbox::spec::User;
+use crate::sandbox::spec::SandboxUser;
 
 pub(crate) use models::ProviderKey;
 pub(crate) use passthrough::quoted;
@@ -38,9 +38,9 @@ pub(crate) struct MachineFacts {
     /// The container image of agents that configure none.
     pub image: String,
     /// The user that runs the sandboxes of agents that only OpenClaw knows.
-    pub user: User,
+    pub user: SandboxUser,
     /// The users that run the sandboxes of flock's agents.
-    pub users: BTreeMap<AgentId, User>,
+    pub users: BTreeMap<AgentId, SandboxUser>,
     pub cores: u64,
     /// The container engine's socket, which no bind may reach.
     pub engine_socket: Option<PathBuf>,

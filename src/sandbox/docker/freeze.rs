@@ -12,7 +12,7 @@ use crate::sandbox::helper::HelperError;
 use crate::sandbox::{SandboxError, containers};
 
 use super::DockerSandbox;
-use super::slot::{Live, Slot};
+use super::slot::{LiveContainer, Slot};
 
 /// A function that returns `true` if an agent's sandbox has to be frozen.
 pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
@@ -75,7 +75,12 @@ impl DockerSandbox {
 
     /// Converts an error of the helper. A helper that does not answer because somebody froze its container directly
     /// through the engine is reported as frozen, not as lost.
-    pub(super) async fn explained(&self, agent: &AgentId, live: &Live, error: HelperError) -> SandboxError {
+    pub(super) async fn explained(
+        &self,
+        agent: &AgentId,
+        live: &LiveContainer,
+        error: HelperError,
+    ) -> SandboxError {
         if error.is_lost()
             && let Ok(Some(found)) = containers::inspect(&self.engine, &live.container).await
             && found.state.and_then(|state| state.status) == Some(Status::PAUSED)

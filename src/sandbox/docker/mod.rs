@@ -42,7 +42,7 @@ pub(crate) use provision::install_helper;
 use acquire::Purpose;
 use freeze::FreezeCheck;
 use program_run::ProgramRunError;
-use slot::{CommandTransport, ContainerPlan, Live, Slot};
+use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 
 /// A function that returns the current configuration.
 pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
@@ -164,7 +164,11 @@ impl DockerSandbox {
         Ok(ContainerPlan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
     }
 
-    async fn probe_container(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {
+    async fn probe_container(
+        &self,
+        agent: &AgentId,
+        live: &LiveContainer,
+    ) -> Result<ProbeResult, SandboxError> {
         let report = match &live.line {
             CommandTransport::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
             CommandTransport::Exec => {
@@ -194,7 +198,7 @@ impl DockerSandbox {
     async fn run_in(
         &self,
         agent: &AgentId,
-        live: &Live,
+        live: &LiveContainer,
         mut command: Command,
         cancel: &CancellationToken,
     ) -> Result<CommandOutcome, SandboxError> {
@@ -343,7 +347,7 @@ impl Sandbox for DockerSandbox {
     }
 }
 
-fn exec_for(live: &Live, command: Command) -> EngineExec {
+fn exec_for(live: &LiveContainer, command: Command) -> EngineExec {
     EngineExec {
         container: live.container.clone(),
         // Some runtimes apply no seccomp filter to processes of the engine's exec. `confine` makes the helper install

@@ -15,7 +15,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
 
 use super::activity_count::ActivityCount;
-use super::slot::Live;
+use super::slot::LiveContainer;
 use crate::id::AgentId;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::begun;
@@ -37,7 +37,7 @@ pub(crate) enum ProgramRunError {
 pub async fn attend(
     engine: &Arc<Engine>,
     agent: &AgentId,
-    live: &Arc<Live>,
+    live: &Arc<LiveContainer>,
     endings: &ActivityCount,
     run: &ProgramCommand,
     heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
@@ -228,7 +228,7 @@ async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, Sand
 /// A program as the helper knows it. Dropping it ends the program and every process it started.
 struct ProgramGuard {
     agent: AgentId,
-    live: Arc<Live>,
+    live: Arc<LiveContainer>,
     endings: ActivityCount,
     /// The helper's mark on all processes of the program. `None` if there is nothing to end.
     mark: Option<u64>,

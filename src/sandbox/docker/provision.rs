@@ -12,7 +12,7 @@ use crate::home::atomic;
 use crate::id::AgentId;
 use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::attach::{AttachedStreams, attach};
-use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, Live};
+use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, LiveContainer};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine;
 use crate::sandbox::helper::{self, HelperClient, PortForward};
@@ -38,7 +38,7 @@ impl DockerSandbox {
         &self,
         agent: &AgentId,
         plan: ContainerPlan,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let look = containers::find_own(&self.engine, &self.home, &name);
         let (host, found) = tokio::try_join!(self.host(&plan), look)?;
@@ -162,7 +162,7 @@ impl DockerSandbox {
         spec: &ContainerSpec,
         plan: ContainerPlan,
         id: String,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let client = self.engine.client()?;
         let path = plan.agent.workspace.clone();
         let identity = plan.agent.identity.clone();
@@ -190,13 +190,13 @@ impl DockerSandbox {
         plan: &ContainerPlan,
         id: String,
         streams: impl Future<Output = Result<AttachedStreams, bollard::errors::Error>>,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let client = self.engine.client()?;
         let what = format!("inspect {}", spec.name);
         let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
-            let live = Live::new(id.clone(), plan.clone(), line);
+            let live = LiveContainer::new(id.clone(), plan.clone(), line);
             let probed = self.probe_container(agent, &live).await?;
             Ok::<_, SandboxError>((live, probed))
         };

@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     /// Held while the container is frozen or thawed.
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
-    live: Mutex<Option<Arc<Live>>>,
+    live: Mutex<Option<Arc<LiveContainer>>>,
     probed: Mutex<Option<ProbeResult>>,
     /// Counter of the programs that are being ended.
     pub endings: ActivityCount,
@@ -36,11 +36,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub fn live(&self) -> Option<Arc<Live>> {
+    pub fn live(&self) -> Option<Arc<LiveContainer>> {
         locked(&self.live).clone()
     }
 
-    pub fn set(&self, live: Arc<Live>) {
+    pub fn set(&self, live: Arc<LiveContainer>) {
         *locked(&self.live) = Some(live);
     }
 
@@ -89,7 +89,7 @@ impl Slot {
 }
 
 /// A container in use, and the way to reach it.
-pub struct Live {
+pub struct LiveContainer {
     /// The container's id.
     pub container: String,
     /// The plan it was made from.
@@ -120,7 +120,7 @@ pub(crate) enum CommandTransport {
     Exec,
 }
 
-impl Live {
+impl LiveContainer {
     pub fn new(container: String, plan: ContainerPlan, line: CommandTransport) -> Self {
         Self { container, plan, line, made: Instant::now(), active: ActivityCount::default() }
     }

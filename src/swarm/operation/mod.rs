@@ -171,7 +171,7 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 ///
 /// Returns the package store's error as text.
 pub async fn rename_packages(
-    packages: &nix_store::Store,
+    packages: &nix_store::PackageStore,
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
@@ -188,7 +188,7 @@ pub async fn rename_packages(
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub async fn forget_packages(packages: &nix_store::Store, agent: &AgentId) -> Result<(), String> {
+pub async fn forget_packages(packages: &nix_store::PackageStore, agent: &AgentId) -> Result<(), String> {
     match packages.clean_up_profile(agent).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())

@@ -33,7 +33,7 @@ pub trait Executor: Send + Sync + 'static {
 pub struct Machine {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
-    pub packages: Arc<nix_store::Store>,
+    pub packages: Arc<nix_store::PackageStore>,
     pub sandbox: Arc<dyn Sandbox>,
 }
 
@@ -247,7 +247,7 @@ mod tests {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let newest = live.clone();
-        let packages = nix_store::Store::new(
+        let packages = nix_store::PackageStore::new(
             home.clone(),
             Arc::new(move || newest.current()),
             Arc::new(Engine::from_env()),
@@ -283,7 +283,7 @@ mod tests {
         let engine = Arc::new(Engine::from_env());
         let hands = Machine {
             live: live.clone(),
-            packages: Arc::new(nix_store::Store::new(home, config(), engine)),
+            packages: Arc::new(nix_store::PackageStore::new(home, config(), engine)),
             sandbox: Arc::new(FakeSandbox::default()),
         };
         let cancel = CancellationToken::new();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::nix_store::{Attribute, NixError, Store};
+use flock::nix_store::{Attribute, NixError, PackageStore};
 use flock::provider::BoxFuture;
 use flock::sandbox::egress::Dialer;
 use sha2::{Digest as _, Sha256};
@@ -119,7 +119,7 @@ fn packages(names: &[&str]) -> Vec<Attribute> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-async fn install(store: &Store, agent: &str, package: &str) -> Result<Vec<Attribute>, NixError> {
+async fn install(store: &PackageStore, agent: &str, package: &str) -> Result<Vec<Attribute>, NixError> {
     let never = CancellationToken::new();
     store.install(&id(agent), &packages(&[package]), &never, &|_| {}).await
 }

@@ -162,8 +162,8 @@ impl Team {
     }
 
     /// The store.
-    pub fn store(&self) -> flock::nix_store::Store {
-        flock::nix_store::Store::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
+    pub fn store(&self) -> flock::nix_store::PackageStore {
+        flock::nix_store::PackageStore::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
     }
 
     /// The name of an agent's container.
