@@ -19,6 +19,7 @@ pub(crate) mod package;
 pub(crate) mod pending_change;
 pub(crate) mod plan;
 mod prepare;
+mod repository_address;
 pub(crate) mod self_update;
 pub mod source;
 pub(crate) mod staging;

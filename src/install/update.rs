@@ -8,7 +8,7 @@ use super::source::{self, RepositoryAddress, ResolvedReference};
 use super::staging::StagingFolder;
 use super::tags::MovedTag;
 use super::versions::{self, Failed};
-use super::{InstallError, InstallEvent, InstallPhase, InstalledVersion, Wanted};
+use super::{InstallError, InstallEvent, InstallPhase, InstallTarget, InstalledVersion};
 use crate::home::Home;
 
 /// The reason why a reference is checked.

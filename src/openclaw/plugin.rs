@@ -158,7 +158,7 @@ mod tests {
             agent.runtime = runtime.to_owned();
             crate::config::agents::add(&mut document, &home, &agent).unwrap();
         }
-        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        crate::home::atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let config = crate::config::Live::open(home.clone()).unwrap().current();
         let settings = settings(&home, &config);
         assert_eq!(settings["gateway"], "http://127.0.0.1:4321");

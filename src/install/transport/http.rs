@@ -10,7 +10,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, header};
 use tokio::runtime::Runtime;
 
-use super::super::source;
+use super::super::repository_address;
 use super::subprocess::check_read_only;
 
 /// A conversation with one server.
@@ -176,7 +176,7 @@ impl Write for Stream {
 }
 
 fn is_this_machine(url: &reqwest::Url) -> bool {
-    source::is_this_machine(url.host_str().unwrap_or_default())
+    repository_address::is_this_machine(url.host_str().unwrap_or_default())
 }
 
 /// Makes an error with all causes in one line, because libgit2 keeps only one line.

@@ -44,12 +44,7 @@ impl VersionChange<'_> {
             let again = !versions::failed(&home.openclaw_failures_file()).contains_key(&self.to.commit);
             update.tidy(again.then_some(self.to));
         })?;
-        if put_back {
-            state::request_restore(home, self.to)?;
-        } else {
-            state::cancel_restore(home)?;
-        }
-        // The record comes before the swap: a crash between the two is then recognised by the next update.
+        state::request_restore(home, put_back.then_some(self.to))?;
         // The record comes before the swap: a crash between the two is then recognised by the next update.
         self.pending(false).begin(&update.lock, home)?;
         swap(&update.lock, home, self.to)?;

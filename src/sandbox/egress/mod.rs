@@ -22,7 +22,7 @@ pub use dial::{Dialer, SystemDialer};
 pub(crate) use policy::ConfiguredEgress;
 pub use policy::{ConnectionOutcome, ConnectionRecord, EgressPolicy};
 pub use proxy::Proxy;
-pub use rule::{EgressRule, RuleError};
+pub use rule::{EgressRule, Host, RuleError};
 pub use sandbox_api::SandboxApi;
 
 use super::helper::PortForward;
