@@ -178,6 +178,24 @@ pub(crate) fn strip_invisible(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
+/// Decodes `%XX` to the byte it stands for. Anything else stays as it is.
+pub(crate) fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            plain.push(byte);
+            at += 3;
+        } else {
+            plain.push(bytes[at]);
+            at += 1;
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
 /// Returns `true` for a character that some program or reader treats as the end of a line.
 #[must_use]
 pub(crate) const fn is_line_end(c: char) -> bool {

@@ -9,7 +9,7 @@
 //! | 5 | `gateway` |
 //! | 4 | `swarm` |
 //! | 3 | `agent`, `runtime` |
-//! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
+//! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
 //! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `fault_point`, `picture`, `sync` |
 #![cfg_attr(
@@ -40,7 +40,7 @@ pub mod home;
 pub mod id;
 pub mod install;
 pub(crate) mod json;
-pub mod nix;
+pub mod nix_store;
 pub mod openclaw;
 pub(crate) mod picture;
 pub mod process;

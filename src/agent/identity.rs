@@ -12,7 +12,7 @@ use crate::id::AgentId;
 use crate::sandbox::workspace::placeholder;
 
 /// Names of the identity files. The list belongs to the sandbox, because what is written here is what it mounts.
-pub use crate::sandbox::spec::IDENTITY_FILES as FILES;
+pub(crate) use crate::sandbox::spec::IDENTITY_FILES as FILES;
 
 /// An error while creating an agent's files.
 #[derive(Debug, thiserror::Error)]

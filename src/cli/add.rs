@@ -20,7 +20,7 @@ use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
-use crate::nix::Attribute;
+use crate::nix_store::Attribute;
 use crate::openclaw::{RUNTIME, port};
 use crate::runtime::NATIVE;
 use crate::runtime::program::{self, Program};

@@ -12,7 +12,7 @@ use super::{Context, Exit, Failure, models, openclaw, settings, team};
 use crate::config::{self, Config, agents, ineffective};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::nix::{Flake, Pin};
+use crate::nix_store::{Flake, Pin};
 use crate::provider::{effort, price};
 use crate::tool::policy;
 use crate::ui::{StyledLine, TextStyle};

@@ -10,8 +10,8 @@ use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::nix::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
-use crate::store::Store as Database;
+use crate::nix_store::{Attribute, Flake, InstalledPackage, PackageStore, Pin, pin};
+use crate::store::Store;
 use crate::swarm::triage::decide;
 use crate::ui::Table;
 
@@ -141,7 +141,7 @@ async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Resu
     if !home.database().exists() {
         return Ok(());
     }
-    let store = Database::open(home)?;
+    let store = Store::open(home)?;
     Ok(decide::take_back(&store, agent, packages, &person::party(), unix_ms()).await?)
 }
 
@@ -206,7 +206,7 @@ fn pin(
 ///
 /// Returns an error if the store does not answer, or if a package can't be built or fetched.
 pub(crate) async fn install(
-    store: &Store,
+    store: &PackageStore,
     agent: &AgentId,
     packages: &[Attribute],
     context: &Context,
@@ -220,7 +220,7 @@ pub(crate) async fn install(
 }
 
 async fn list(
-    store: &Store,
+    store: &PackageStore,
     home: &Home,
     config: &Config,
     agent: Option<&AgentId>,

@@ -15,7 +15,7 @@ use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
-use crate::nix::Store;
+use crate::nix_store::PackageStore;
 use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
@@ -205,8 +205,8 @@ pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
 }
 
 /// Returns the home's package store in an engine.
-pub(crate) fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
-    Store::new(home.clone(), fixed_config(config), engine)
+pub(crate) fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> PackageStore {
+    PackageStore::new(home.clone(), fixed_config(config), engine)
 }
 
 /// Returns the team for actions of this process. It has no listeners, since no scheduler runs here.

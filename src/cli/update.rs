@@ -10,8 +10,8 @@ use super::install_progress::InstallProgress;
 use super::{Context, Exit, Failure, openclaw};
 use crate::config;
 use crate::home::Home;
-use crate::install::update::{Asked, VersionQuery, VersionSearch};
-use crate::install::{InstallEvent, InstallLock, InstalledVersion, Wanted, versions};
+use crate::install::update::{VersionQuery, VersionRequest, VersionSearch};
+use crate::install::{InstallEvent, InstallLock, InstallTarget, InstalledVersion, versions};
 use crate::openclaw::update::{UPDATE, Update, UpdateError, UpdateOutcome};
 
 /// Update OpenClaw or flock itself, or go back to the previous version
@@ -125,8 +125,8 @@ fn query(args: &Args, home: &Home, current: &InstalledVersion) -> Result<Version
     let settings = config::read(home)?.openclaw;
     let named = args.reference.as_deref();
     Ok(VersionQuery {
-        wanted: Wanted::choose(None, named, &settings, Some(current)),
-        asked: if named.is_some() { Asked::Named } else { Asked::Followed },
+        wanted: InstallTarget::choose(None, named, &settings, Some(current)),
+        asked: if named.is_some() { VersionRequest::Named } else { VersionRequest::Followed },
         retry: args.retry,
     })
 }

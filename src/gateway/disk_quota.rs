@@ -12,7 +12,7 @@ use crate::clean;
 use crate::config::{Agent, SandboxMode};
 use crate::error::chain;
 use crate::id::AgentId;
-use crate::sandbox::usage::{self, Uncounted, Usage};
+use crate::sandbox::usage::{self, DiskUsage, Uncounted};
 use crate::swarm::Swarm;
 
 /// Shortest time between two counts of one workspace.
@@ -69,10 +69,10 @@ impl DiskMonitor {
         let counted = counted.unwrap_or_else(|error| Err(io::Error::other(error)));
         // A large workspace takes long to count, so it is counted less often.
         let next = Instant::now() + MIN_INTERVAL.max(begun.elapsed() * TIME_DIVISOR);
-        let Usage { bytes: held, uncounted } = match counted {
+        let DiskUsage { bytes: held, uncounted } = match counted {
             Ok(usage) => usage,
             // The workspace does not exist yet, or no longer.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Usage::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => DiskUsage::default(),
             Err(error) => {
                 tracing::warn!(agent = %agent.id, error = chain(&error), "a workspace could not be counted");
                 self.seen.insert(agent.id.clone(), WorkspaceUsage { next, too_much: before });

@@ -33,7 +33,7 @@ impl TeamGrants {
         let configured = Arc::clone(&swarm);
         Arc::new(Self {
             swarm,
-            configured: ConfiguredEgress::new(Arc::new(move || configured.config())),
+            configured: ConfiguredEgress(Arc::new(move || configured.config())),
             known: Mutex::default(),
             tally: Mutex::default(),
         })

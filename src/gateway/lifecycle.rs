@@ -20,7 +20,7 @@ use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
-use crate::nix::Store as Packages;
+use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
 use crate::sandbox::SandboxError;
@@ -274,7 +274,7 @@ fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &DockerSandbox) -> O
         swarm: gateway.swarm.clone(),
         driver: gateway.driver.clone(),
         sandbox: gateway.sandbox.clone(),
-        packages: Packages::new(live.home().clone(), Arc::new(move || newest.current()), engine),
+        packages: PackageStore::new(live.home().clone(), Arc::new(move || newest.current()), engine),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::chain;
 use crate::home::Home;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::AgentId;
-use crate::nix;
+use crate::nix_store;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::store::Store;
@@ -33,7 +33,7 @@ pub(crate) struct OperationRecovery {
     /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The package store.
-    pub packages: nix::Store,
+    pub packages: nix_store::PackageStore,
 }
 
 impl OperationRecovery {

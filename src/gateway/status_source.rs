@@ -63,7 +63,7 @@ impl StatusSource for DockerStatusSource {
                             "container": store,
                             "state": state.map_or("absent", |container| container.state.as_str()),
                             "volume": names::store_volume(self.live.home()),
-                            "builds": crate::nix::confinement(),
+                            "builds": crate::nix_store::confinement(),
                         },
                     })
                 }

@@ -35,11 +35,11 @@ pub fn registry(
 #[must_use]
 pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
     // The set of packages that agents may get without a person is pinned before any agent asks for one.
-    if let Err(error) = crate::nix::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
+    if let Err(error) = crate::nix_store::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
     }
     let newest = live.clone();
-    let packages = crate::nix::Store::new(
+    let packages = crate::nix_store::PackageStore::new(
         live.home().clone(),
         Arc::new(move || newest.current()),
         Arc::new(Engine::from_env()),

@@ -99,14 +99,14 @@ const FIXED: [(&str, &str); 5] = [
 
 /// Returns the environment of a build step that runs with this Node.
 #[must_use]
-pub fn for_build(node: &Path) -> Vec<(OsString, OsString)> {
+pub(crate) fn for_build(node: &Path) -> Vec<(OsString, OsString)> {
     filter_for_build(env::inherited(), node)
 }
 
 /// Returns the environment of cargo: that of every build, and what is needed to find cargo and the C compiler. Flags
 /// that would change the result, such as `RUSTFLAGS`, are not passed on.
 #[must_use]
-pub fn for_cargo() -> Vec<(OsString, OsString)> {
+pub(crate) fn for_cargo() -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr, value: &OsStr| {
         // `CARGO_HTTP_*` holds the proxy and the certificates for crates.io.
         let is_of_cargo =

@@ -17,7 +17,7 @@ pub type Alterations = BTreeMap<String, String>;
 /// # Errors
 ///
 /// Returns an error if the folder is not a checkout of that commit, or a file cannot be read.
-pub fn find(checkout: &Path, commit: &str) -> Result<Alterations, git2::Error> {
+pub(crate) fn find(checkout: &Path, commit: &str) -> Result<Alterations, git2::Error> {
     let repository = Repository::open(checkout)?;
     let head = repository.head()?.peel_to_commit()?;
     if head.id() != Oid::from_str(commit)? {

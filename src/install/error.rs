@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::tags::MovedTag;
 use crate::error::{Explain, Kind};
-use crate::home::{HomeError, existing};
+use crate::home::{HomeError, atomic, existing};
 
 /// The reasons why an installation fails.
 #[derive(Debug, thiserror::Error)]
@@ -199,6 +199,12 @@ pub(super) fn io(
 ) -> impl FnOnce(std::io::Error) -> InstallError {
     let path = path.into();
     move |source| InstallError::Io { verb, path, source }
+}
+
+/// Writes a record atomically, readable only by its owner.
+pub(super) fn write_record(path: &Path, text: serde_json::Result<Vec<u8>>) -> Result<(), InstallError> {
+    let text = text.map_err(|error| io("describe", path)(error.into()))?;
+    Ok(atomic::write(path, &text, 0o600)?)
 }
 
 /// Removes a file. A missing file is no error.

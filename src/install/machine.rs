@@ -8,7 +8,7 @@ use super::error::io;
 
 /// Memory and disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub(crate) struct MachineResources {
     /// All memory, or the limit of the control group in which flock runs, if that is less.
     pub memory: u64,
     /// Space that is free for this user on the home's disk, plus the space that an interrupted installation already
@@ -22,14 +22,14 @@ pub struct Machine {
 /// # Errors
 ///
 /// Returns an error if the file system of `home` cannot be queried.
-pub fn measure(home: &Path, staging: &Path) -> Result<Machine, InstallError> {
+pub(crate) fn measure(home: &Path, staging: &Path) -> Result<MachineResources, InstallError> {
     // The blocks available to this user are fewer than all free ones, because some are reserved for root.
     let found = nix::sys::statvfs::statvfs(home).map_err(|error| io("measure", home)(error.into()))?;
     let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
     let disk = free.saturating_add(disk_usage(staging));
     // An unknown amount of memory is no reason to refuse.
     let memory = memory().unwrap_or(u64::MAX);
-    Ok(Machine { memory, disk })
+    Ok(MachineResources { memory, disk })
 }
 
 fn memory() -> Option<u64> {
@@ -63,7 +63,7 @@ fn disk_usage(folder: &Path) -> u64 {
 
 /// Formats bytes for people, as in `7.8 GB`.
 #[must_use]
-pub fn gigabytes(bytes: u64) -> String {
+pub(crate) fn gigabytes(bytes: u64) -> String {
     format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000)
 }
 

@@ -13,21 +13,22 @@
 mod build_environment;
 mod checkout_diff;
 mod error;
-pub mod machine;
-pub mod node;
-pub mod package;
-pub mod pending_change;
-pub mod plan;
+pub(crate) mod machine;
+pub(crate) mod node;
+pub(crate) mod package;
+pub(crate) mod pending_change;
+pub(crate) mod plan;
 mod prepare;
-pub mod self_update;
+mod repository_address;
+pub(crate) mod self_update;
 pub mod source;
-pub mod staging;
-pub mod step;
+pub(crate) mod staging;
+pub(crate) mod step;
 mod swap;
-pub mod tags;
+pub(crate) mod tags;
 mod transport;
-pub mod update;
-pub mod versions;
+pub(crate) mod update;
+pub(crate) mod versions;
 
 use std::path::PathBuf;
 
@@ -36,22 +37,22 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
 pub use error::InstallError;
-pub use prepare::{LOG, prepare};
-pub use swap::{prune, swap, swap_back};
+pub(crate) use prepare::{LOG, prepare};
+pub(crate) use swap::{prune, swap, swap_back};
 pub use versions::InstalledVersion;
 
 /// Default repository of OpenClaw.
-pub const DEFAULT_REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
+pub(crate) const DEFAULT_REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
 
 /// Default version: the newest one that flock was tested with.
-pub const DEFAULT_REFERENCE: &str = "v2026.9.6";
+pub(crate) const DEFAULT_REFERENCE: &str = "v2026.9.6";
 
 /// The commit of that tag. It detects a tag that was moved before the first installation.
-pub const DEFAULT_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
+pub(crate) const DEFAULT_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
 
 /// The version that is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct InstallTarget {
     /// A URL or a path.
     pub repository: String,
     /// A branch, a tag or a commit.
@@ -60,11 +61,11 @@ pub struct Wanted {
     pub node: Option<PathBuf>,
 }
 
-impl Wanted {
+impl InstallTarget {
     /// Chooses in this order: the arguments, the configuration, the installed version, flock's default. A reference
     /// belongs to its repository, so that of the installed version counts only for the same repository.
     #[must_use]
-    pub fn choose(
+    pub(crate) fn choose(
         repository: Option<&str>,
         reference: Option<&str>,
         settings: &OpenClawSettings,
@@ -154,7 +155,7 @@ pub enum InstallPhase<'a> {
 
 /// Permission to install into a home. One process has it at a time, by holding a lock.
 #[derive(Debug)]
-pub struct InstallLock {
+pub(crate) struct InstallLock {
     _lock: Lock,
 }
 
@@ -164,7 +165,7 @@ impl InstallLock {
     /// # Errors
     ///
     /// Returns [`InstallError::Busy`] if another process holds the lock.
-    pub fn begin(home: &Home) -> Result<Self, InstallError> {
+    pub(crate) fn begin(home: &Home) -> Result<Self, InstallError> {
         match Lock::try_acquire(&home.install_lock()) {
             Ok(lock) => Ok(Self { _lock: lock }),
             Err(HomeError::Held { .. }) => Err(InstallError::Busy),
@@ -197,26 +198,26 @@ mod tests {
     #[test]
     fn arguments_win_over_settings_and_installed_version() {
         let none = OpenClawSettings::default();
-        let wanted = Wanted::choose(None, None, &none, None);
+        let wanted = InstallTarget::choose(None, None, &none, None);
         assert_eq!(
             (wanted.repository.as_str(), wanted.reference.as_str()),
             (DEFAULT_REPOSITORY, DEFAULT_REFERENCE)
         );
-        let own = Wanted::choose(Some("/srv/fork"), None, &none, None);
+        let own = InstallTarget::choose(Some("/srv/fork"), None, &none, None);
         assert_eq!(own.reference, "HEAD", "a pinned reference belongs to its repository");
         let installed = version("/srv/fork", "main");
-        let again = Wanted::choose(None, None, &none, Some(&installed));
+        let again = InstallTarget::choose(None, None, &none, Some(&installed));
         assert_eq!((again.repository.as_str(), again.reference.as_str()), ("/srv/fork", "main"));
-        let elsewhere = Wanted::choose(Some("/srv/other"), None, &none, Some(&installed));
+        let elsewhere = InstallTarget::choose(Some("/srv/other"), None, &none, Some(&installed));
         assert_eq!(elsewhere.reference, "HEAD");
         let settings = OpenClawSettings {
             repository: Some("/srv/set".into()),
             reference: Some("x".into()),
             ..OpenClawSettings::default()
         };
-        let set = Wanted::choose(None, None, &settings, Some(&installed));
+        let set = InstallTarget::choose(None, None, &settings, Some(&installed));
         assert_eq!((set.repository.as_str(), set.reference.as_str()), ("/srv/set", "x"));
-        let given = Wanted::choose(Some("/srv/given"), Some("y"), &settings, Some(&installed));
+        let given = InstallTarget::choose(Some("/srv/given"), Some("y"), &settings, Some(&installed));
         assert_eq!((given.repository.as_str(), given.reference.as_str()), ("/srv/given", "y"));
     }
 }

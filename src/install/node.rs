@@ -12,7 +12,7 @@ use crate::env;
 
 /// An installed Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     pub path: PathBuf,
     /// Version, as in `22.12.0`.
     pub version: String,
@@ -20,7 +20,7 @@ pub struct Node {
 
 /// Returns the Node that a person named. The environment variable wins over the configuration.
 #[must_use]
-pub fn chosen(settings: &OpenClawSettings) -> Option<PathBuf> {
+pub(crate) fn chosen(settings: &OpenClawSettings) -> Option<PathBuf> {
     env::NODE.get_os().map(PathBuf::from).or_else(|| settings.node.clone())
 }
 
@@ -29,7 +29,7 @@ pub fn chosen(settings: &OpenClawSettings) -> Option<PathBuf> {
 /// # Errors
 ///
 /// Returns [`InstallError::Node`] with the required range and the versions that were found.
-pub fn find(engines: Option<&str>, chosen: Option<&Path>) -> Result<Node, InstallError> {
+pub(crate) fn find(engines: Option<&str>, chosen: Option<&Path>) -> Result<Node, InstallError> {
     let candidates: Vec<PathBuf> = match chosen {
         Some(path) => vec![path.to_owned()],
         // All of them: the first one on PATH may be too old, while a later one fits.

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use super::error::io;
 
 /// The program that Node runs.
-pub const ENTRY: &str = "openclaw.mjs";
+pub(crate) const ENTRY: &str = "openclaw.mjs";
 
 /// The parts of `package.json` that flock needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Package {
+pub(crate) struct Package {
     pub version: String,
     pub engines: Engines,
     /// Manager, version and checksum, as in `pnpm@10.23.0+sha512.…`.
@@ -28,14 +28,14 @@ pub struct Package {
 /// The programs that a package runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Engines {
+pub(crate) struct Engines {
     /// A range of Node versions.
     pub node: Option<String>,
 }
 
 /// A checkout on the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checkout {
+pub(crate) struct Checkout {
     pub package: Package,
     /// The lock files that exist.
     pub locks: Vec<&'static str>,
@@ -51,7 +51,7 @@ pub struct Checkout {
 }
 
 /// Lock files. Each belongs to one package manager.
-pub const LOCK_FILES: [&str; 6] =
+pub(crate) const LOCK_FILES: [&str; 6] =
     ["pnpm-lock.yaml", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "bun.lock", "bun.lockb"];
 
 /// Reads a checkout.
@@ -59,7 +59,7 @@ pub const LOCK_FILES: [&str; 6] =
 /// # Errors
 ///
 /// Returns the reason why the folder is not an OpenClaw, in words for a person.
-pub fn read(root: &Path) -> Result<Checkout, String> {
+pub(crate) fn read(root: &Path) -> Result<Checkout, String> {
     let file = root.join("package.json");
     let bytes = crate::home::atomic::read(&file, MAX_PACKAGE_JSON)
         .map_err(|error| crate::error::chain(&error))?

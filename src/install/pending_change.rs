@@ -4,14 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{io, remove_file};
+use super::error::{remove_file, write_record};
 use super::{InstallError, InstallLock, InstalledVersion, versions};
 use crate::home::{Home, atomic};
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ChangeDirection {
+pub(crate) enum ChangeDirection {
     /// To a version that is new here.
     Update,
     /// Back to the previous version.
@@ -20,7 +20,7 @@ pub enum ChangeDirection {
 
 /// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PendingVersionChange {
+pub(crate) struct PendingVersionChange {
     pub way: ChangeDirection,
     /// Folder name of the old version.
     pub from: String,
@@ -33,7 +33,7 @@ pub struct PendingVersionChange {
 
 /// The state of an interrupted change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VersionChangeState {
+pub(crate) enum VersionChangeState {
     /// The link still points to the old version: nothing has happened.
     Nothing,
     /// The new version is current and has not proved itself.
@@ -54,10 +54,8 @@ impl PendingVersionChange {
     /// # Errors
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
-    pub fn begin(&self, _: &InstallLock, home: &Home) -> Result<(), InstallError> {
-        let path = home.openclaw_change_file();
-        let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+    pub(crate) fn begin(&self, _: &InstallLock, home: &Home) -> Result<(), InstallError> {
+        write_record(&home.openclaw_change_file(), serde_json::to_vec(self))
     }
 
     /// Removes the record, because the change has ended.
@@ -65,14 +63,14 @@ impl PendingVersionChange {
     /// # Errors
     ///
     /// Returns an error if the record cannot be removed.
-    pub fn end(_: &InstallLock, home: &Home) -> Result<(), InstallError> {
+    pub(crate) fn end(_: &InstallLock, home: &Home) -> Result<(), InstallError> {
         remove_file(&home.openclaw_change_file())
     }
 }
 
 /// Returns the state of an interrupted change, if there is one.
 #[must_use]
-pub fn interrupted(home: &Home) -> Option<VersionChangeState> {
+pub(crate) fn interrupted(home: &Home) -> Option<VersionChangeState> {
     let bytes = atomic::read(&home.openclaw_change_file(), MAX_RECORD).ok()??;
     // An unreadable record belongs to a change that had not begun.
     let Ok(found) = serde_json::from_slice::<PendingVersionChange>(&bytes) else {

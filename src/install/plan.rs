@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::machine::{Machine, gigabytes};
+use super::machine::{MachineResources, gigabytes};
 use super::package::{Checkout, Package};
 use super::staging::Stage;
 use super::{DEFAULT_REPOSITORY, InstallError};
 
 /// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PackageManager {
+pub(crate) enum PackageManager {
     Npm,
     Pnpm,
     Yarn,
@@ -19,7 +19,7 @@ pub enum PackageManager {
 impl PackageManager {
     /// Returns the name of the program.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Npm => "npm",
             Self::Pnpm => "pnpm",
@@ -35,7 +35,7 @@ impl PackageManager {
 
 /// The programs that are installed, with their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BuildTools {
+pub(crate) struct BuildTools {
     pub managers: Vec<(PackageManager, PathBuf)>,
     /// The version of the installed Yarn, if it reports one. Yarn 1 and the later versions cannot install each other's
     /// packages.
@@ -52,7 +52,7 @@ impl BuildTools {
 
 /// A command of the build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildStep {
+pub(crate) struct BuildStep {
     pub kind: BuildStepKind,
     pub program: PathBuf,
     pub args: Vec<String>,
@@ -62,35 +62,28 @@ pub struct BuildStep {
 
 /// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BuildStepKind {
+pub(crate) enum BuildStepKind {
     /// Installs dependencies.
     Dependencies,
     /// Builds.
     Build,
 }
 
-/// The steps in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BuildPlan {
-    /// Empty if there is nothing to do.
-    pub steps: Vec<BuildStep>,
-}
-
 /// Returns `true` if there is nothing to build: the checkout is built, and has no sources or no build script.
 #[must_use]
-pub fn is_package(checkout: &Checkout) -> bool {
+pub(crate) fn is_package(checkout: &Checkout) -> bool {
     checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD_SCRIPT))
 }
 
-/// Decides the steps that make a checkout run.
+/// Decides the steps that make a checkout run, in their order. There are none if there is nothing to do.
 ///
 /// # Errors
 ///
 /// Returns [`InstallError::Manager`] if the package manager is not installed and cannot be run in another way.
-pub fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPlan, InstallError> {
+pub(crate) fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<Vec<BuildStep>, InstallError> {
     if is_package(checkout) {
         if checkout.package.dependencies.is_empty() || checkout.installed {
-            return Ok(BuildPlan::default());
+            return Ok(Vec::new());
         }
         let start = launcher(PackageManager::Npm, None, programs)?;
         let mut steps = Vec::new();
@@ -101,7 +94,7 @@ pub fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPlan, Ins
         }
         let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
         steps.push(start.step(BuildStepKind::Dependencies, &args));
-        return Ok(BuildPlan { steps });
+        return Ok(steps);
     }
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;
@@ -111,7 +104,7 @@ pub fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPlan, Ins
     for script in scripts(&checkout.package) {
         steps.push(start.step(BuildStepKind::Build, &["run", script]));
     }
-    Ok(BuildPlan { steps })
+    Ok(steps)
 }
 
 /// Returns the package manager: the one in `packageManager`, or the owner of a lock file, or npm.
@@ -199,8 +192,8 @@ fn major(version: &str) -> &str {
 /// npm could not replace it. Corepack asks only one registry, and older versions lack the keys with which packages are
 /// signed today.
 #[must_use]
-pub fn trial(plan: &BuildPlan, programs: &BuildTools) -> Option<BuildStep> {
-    let first = plan.steps.first()?;
+pub(crate) fn trial(steps: &[BuildStep], programs: &BuildTools) -> Option<BuildStep> {
+    let first = steps.first()?;
     let corepack = programs.corepack.as_ref().filter(|corepack| **corepack == first.program)?;
     programs.path(PackageManager::Npm)?;
     let manager = first.args.first()?.clone();
@@ -248,7 +241,7 @@ fn scripts(package: &Package) -> Vec<&'static str> {
 /// # Errors
 ///
 /// Returns [`InstallError::Machine`] if there is too little of one.
-pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
+pub(crate) fn check_machine(machine: &MachineResources) -> Result<(), InstallError> {
     // A machine sold with 8 GB has slightly less for its programs.
     let memory = ("memory", "8 GB", 7_500_000_000, machine.memory);
     let disk = ("free disk", "10 GB", 10_000_000_000, machine.disk);
@@ -263,14 +256,14 @@ pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
 /// Returns `true` if the work that is left after this stage needs such a machine. A published package also looks like a
 /// workspace, but there is nothing to build in it.
 #[must_use]
-pub fn needs_large_machine(checkout: &Checkout, reached: Stage) -> bool {
+pub(crate) fn needs_large_machine(checkout: &Checkout, reached: Stage) -> bool {
     checkout.workspace && !is_package(checkout) && reached < Stage::Built
 }
 
 /// Returns `true` if a repository is known to hold source that needs such a machine. OpenClaw's own does in all its
 /// commits.
 #[must_use]
-pub fn is_large_source(repository: &str) -> bool {
+pub(crate) fn is_large_source(repository: &str) -> bool {
     repository == DEFAULT_REPOSITORY
 }
 

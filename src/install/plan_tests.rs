@@ -27,7 +27,7 @@ const BOTH: [(&str, &str); 2] = [("build", "tsc"), ("ui:build", "vite")];
 /// Returns the commands of a plan, as they are started.
 fn lines(checkout: &Checkout, programs: &BuildTools) -> Vec<String> {
     let plan = plan(checkout, programs).unwrap();
-    plan.steps.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
+    plan.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
 }
 
 #[test]
@@ -141,12 +141,12 @@ fn a_built_package_is_not_built_again() {
 
 #[test]
 fn only_a_workspace_to_be_built_needs_a_large_machine() {
-    let small = Machine { memory: 4_000_000_000, disk: 50_000_000_000 };
+    let small = MachineResources { memory: 4_000_000_000, disk: 50_000_000_000 };
     let told = check_machine(&small).unwrap_err().to_string();
     assert!(told.contains("8 GB of memory") && told.contains("4.0 GB"), "{told}");
-    let full = Machine { memory: 16_000_000_000, disk: 3_000_000_000 };
+    let full = MachineResources { memory: 16_000_000_000, disk: 3_000_000_000 };
     assert!(check_machine(&full).unwrap_err().to_string().contains("free disk"));
-    assert!(check_machine(&Machine { memory: 8_200_000_000, disk: 20_000_000_000 }).is_ok());
+    assert!(check_machine(&MachineResources { memory: 8_200_000_000, disk: 20_000_000_000 }).is_ok());
     let mut source = checkout(None, &[], &BOTH);
     let needs = |checkout: &Checkout, reached| needs_large_machine(checkout, reached);
     assert!(!needs(&source, Stage::Fetched), "a single package is small");

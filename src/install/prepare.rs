@@ -12,15 +12,15 @@ use super::staging::{Stage, StagingFolder};
 use super::step::{self, StepCommand};
 use super::versions::{self, InstalledVersion};
 use super::{
-    InstallError, InstallEvent, InstallLock, InstallPhase, Wanted, build_environment, checkout_diff, machine,
-    swap, tags,
+    InstallError, InstallEvent, InstallLock, InstallPhase, InstallTarget, build_environment, checkout_diff,
+    machine, swap, tags,
 };
 use crate::clock;
 use crate::home::Home;
 use crate::home::log::{Log, RotationLimits};
 
 /// Name of the build log.
-pub const LOG: &str = "build-openclaw";
+pub(crate) const LOG: &str = "build-openclaw";
 
 /// Makes the wanted version, or returns the one that is already there. The version is complete and tried, but not in
 /// use: [`swap()`](super::swap()) puts it in use. An interrupted installation is continued.
@@ -28,10 +28,10 @@ pub const LOG: &str = "build-openclaw";
 /// # Errors
 ///
 /// Returns an error if any step fails. No installed version is changed.
-pub fn prepare(
+pub(crate) fn prepare(
     _: &InstallLock,
     home: &Home,
-    wanted: &Wanted,
+    wanted: &InstallTarget,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<InstalledVersion, InstallError> {
     let origin = RepositoryAddress::parse_encrypted(&wanted.repository)?;
@@ -205,7 +205,7 @@ impl BuildContext<'_> {
             plan = plan::plan(checkout, &programs)?;
         }
         let mut reached = from;
-        for planned in plan.steps {
+        for planned in plan {
             if planned.kind == BuildStepKind::Dependencies && from >= Stage::Installed {
                 continue;
             }

@@ -5,35 +5,35 @@
 //! [`trial`] runs the result. [`place`] decides if the program in use may be replaced. [`swap`] replaces it.
 //! [`pending_change`] records how far a change got, so that it survives a `kill -9`. All functions block.
 
-pub mod build;
-pub mod choice;
+pub(crate) mod build;
+pub(crate) mod choice;
 mod error;
-pub mod pending_change;
-pub mod place;
-pub mod program;
-pub mod swap;
-pub mod trial;
+pub(crate) mod pending_change;
+pub(crate) mod place;
+pub(crate) mod program;
+pub(crate) mod swap;
+pub(crate) mod trial;
 
 use std::fs::File;
 use std::path::Path;
 
-pub use error::SelfUpdateError;
-pub use program::ProgramRecord;
+pub(crate) use error::SelfUpdateError;
+pub(crate) use program::ProgramRecord;
 
 use super::error::io;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
 /// Default repository of flock's source. Distributors of flock set it when they build it.
-pub const UPSTREAM: Option<&str> = option_env!("FLOCK_UPSTREAM");
+pub(crate) const UPSTREAM: Option<&str> = option_env!("FLOCK_UPSTREAM");
 
 /// Name of the log.
-pub const LOG: &str = "update-flock";
+pub(crate) const LOG: &str = "update-flock";
 
 /// Permission to change flock's program, for this home and every other home that uses the same file. One process has it
 /// at a time.
 #[derive(Debug)]
-pub struct UpdateLock {
+pub(crate) struct UpdateLock {
     _home: Lock,
     // Closing the file releases the lock on the folder.
     _folder: File,
@@ -45,7 +45,7 @@ impl UpdateLock {
     /// # Errors
     ///
     /// Returns [`SelfUpdateError::Busy`] if another process holds one of the locks.
-    pub fn begin(home: &Home, program: &Path) -> Result<Self, SelfUpdateError> {
+    pub(crate) fn begin(home: &Home, program: &Path) -> Result<Self, SelfUpdateError> {
         let own = match Lock::try_acquire(&home.program_lock()) {
             Ok(lock) => lock,
             Err(HomeError::Held { .. }) => return Err(SelfUpdateError::Busy),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{io, remove_file};
+use super::error::{io, remove_file, write_record};
 use super::source::{self, FetchedCommit, RepositoryAddress, ResolvedReference};
 use super::{InstallError, InstallEvent, InstallPhase};
 use crate::home::{Home, atomic};
@@ -13,7 +13,7 @@ use crate::home::{Home, atomic};
 /// The stages of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub(crate) enum Stage {
     /// All files of the commit are there.
     Fetched,
     /// The dependencies are installed.
@@ -24,7 +24,7 @@ pub enum Stage {
 
 /// The note about the contents of the folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageRecord {
+pub(crate) struct StageRecord {
     pub repository: String,
     pub commit: String,
     pub stage: Stage,
@@ -32,42 +32,42 @@ pub struct StageRecord {
 
 /// A folder in which a version is made.
 #[derive(Debug)]
-pub struct StagingFolder {
+pub(crate) struct StagingFolder {
     root: PathBuf,
 }
 
 impl StagingFolder {
     /// Returns the folder for the home's OpenClaw.
     #[must_use]
-    pub fn of(home: &Home) -> Self {
+    pub(crate) fn of(home: &Home) -> Self {
         Self { root: home.openclaw_versions().join(".staging") }
     }
 
     /// Returns the folder for flock's own program.
     #[must_use]
-    pub fn of_program(home: &Home) -> Self {
+    pub(crate) fn of_program(home: &Home) -> Self {
         Self { root: home.program().join(".staging") }
     }
 
     #[must_use]
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     #[must_use]
-    pub fn checkout(&self) -> PathBuf {
+    pub(crate) fn checkout(&self) -> PathBuf {
         self.root.join("checkout")
     }
 
     /// Returns the folder for files that the trial of a build writes.
     #[must_use]
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.root.join("state")
     }
 
     /// Returns the stage that an earlier installation of this commit reached, if it left anything.
     #[must_use]
-    pub fn stage(&self, repository: &str, commit: &str) -> Option<Stage> {
+    pub(crate) fn stage(&self, repository: &str, commit: &str) -> Option<Stage> {
         let bytes = atomic::read(&self.note(), MAX_RECORD).ok()??;
         let note: StageRecord = serde_json::from_slice(&bytes).ok()?;
         (note.repository == repository && note.commit == commit).then_some(note.stage)
@@ -78,10 +78,9 @@ impl StagingFolder {
     /// # Errors
     ///
     /// Returns an error if the note cannot be written.
-    pub fn reach(&self, repository: &str, commit: &str, stage: Stage) -> Result<(), InstallError> {
+    pub(crate) fn reach(&self, repository: &str, commit: &str, stage: Stage) -> Result<(), InstallError> {
         let note = StageRecord { repository: repository.to_owned(), commit: commit.to_owned(), stage };
-        let text = serde_json::to_vec(&note).map_err(|error| io("describe", self.note())(error.into()))?;
-        Ok(atomic::write(&self.note(), &text, 0o600)?)
+        write_record(&self.note(), serde_json::to_vec(&note))
     }
 
     /// Empties the folder.
@@ -89,7 +88,7 @@ impl StagingFolder {
     /// # Errors
     ///
     /// Returns an error if a file cannot be removed, or the folder cannot be created.
-    pub fn clear(&self) -> Result<(), InstallError> {
+    pub(crate) fn clear(&self) -> Result<(), InstallError> {
         self.remove()?;
         fs_err::create_dir_all(&self.root).map_err(io("make the folder", &self.root))
     }
@@ -99,7 +98,7 @@ impl StagingFolder {
     /// # Errors
     ///
     /// Returns an error if the commit cannot be fetched, or the folder cannot be emptied or written.
-    pub fn fetch(
+    pub(crate) fn fetch(
         &self,
         origin: &RepositoryAddress,
         reference: &str,
@@ -120,7 +119,7 @@ impl StagingFolder {
     /// # Errors
     ///
     /// Returns an error if a file cannot be removed.
-    pub fn remove(&self) -> Result<(), InstallError> {
+    pub(crate) fn remove(&self) -> Result<(), InstallError> {
         remove_file(&self.note())?;
         match fs_err::remove_dir_all(&self.root) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -21,7 +21,7 @@ use crate::home::log::Log;
 
 /// A command to run.
 #[derive(Clone, Debug)]
-pub struct StepCommand<'a> {
+pub(crate) struct StepCommand<'a> {
     /// The command for people, as in `npm run build`.
     pub title: &'a str,
     pub program: &'a Path,
@@ -46,7 +46,7 @@ const WITH_WATCHER: &str =
 /// # Errors
 ///
 /// Returns [`InstallError::Step`] with the last lines if the command cannot be started, fails, or takes too long.
-pub fn run(
+pub(crate) fn run(
     run: &StepCommand<'_>,
     log: &mut Log,
     events: &dyn Fn(InstallEvent<'_>),
@@ -98,23 +98,33 @@ fn is_machine_fault(line: &str) -> bool {
 /// Returns the command with a watcher, for a caller that starts it itself. Its standard input must be a pipe whose
 /// other end only flock holds, and it must lead a process group.
 #[must_use]
-pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+pub(crate) fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
     let before = ["-c", WITH_WATCHER, "sh"].map(OsString::from);
     (SHELL.into(), before.into_iter().chain([program.into_os_string()]).chain(args).collect())
 }
 
 /// A running command with its watcher.
 struct RunningStep {
-    group: Pid,
+    _group: ProcessGroup,
     news: Receiver<StepEvent>,
     // Dropping it closes the pipe, which ends the group.
     _tether: Option<std::process::ChildStdin>,
 }
 
-impl Drop for RunningStep {
+/// A process group with a watcher. Dropping it kills every process in it.
+pub(crate) struct ProcessGroup(Pid);
+
+impl ProcessGroup {
+    /// Returns the group of a child that was started as its leader.
+    pub(crate) fn of(child: u32) -> io::Result<Self> {
+        Ok(Self(Pid::from_raw(i32::try_from(child).map_err(io::Error::other)?)))
+    }
+}
+
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // The watcher is a member of the group until now, so the group's id cannot have been reused.
-        let _ = killpg(self.group, Signal::SIGKILL);
+        let _ = killpg(self.0, Signal::SIGKILL);
     }
 }
 
@@ -136,12 +146,9 @@ fn channel() -> (SyncSender<StepEvent>, Receiver<StepEvent>) {
 fn spawn(run: &StepCommand<'_>) -> io::Result<RunningStep> {
     // Both outputs share one pipe, so the log keeps the order of the lines.
     let (reader, writer) = io::pipe()?;
-    let mut child = Command::new(SHELL)
-        .arg("-c")
-        .arg(WITH_WATCHER)
-        .arg("sh")
-        .arg(run.program)
-        .args(run.args)
+    let (shell, args) = watched(run.program.to_owned(), run.args.iter().map(OsString::from).collect());
+    let mut child = Command::new(shell)
+        .args(args)
         .env_clear()
         .envs(run.env.iter().map(|(name, value)| (name, value)))
         .current_dir(run.folder)
@@ -150,10 +157,10 @@ fn spawn(run: &StepCommand<'_>) -> io::Result<RunningStep> {
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .spawn()?;
-    let group = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    let group = ProcessGroup::of(child.id())?;
     let tether = child.stdin.take();
     let (tell, news) = channel();
-    let running = RunningStep { group, news, _tether: tether };
+    let running = RunningStep { _group: group, news, _tether: tether };
     let told = tell.clone();
     std::thread::Builder::new().name("build output".to_owned()).spawn(move || read_lines(reader, &told))?;
     std::thread::Builder::new().name("build end".to_owned()).spawn(move || {

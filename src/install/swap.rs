@@ -13,7 +13,7 @@ use crate::home::Home;
 ///
 /// Returns an error if the folder is not an installed version, or a file cannot be written. Then the old version is
 /// still current.
-pub fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
+pub(crate) fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     let before = versions::current(home);
     if before.as_ref().is_some_and(|before| before.commit == version.commit && before.path == version.path) {
         return Ok(());
@@ -32,7 +32,11 @@ pub fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<
 /// # Errors
 ///
 /// Returns an error if the record or the link cannot be written. Then the link is unchanged.
-pub fn swap_back(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
+pub(crate) fn swap_back(
+    _: &InstallLock,
+    home: &Home,
+    version: &InstalledVersion,
+) -> Result<(), InstallError> {
     version.write(&version.path)?;
     replace_link(home, version)
 }
@@ -59,7 +63,7 @@ fn replace_link(home: &Home, version: &InstalledVersion) -> Result<(), InstallEr
 /// # Errors
 ///
 /// Returns an error if a folder cannot be removed. The next call tries again.
-pub fn prune(_: &InstallLock, home: &Home, others: &[String]) -> Result<(), InstallError> {
+pub(crate) fn prune(_: &InstallLock, home: &Home, others: &[String]) -> Result<(), InstallError> {
     let kept: Vec<String> = [versions::current(home), versions::previous(home)]
         .into_iter()
         .flatten()

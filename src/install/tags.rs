@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::error::io;
+use super::error::{io, write_record};
 use super::source::ResolvedReference;
 use super::{DEFAULT_COMMIT, DEFAULT_REFERENCE, DEFAULT_REPOSITORY, InstallError};
 use crate::home::atomic;
@@ -23,7 +23,7 @@ pub struct MovedTag {
 
 /// An installed version.
 #[derive(Clone, Copy, Debug)]
-pub struct InstalledReference<'a> {
+pub(crate) struct InstalledReference<'a> {
     pub origin: &'a str,
     /// The branch, tag or commit that was requested.
     pub reference: &'a str,
@@ -45,7 +45,7 @@ impl InstalledReference<'_> {
 /// # Errors
 ///
 /// Returns an error if the record cannot be read, because the former commit is then unknown.
-pub fn moved(
+pub(crate) fn moved(
     record: &Path,
     origin: &str,
     reference: &str,
@@ -78,7 +78,7 @@ pub fn moved(
 /// # Errors
 ///
 /// Returns an error if the record cannot be read or written.
-pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
+pub(crate) fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
     let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
     let Some(tag) = name.strip_prefix(TAG_PREFIX) else { return Ok(()) };
     let mut all = read(record)?;
@@ -86,8 +86,7 @@ pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), 
     if tags.insert(tag.to_owned(), commit.to_owned()).as_deref() == Some(commit) {
         return Ok(());
     }
-    let text = serde_json::to_vec_pretty(&all).map_err(|error| io("describe", record)(error.into()))?;
-    Ok(atomic::write(record, &text, 0o600)?)
+    write_record(record, serde_json::to_vec_pretty(&all))
 }
 
 /// Returns the tag that a reference may mean. `HEAD` and other full names are not tags.

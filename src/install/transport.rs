@@ -26,14 +26,14 @@ pub(super) fn register() {
         // SAFETY: as above.
         let _ = unsafe {
             git2::transport::register("ssh", |remote| {
-                Transport::smart(remote, false, subprocess::SshTransport::default())
+                Transport::smart(remote, false, subprocess::SubprocessTransport::ssh())
             })
         };
         if which::which("git").is_ok() {
             // SAFETY: as above.
             let _ = unsafe {
                 git2::transport::register("file", |remote| {
-                    Transport::smart(remote, false, subprocess::LocalTransport::default())
+                    Transport::smart(remote, false, subprocess::SubprocessTransport::local())
                 })
             };
         }

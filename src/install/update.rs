@@ -8,12 +8,12 @@ use super::source::{self, RepositoryAddress, ResolvedReference};
 use super::staging::StagingFolder;
 use super::tags::MovedTag;
 use super::versions::{self, Failed};
-use super::{InstallError, InstallEvent, InstallPhase, InstalledVersion, Wanted};
+use super::{InstallError, InstallEvent, InstallPhase, InstallTarget, InstalledVersion};
 use crate::home::Home;
 
 /// The reason why a reference is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum VersionRequest {
     /// It is in use, or the configuration names it.
     Followed,
     /// A person named it this time.
@@ -22,7 +22,7 @@ pub enum Asked {
 
 /// The decision about an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum UpdateDecision {
     /// Nothing to do: a tag or a commit is in use, and it never changes.
     Fixed,
     /// Nothing to do: the wanted commit is in use.
@@ -36,10 +36,10 @@ pub enum Decision {
     Moved(MovedTag),
 }
 
-impl Decision {
+impl UpdateDecision {
     /// Decides about a commit that is not in use. `retry` also accepts a commit that failed here before.
     #[must_use]
-    pub fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
+    pub(crate) fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
         match failed {
             Some(failed) if !retry => Self::Failed(commit.to_owned(), failed),
             _ => Self::New(Some(commit.to_owned())),
@@ -48,7 +48,7 @@ impl Decision {
 
     /// Returns the word for JSON output.
     #[must_use]
-    pub const fn state(&self) -> &'static str {
+    pub(crate) const fn state(&self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
             Self::Current => "current",
@@ -60,7 +60,7 @@ impl Decision {
 
     /// Returns the wanted commit, if it is known. `current` is the commit in use.
     #[must_use]
-    pub fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
+    pub(crate) fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
         match self {
             Self::Fixed => None,
             Self::Current => current,
@@ -72,21 +72,21 @@ impl Decision {
 
     /// Returns the failure because of which the commit is skipped.
     #[must_use]
-    pub const fn failed(&self) -> Option<&Failed> {
+    pub(crate) const fn failed(&self) -> Option<&Failed> {
         if let Self::Failed(_, failed) = self { Some(failed) } else { None }
     }
 
     /// Returns the commit at which the tag was before it was moved.
     #[must_use]
-    pub fn was(&self) -> Option<&str> {
+    pub(crate) fn was(&self) -> Option<&str> {
         if let Self::Moved(moved) = self { Some(&moved.was) } else { None }
     }
 }
 
 /// Returns `true` if the repository must be asked. A tag in use stays at its commit, even if it is moved upstream.
 #[must_use]
-pub fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> bool {
-    asked == Asked::Named
+pub(crate) fn has_to_ask(current: &InstalledVersion, wanted: &InstallTarget, asked: VersionRequest) -> bool {
+    asked == VersionRequest::Named
         || current.follows
         || wanted.reference != current.reference
         || wanted.repository != current.origin
@@ -94,45 +94,45 @@ pub fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> 
 
 /// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
-pub fn decide(
+pub(crate) fn decide(
     current: &InstalledVersion,
-    wanted: &Wanted,
+    wanted: &InstallTarget,
     tip: Option<&ResolvedReference>,
     moved: Option<MovedTag>,
     failed: &BTreeMap<String, Failed>,
     retry: bool,
-) -> Decision {
-    let Some(tip) = tip else { return Decision::Fixed };
+) -> UpdateDecision {
+    let Some(tip) = tip else { return UpdateDecision::Fixed };
     if let Some(moved) = moved {
-        return Decision::Moved(moved);
+        return UpdateDecision::Moved(moved);
     }
     let Some(commit) = &tip.commit else {
         let short = wanted.reference.to_ascii_lowercase();
         let same = current.commit.starts_with(&short);
-        return if same { Decision::Current } else { Decision::New(None) };
+        return if same { UpdateDecision::Current } else { UpdateDecision::New(None) };
     };
     if *commit == current.commit {
-        return Decision::Current;
+        return UpdateDecision::Current;
     }
-    Decision::about(commit, failed.get(commit).cloned(), retry)
+    UpdateDecision::about(commit, failed.get(commit).cloned(), retry)
 }
 
 /// The version to look for.
-pub struct VersionQuery {
+pub(crate) struct VersionQuery {
     /// The repository and the reference, followed or named.
-    pub wanted: Wanted,
+    pub wanted: InstallTarget,
     /// The origin of the reference: followed by configuration, or named on the command line.
-    pub asked: Asked,
+    pub asked: VersionRequest,
     /// `true` to take a commit although it did not work here before.
     pub retry: bool,
 }
 
 /// The result of looking.
-pub struct VersionSearch {
+pub(crate) struct VersionSearch {
     pub query: VersionQuery,
     /// The repository's answer, if it was asked.
     pub tip: Option<ResolvedReference>,
-    pub decision: Decision,
+    pub decision: UpdateDecision,
 }
 
 impl VersionSearch {
@@ -141,7 +141,7 @@ impl VersionSearch {
     /// # Errors
     ///
     /// Returns an error if the repository does not answer, or the record of tags cannot be read.
-    pub fn at(
+    pub(crate) fn at(
         home: &Home,
         current: &InstalledVersion,
         query: VersionQuery,
@@ -174,7 +174,7 @@ impl VersionSearch {
     ///
     /// Only then is it the commit that failed, and not one that the branch has moved away from meanwhile.
     #[must_use]
-    pub fn is_staged(&self, home: &Home) -> bool {
+    pub(crate) fn is_staged(&self, home: &Home) -> bool {
         let commit = self.tip.as_ref().and_then(|tip| tip.commit.as_deref());
         let origin = RepositoryAddress::parse(&self.query.wanted.repository);
         let (Some(commit), Ok(origin)) = (commit, origin) else { return false };
@@ -185,7 +185,7 @@ impl VersionSearch {
 /// Returns one line with the reason if the commit itself is at fault. For errors of the network, the machine or the
 /// disk it returns `None`, and the next update tries the same commit again.
 #[must_use]
-pub fn own_fault(error: &InstallError) -> Option<String> {
+pub(crate) fn own_fault(error: &InstallError) -> Option<String> {
     match error {
         InstallError::Step { command, how, own: true, .. } => Some(format!("{command} {how}")),
         InstallError::Shape { reason, .. } => Some(format!("it is no OpenClaw: {reason}")),
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    fn wanted(reference: &str) -> Wanted {
-        Wanted { repository: "/there".to_owned(), reference: reference.to_owned(), node: None }
+    fn wanted(reference: &str) -> InstallTarget {
+        InstallTarget { repository: "/there".to_owned(), reference: reference.to_owned(), node: None }
     }
 
     fn tip(commit: Option<&str>, is_branch: bool) -> ResolvedReference {
@@ -229,26 +229,26 @@ mod tests {
     fn a_branch_is_followed_by_its_commit_and_a_tag_is_not() {
         let branch = version("main", true);
         let none = BTreeMap::new();
-        assert!(has_to_ask(&branch, &wanted("main"), Asked::Followed));
+        assert!(has_to_ask(&branch, &wanted("main"), VersionRequest::Followed));
         let decided =
             |tip: &ResolvedReference| decide(&branch, &wanted("main"), Some(tip), None, &none, false);
-        assert_eq!(decided(&tip(Some(A), true)), Decision::Current);
-        assert_eq!(decided(&tip(Some(B), true)), Decision::New(Some(B.to_owned())));
+        assert_eq!(decided(&tip(Some(A), true)), UpdateDecision::Current);
+        assert_eq!(decided(&tip(Some(B), true)), UpdateDecision::New(Some(B.to_owned())));
 
         let tagged = version("v2026.9.6", false);
-        assert!(!has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Followed));
-        assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, None, &none, false), Decision::Fixed);
+        assert!(!has_to_ask(&tagged, &wanted("v2026.9.6"), VersionRequest::Followed));
+        assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, None, &none, false), UpdateDecision::Fixed);
         // Another reference in the configuration, another repository, or a reference that a person names.
-        assert!(has_to_ask(&tagged, &wanted("v2026.9.7"), Asked::Followed));
-        let elsewhere = Wanted { repository: "/elsewhere".to_owned(), ..wanted("v2026.9.6") };
-        assert!(has_to_ask(&tagged, &elsewhere, Asked::Followed));
-        assert!(has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Named));
+        assert!(has_to_ask(&tagged, &wanted("v2026.9.7"), VersionRequest::Followed));
+        let elsewhere = InstallTarget { repository: "/elsewhere".to_owned(), ..wanted("v2026.9.6") };
+        assert!(has_to_ask(&tagged, &elsewhere, VersionRequest::Followed));
+        assert!(has_to_ask(&tagged, &wanted("v2026.9.6"), VersionRequest::Named));
         let decided =
             |moved| decide(&tagged, &wanted("v2026.9.7"), Some(&tip(Some(B), false)), moved, &none, false);
-        assert_eq!(decided(None), Decision::New(Some(B.to_owned())));
+        assert_eq!(decided(None), UpdateDecision::New(Some(B.to_owned())));
         let moved =
             MovedTag { tag: "v2026.9.7".to_owned(), was: A.to_owned(), now: B.to_owned(), is_branch: false };
-        assert_eq!(decided(Some(moved.clone())), Decision::Moved(moved));
+        assert_eq!(decided(Some(moved.clone())), UpdateDecision::Moved(moved));
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
         let fixed = version(A, false);
         let none = BTreeMap::new();
         let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), None, &none, false);
-        assert_eq!(decided("AAAAAAA"), Decision::Current);
-        assert_eq!(decided("abababa"), Decision::New(None));
+        assert_eq!(decided("AAAAAAA"), UpdateDecision::Current);
+        assert_eq!(decided("abababa"), UpdateDecision::New(None));
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         let branch = version("main", true);
         let newer = tip(Some(B), true);
         let decided = |retry| decide(&branch, &wanted("main"), Some(&newer), None, &failed, retry);
-        assert_eq!(decided(false), Decision::Failed(B.to_owned(), failure));
-        assert_eq!(decided(true), Decision::New(Some(B.to_owned())));
+        assert_eq!(decided(false), UpdateDecision::Failed(B.to_owned(), failure));
+        assert_eq!(decided(true), UpdateDecision::New(Some(B.to_owned())));
     }
 }

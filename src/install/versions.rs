@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::checkout_diff::{self, Alterations};
-use super::error::io;
+use super::error::{io, write_record};
 use super::source::ResolvedReference;
 use super::tags::{self, InstalledReference, MovedTag};
 use super::{InstallError, source};
 use crate::home::{Home, atomic};
 
 /// Name of the record in a version's folder. A folder without a record is not a version.
-pub const RECORD: &str = "flock-install.json";
+pub(crate) const RECORD: &str = "flock-install.json";
 
 /// An installed version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,19 +53,19 @@ pub struct InstalledVersion {
 impl InstalledVersion {
     /// Returns the name of its folder, as in `2026.2.9-0123456789ab`.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         folder_name(&self.version, &self.commit)
     }
 
     /// Returns its name for people, as in `OpenClaw 2026.9.6 (0123456789ab, main)`.
     #[must_use]
-    pub fn full_name(&self) -> String {
+    pub(crate) fn full_name(&self) -> String {
         format!("OpenClaw {self}")
     }
 
     /// Returns the program that Node runs.
     #[must_use]
-    pub fn entry(&self) -> PathBuf {
+    pub(crate) fn entry(&self) -> PathBuf {
         self.path.join(super::package::ENTRY)
     }
 
@@ -74,7 +74,7 @@ impl InstalledVersion {
     /// # Errors
     ///
     /// Returns [`InstallError::Altered`] with the first file that differs.
-    pub fn check(&self) -> Result<(), InstallError> {
+    pub(crate) fn check(&self) -> Result<(), InstallError> {
         // An older flock did not record this. There is nothing to compare with.
         let Some(built) = &self.altered else { return Ok(()) };
         let now = checkout_diff::find(&self.path, &self.commit)
@@ -89,7 +89,7 @@ impl InstalledVersion {
 
     /// Returns the version in the form that the record of tags uses.
     #[must_use]
-    pub fn as_installed(&self) -> InstalledReference<'_> {
+    pub(crate) fn as_installed(&self) -> InstalledReference<'_> {
         InstalledReference {
             origin: &self.origin,
             reference: &self.reference,
@@ -100,12 +100,7 @@ impl InstalledVersion {
 
     /// Writes its record into a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<(), InstallError> {
-        let text = serde_json::to_vec_pretty(self).map_err(|error| InstallError::Io {
-            verb: "describe",
-            path: folder.to_owned(),
-            source: error.into(),
-        })?;
-        Ok(atomic::write(&folder.join(RECORD), &text, 0o600)?)
+        write_record(&folder.join(RECORD), serde_json::to_vec_pretty(self))
     }
 }
 
@@ -118,13 +113,13 @@ impl fmt::Display for InstalledVersion {
 
 /// Returns the digits of a commit that people see, and that are in the names of versions.
 #[must_use]
-pub fn short(commit: &str) -> &str {
+pub(crate) fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
 /// Returns the name of a version's folder.
 #[must_use]
-pub fn folder_name(version: &str, commit: &str) -> String {
+pub(crate) fn folder_name(version: &str, commit: &str) -> String {
     format!("{version}-{}", short(commit))
 }
 
@@ -133,7 +128,7 @@ pub fn folder_name(version: &str, commit: &str) -> String {
 /// # Errors
 ///
 /// Returns an error if the folder of all versions exists but cannot be read.
-pub fn list(home: &Home) -> Result<Vec<InstalledVersion>, InstallError> {
+pub(crate) fn list(home: &Home) -> Result<Vec<InstalledVersion>, InstallError> {
     let folder = home.openclaw_versions();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -149,7 +144,7 @@ pub fn list(home: &Home) -> Result<Vec<InstalledVersion>, InstallError> {
 /// Returns the version in a folder, if there is one. The folder must have the version's name: a half-moved folder does
 /// not.
 #[must_use]
-pub fn read(folder: &Path) -> Option<InstalledVersion> {
+pub(crate) fn read(folder: &Path) -> Option<InstalledVersion> {
     let bytes = atomic::read(&folder.join(RECORD), MAX_RECORD).ok()??;
     let mut version: InstalledVersion = serde_json::from_slice(&bytes).ok()?;
     if folder.file_name()?.to_str()? != version.name() {
@@ -161,7 +156,7 @@ pub fn read(folder: &Path) -> Option<InstalledVersion> {
 
 /// Returns the version in use, if there is one.
 #[must_use]
-pub fn current(home: &Home) -> Option<InstalledVersion> {
+pub(crate) fn current(home: &Home) -> Option<InstalledVersion> {
     let target = std::fs::read_link(home.openclaw()).ok()?;
     // Only the name of the link's target counts, because the home may have been moved.
     read(&home.openclaw_versions().join(target.file_name()?))
@@ -169,13 +164,13 @@ pub fn current(home: &Home) -> Option<InstalledVersion> {
 
 /// Returns the version that was in use before the current one, if it still exists.
 #[must_use]
-pub fn previous(home: &Home) -> Option<InstalledVersion> {
+pub(crate) fn previous(home: &Home) -> Option<InstalledVersion> {
     named(home, &current(home)?.replaces?)
 }
 
 /// Returns the version whose folder has this name, if there is one.
 #[must_use]
-pub fn named(home: &Home, name: &str) -> Option<InstalledVersion> {
+pub(crate) fn named(home: &Home, name: &str) -> Option<InstalledVersion> {
     is_folder_name(name).then(|| read(&home.openclaw_versions().join(name)))?
 }
 
@@ -184,7 +179,7 @@ pub fn named(home: &Home, name: &str) -> Option<InstalledVersion> {
 /// # Errors
 ///
 /// Returns an error if the record of tags or the installed versions cannot be read.
-pub fn moved(
+pub(crate) fn moved(
     home: &Home,
     origin: &str,
     reference: &str,
@@ -203,7 +198,7 @@ fn is_folder_name(name: &str) -> bool {
 /// A commit that failed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failed {
+pub(crate) struct Failed {
     /// Its version, if it is known.
     pub version: Option<String>,
     /// The reason, in one line.
@@ -222,7 +217,7 @@ const fn is_false(value: &bool) -> bool {
 
 /// Returns the commits in a record of failures. An unreadable record counts as empty, so the commits are tried again.
 #[must_use]
-pub fn failed(record: &Path) -> BTreeMap<String, Failed> {
+pub(crate) fn failed(record: &Path) -> BTreeMap<String, Failed> {
     let mut known = read_failures(record);
     known.retain(|_, failure| !failure.doubtful);
     known
@@ -240,7 +235,7 @@ fn read_failures(record: &Path) -> BTreeMap<String, Failed> {
 /// # Errors
 ///
 /// Returns an error if the record cannot be written.
-pub fn record_failure(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
+pub(crate) fn record_failure(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
     let mut known = read_failures(record);
     failure.doubtful &= !known.contains_key(commit);
     let counts = !failure.doubtful;
@@ -262,7 +257,7 @@ pub fn record_failure(record: &Path, commit: &str, mut failure: Failed) -> Resul
 /// # Errors
 ///
 /// Returns an error if the record cannot be written.
-pub fn forget_failure(record: &Path, commit: &str) -> Result<(), InstallError> {
+pub(crate) fn forget_failure(record: &Path, commit: &str) -> Result<(), InstallError> {
     let mut known = read_failures(record);
     if known.remove(commit).is_none() {
         return Ok(());
@@ -271,8 +266,7 @@ pub fn forget_failure(record: &Path, commit: &str) -> Result<(), InstallError> {
 }
 
 fn write_failures(record: &Path, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
-    let text = serde_json::to_vec_pretty(known).map_err(|error| io("describe", record)(error.into()))?;
-    Ok(atomic::write(record, &text, 0o600)?)
+    write_record(record, serde_json::to_vec_pretty(known))
 }
 
 const MAX_RECORD: u64 = 1 << 20;

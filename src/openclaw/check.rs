@@ -8,8 +8,6 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
@@ -17,12 +15,12 @@ use tokio::process::Command;
 use super::OpenClawError;
 use super::derive::ProviderKey;
 use super::process::{self, Folders};
-use crate::install::step;
+use crate::install::step::{self, ProcessGroup};
 use crate::process::ProcessId;
 
 /// An installed OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenClawProgram {
+pub(crate) struct OpenClawProgram {
     pub node: PathBuf,
     /// The entry script, `openclaw.mjs`.
     pub entry: PathBuf,
@@ -33,7 +31,7 @@ pub struct OpenClawProgram {
 impl OpenClawProgram {
     /// Returns the name of the version's folder, which identifies the build. Two commits may have the same version.
     #[must_use]
-    pub fn build(&self) -> String {
+    pub(crate) fn build(&self) -> String {
         let folder = self.entry.parent().and_then(Path::file_name);
         folder.unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -56,7 +54,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Returns [`OpenClawError::Invalid`] with the reported problems if the program rejects the configuration. Returns
 /// [`OpenClawError::Unchecked`] if it can't be started, does not finish within 180 seconds, or fails without naming a
 /// problem.
-pub async fn check(
+pub(crate) async fn check(
     program: &OpenClawProgram,
     file: &Path,
     keys: &[ProviderKey],
@@ -107,7 +105,7 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let mut child = command.kill_on_drop(true).spawn()?;
     // The watcher in the group reads the other end and kills the group when this end closes.
     let _tether = child.stdin.take();
-    let group = ProcessGroup(child.id().and_then(|pid| i32::try_from(pid).ok()));
+    let group = child.id().map(ProcessGroup::of).transpose()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
@@ -140,27 +138,15 @@ async fn read_capped(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
 }
 
-/// A process group, named by its leader's id and killed on drop. The watcher stays in the group until the group is
-/// killed, so the number can't be reused for another group.
-struct ProcessGroup(Option<i32>);
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-        }
-    }
-}
-
 /// Prefix of the files that hold a configuration to be checked.
-pub const CANDIDATE_PREFIX: &str = "candidate-";
+pub(crate) const CANDIDATE_PREFIX: &str = "candidate-";
 /// Prefix of the temporary state folders.
 const STATE_PREFIX: &str = ".asked-";
 
 /// Returns a name prefix that contains the current process's id and start time, so that a sweep can tell which files
 /// belong to a dead process.
 #[must_use]
-pub fn name(kind: &str) -> String {
+pub(crate) fn name(kind: &str) -> String {
     let ProcessId { pid, started } = ProcessId::current();
     format!("{kind}{pid}.{started}-")
 }

@@ -5,47 +5,23 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::sync::CancellationToken;
 
 use super::state::{failed, make, remove};
 use crate::home::HomeError;
 
-/// A handle of the caller that waits for a copy. Dropping it cancels the copy.
-#[derive(Debug, Default)]
-pub struct Waiting(Arc<AtomicBool>);
-
-impl Waiting {
-    /// Returns the token by which the copying thread sees the cancellation.
-    #[must_use]
-    pub fn patience(&self) -> CancelFlag {
-        CancelFlag(Arc::clone(&self.0))
+/// Returns an error of kind `Interrupted` if the caller no longer waits.
+pub(super) fn check_cancelled(cancel: &CancellationToken) -> io::Result<()> {
+    if cancel.is_cancelled() {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
     }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The copying thread's view of a [`Waiting`] handle. The default one is never cancelled.
-#[derive(Clone, Debug, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
-
-impl CancelFlag {
-    /// Returns an error of kind `Interrupted` if the caller no longer waits.
-    pub(super) fn check(&self) -> io::Result<()> {
-        if self.0.load(Ordering::Relaxed) {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The part of a state that is copied.
 #[derive(Clone, Copy, Debug)]
-pub enum CopyMode<'a> {
+pub(crate) enum CopyMode<'a> {
     /// Everything, with symbolic links kept as they are.
     Whole,
     /// Everything except key files and links that lead out of the state.
@@ -61,7 +37,12 @@ pub enum CopyMode<'a> {
 ///
 /// Returns [`HomeError`] if something can't be read or written, or if the caller no longer waits. The partial copy
 /// stays, and the caller removes it.
-pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag) -> Result<(), HomeError> {
+pub(crate) fn copy(
+    from: &Path,
+    to: &Path,
+    extent: CopyMode<'_>,
+    cancel: &CancellationToken,
+) -> Result<(), HomeError> {
     remove(to)?;
     let mut open = vec![PathBuf::new()];
     while let Some(inner) = open.pop() {
@@ -84,7 +65,7 @@ pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag)
                         .map_err(failed("make", to.join(&place)))?;
                 }
             } else if kind.is_file() {
-                match copy_file(&entry.path(), &to.join(&place), patience) {
+                match copy_file(&entry.path(), &to.join(&place), cancel) {
                     Ok(()) => extent.rewrite_index(&to.join(&place), to)?,
                     // Temporary files of a running version may vanish between the listing and the copy.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -128,13 +109,13 @@ impl CopyMode<'_> {
     }
 }
 
-fn copy_file(from: &Path, to: &Path, patience: &CancelFlag) -> io::Result<()> {
+fn copy_file(from: &Path, to: &Path, cancel: &CancellationToken) -> io::Result<()> {
     let source = std::fs::File::open(from)?;
     let mode = source.metadata()?.permissions();
     // Private while it is incomplete. The source's mode is set at the end.
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     loop {
-        patience.check()?;
+        check_cancelled(cancel)?;
         if io::copy(&mut (&source).take(CHUNK_SIZE), &mut target)? == 0 {
             return target.set_permissions(mode);
         }
@@ -189,7 +170,7 @@ mod tests {
         link(&left.join("agents"), "own");
         link(Path::new("nowhere"), "dangling");
 
-        let nobody = CancelFlag::default();
+        let nobody = CancellationToken::new();
         copy(&left, &trial, CopyMode::Alone { live: &live }, &nobody).unwrap();
         let names = |folder: &Path| {
             let entries = fs_err::read_dir(folder).unwrap();
@@ -221,8 +202,8 @@ mod tests {
         fs_err::create_dir_all(&from).unwrap();
         // A sparse file is larger than one piece but costs the disk nothing.
         fs_err::File::create(from.join("large")).unwrap().set_len(3 * CHUNK_SIZE + 1).unwrap();
-        let waiting = Waiting::default();
-        let patience = waiting.patience();
+        let patience = CancellationToken::new();
+        let waiting = patience.clone().drop_guard();
         copy(&from, &to, CopyMode::Whole, &patience).unwrap();
         assert_eq!(fs_err::metadata(to.join("large")).unwrap().len(), 3 * CHUNK_SIZE + 1);
         drop(waiting);

@@ -8,7 +8,7 @@ use crate::home::HomeError;
 /// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} {why}")]
-pub struct SettingRefusal {
+pub(crate) struct SettingRefusal {
     /// The place of the setting, for example `agents.list[coder].sandbox`.
     pub at: String,
     /// The rest of the sentence, for example `may not have the network "host"`.
@@ -19,7 +19,7 @@ pub struct SettingRefusal {
 
 /// The likely cause when a version does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureCause {
+pub(crate) enum FailureCause {
     /// The version itself.
     Version,
     /// The version, or a machine that was too busy or too small for it.
@@ -30,7 +30,7 @@ pub enum FailureCause {
 
 /// A failure to prepare, check or try OpenClaw.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenClawError {
+pub(crate) enum OpenClawError {
     /// The configuration contains settings that OpenClaw must not be given.
     #[error("OpenClaw can't be given this configuration: {}", all(.0))]
     Refused(Vec<SettingRefusal>),

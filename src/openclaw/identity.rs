@@ -5,17 +5,17 @@
 use std::path::PathBuf;
 
 use super::derive::IDENTITY_HOOK;
-use crate::home::{Home, HomeError, atomic};
+use super::state::failed;
+use super::write_if_changed;
+use crate::home::{Home, HomeError};
 use crate::id::AgentId;
 
 const FILES: [(&str, &str); 2] =
     [("HOOK.md", include_str!("hook/HOOK.md")), ("handler.js", include_str!("hook/handler.js"))];
-/// Maximum size of a file of the hook, in bytes.
-const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the folder in which OpenClaw looks for the hook's folder.
 #[must_use]
-pub fn hooks(home: &Home) -> PathBuf {
+pub(crate) fn hooks(home: &Home) -> PathBuf {
     home.extension("hooks")
 }
 
@@ -24,15 +24,11 @@ pub fn hooks(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns [`HomeError`] if a folder or file can't be written.
-pub fn install(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn install(home: &Home) -> Result<(), HomeError> {
     let folder = hooks(home).join(IDENTITY_HOOK);
-    make_folder(&folder)?;
+    fs_err::create_dir_all(&folder).map_err(failed("make", &folder))?;
     for (name, text) in FILES {
-        let path = folder.join(name);
-        // A file that can't be read is replaced like one that is missing.
-        if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() != Some(text.as_bytes()) {
-            atomic::write(&path, text.as_bytes(), 0o600)?;
-        }
+        write_if_changed(&folder.join(name), text.as_bytes(), 0o600)?;
     }
     Ok(())
 }
@@ -42,13 +38,11 @@ pub fn install(home: &Home) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the folder or file can't be written.
-pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
+pub(crate) fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
     let path = role_path(home, agent);
-    make_folder(path.parent().unwrap_or(&path))?;
-    if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() == Some(text.as_bytes()) {
-        return Ok(());
-    }
-    atomic::write(&path, text.as_bytes(), 0o600)
+    let folder = path.parent().unwrap_or(&path);
+    fs_err::create_dir_all(folder).map_err(failed("make", folder))?;
+    write_if_changed(&path, text.as_bytes(), 0o600).map(drop)
 }
 
 /// Removes an agent's role text, if there is one.
@@ -56,24 +50,14 @@ pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeErro
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file exists and can't be removed.
-pub fn remove_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
+pub(crate) fn remove_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = role_path(home, agent);
     match fs_err::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(HomeError::Io { verb: "remove", path, source })
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
         _ => Ok(()),
     }
 }
 
 fn role_path(home: &Home, agent: &AgentId) -> PathBuf {
     home.openclaw_versions().join("roles").join(format!("{agent}.md"))
-}
-
-fn make_folder(folder: &std::path::Path) -> Result<(), HomeError> {
-    fs_err::create_dir_all(folder).map_err(|source| HomeError::Io {
-        verb: "make",
-        path: folder.to_owned(),
-        source,
-    })
 }

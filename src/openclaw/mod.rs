@@ -3,39 +3,41 @@
 //! Users edit only the home's configuration. [`mod@derive`] makes OpenClaw's configuration from it for the schema of
 //! the installed version ([`schema`]), and [`place`] puts it where OpenClaw reads it. [`mod@update`] changes the version.
 
-pub mod check;
-pub mod copy;
-pub mod derive;
+pub(crate) mod check;
+pub(crate) mod copy;
+pub(crate) mod derive;
 mod error;
-pub mod identity;
+pub(crate) mod identity;
 pub mod place;
 pub mod plugin;
-pub mod port;
-pub mod prepare;
+pub(crate) mod port;
+pub(crate) mod prepare;
 pub mod probe;
-pub mod process;
-pub mod sandboxes;
-pub mod schema;
-pub mod state;
-pub mod trial;
-pub mod uninstall;
-pub mod unit;
-pub mod update;
+pub(crate) mod process;
+pub(crate) mod sandboxes;
+pub(crate) mod schema;
+pub(crate) mod state;
+pub(crate) mod trial;
+pub(crate) mod uninstall;
+pub(crate) mod unit;
+pub(crate) mod update;
 
-pub use error::{FailureCause, OpenClawError, SettingRefusal};
-pub use plugin::RUNTIME;
+pub(crate) use error::{FailureCause, OpenClawError, SettingRefusal};
+pub(crate) use plugin::RUNTIME;
+
+use std::path::Path;
 
 use crate::config::{Agent, Config};
-use crate::home::Home;
+use crate::home::{Home, HomeError, atomic};
 
 /// Returns `true` if OpenClaw runs this agent's turns.
 #[must_use]
-pub fn runs(agent: &Agent) -> bool {
+pub(crate) fn runs(agent: &Agent) -> bool {
     agent.runtime == RUNTIME
 }
 
 /// Returns the agents whose turns OpenClaw runs.
-pub fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
+pub(crate) fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
     config.agents.iter().filter(|agent| runs(agent))
 }
 
@@ -46,4 +48,14 @@ pub fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
 #[must_use]
 pub fn container_prefix(home: &Home) -> String {
     format!("flock-oc-{}-", home.digest())
+}
+
+/// Writes a file unless it has this content already, and returns `true` if it was written. A file that can't be read is
+/// replaced like one that is missing.
+fn write_if_changed(path: &Path, text: &[u8], mode: u32) -> Result<bool, HomeError> {
+    const MAX_FILE_SIZE: u64 = 1 << 20;
+    if atomic::read(path, MAX_FILE_SIZE).ok().flatten().as_deref() == Some(text) {
+        return Ok(false);
+    }
+    atomic::write(path, text, mode).map(|()| true)
 }

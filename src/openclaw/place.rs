@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::check::{self, OpenClawProgram};
 use super::derive::{DerivedConfig, ProviderKey, TOKEN_VARIABLE};
+use super::state::{failed, make};
 use super::{OpenClawError, agents, identity};
 use crate::config::{Config, secret};
 use crate::env;
@@ -40,7 +41,7 @@ struct AppliedRecord {
 
 /// The effect of [`put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApplyOutcome {
+pub(crate) enum ApplyOutcome {
     /// The same configuration was already in place.
     Same,
     /// It replaced another configuration.
@@ -62,7 +63,7 @@ const MAX_FILE_SIZE: u64 = 16 << 20;
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, with the file
 /// unchanged, or [`OpenClawError::Home`] if a file can't be read or written.
-pub async fn put(
+pub(crate) async fn put(
     home: &Home,
     derived: &DerivedConfig,
     program: &OpenClawProgram,
@@ -116,7 +117,7 @@ pub async fn put(
 /// # Errors
 ///
 /// Returns [`HomeError`] if the record can't be read or written.
-pub fn cleared(home: &Home) -> Result<(), HomeError> {
+pub(crate) fn cleared(home: &Home) -> Result<(), HomeError> {
     match read_record(home)? {
         Some(placed) if placed.uncleared => record(home, &AppliedRecord { uncleared: false, ..placed }),
         _ => Ok(()),
@@ -154,7 +155,7 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, or
 /// [`OpenClawError::Home`] if the record can't be written.
-pub async fn check_candidate(
+pub(crate) async fn check_candidate(
     home: &Home,
     derived: &DerivedConfig,
     program: &OpenClawProgram,
@@ -191,10 +192,6 @@ async fn check_document(
     derived: &DerivedConfig,
     program: &OpenClawProgram,
 ) -> Result<(), OpenClawError> {
-    let io = |verb, path: &std::path::Path| {
-        let path = path.to_owned();
-        move |source| HomeError::Io { verb, path, source }
-    };
     let folder = home.openclaw_versions();
     // A unique name, because a command and the supervisor may ask at the same time. The file is readable only by its
     // owner.
@@ -202,8 +199,8 @@ async fn check_document(
         .prefix(&check::name(check::CANDIDATE_PREFIX))
         .suffix(".json")
         .tempfile_in(&folder);
-    let candidate = candidate.map_err(io("make a file in", &folder))?;
-    fs_err::write(candidate.path(), text).map_err(io("write", candidate.path()))?;
+    let candidate = candidate.map_err(failed("make a file in", &folder))?;
+    fs_err::write(candidate.path(), text).map_err(failed("write", candidate.path()))?;
     check::check(program, candidate.path(), &derived.keys).await
 }
 
@@ -218,7 +215,7 @@ fn text(derived: &DerivedConfig) -> Vec<u8> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if it can be neither read nor created.
-pub fn token(home: &Home) -> Result<String, HomeError> {
+pub(crate) fn token(home: &Home) -> Result<String, HomeError> {
     made(home, TOKEN)
 }
 
@@ -227,7 +224,7 @@ pub fn token(home: &Home) -> Result<String, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if it can be neither read nor created.
-pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
+pub(crate) fn made(home: &Home, name: &str) -> Result<String, HomeError> {
     if let Some(token) = secret::get(home, name)? {
         return Ok(token);
     }
@@ -250,7 +247,7 @@ pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
 ///
 /// Returns [`OpenClawError::NoKey`] if a required provider key is missing, and [`OpenClawError::Home`] if the token
 /// can't be read or created.
-pub fn environment(
+pub(crate) fn environment(
     home: &Home,
     config: &Config,
     keys: &[ProviderKey],
@@ -265,7 +262,7 @@ pub fn environment(
 /// # Errors
 ///
 /// Returns [`OpenClawError::NoKey`] if a provider requires a key and none is configured, or if a key can't be read.
-pub fn provider_keys(
+pub(crate) fn provider_keys(
     home: &Home,
     config: &Config,
     keys: &[ProviderKey],
@@ -325,13 +322,9 @@ const KEY_PAIR_VARIABLES: [env::Var; 3] =
     [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
 
 pub(super) fn make_folders(home: &Home) -> Result<(), HomeError> {
-    use std::os::unix::fs::DirBuilderExt as _;
     for path in [home.openclaw_versions(), home.openclaw_state()] {
-        let made = fs_err::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| {
-            let mut builder = std::fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(&path)
-        });
-        made.map_err(|source| HomeError::Io { verb: "make", path, source })?;
+        fs_err::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed("make", &path))?;
+        make(&path)?;
     }
     Ok(())
 }

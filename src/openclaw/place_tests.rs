@@ -8,7 +8,7 @@ use super::super::schema::ConfigSchema;
 use super::*;
 use crate::config::agents::{NewAgent, add};
 use crate::config::{Role, parse, starter};
-use crate::sandbox::spec::User;
+use crate::sandbox::spec::SandboxUser;
 
 /// A home with an agent on OpenClaw, and a fake program that answers as a script file says.
 struct Fixture {
@@ -75,7 +75,7 @@ impl Fixture {
         let facts = MachineFacts {
             port: 3790,
             image: "image".to_owned(),
-            user: User { uid: 1, gid: 1 },
+            user: SandboxUser { uid: 1, gid: 1 },
             users: std::collections::BTreeMap::new(),
             cores: 1,
             engine_socket: None,

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use super::state::failed;
+use super::write_if_changed;
 use crate::config::Config;
-use crate::home::{Home, HomeError, atomic};
+use crate::home::{Home, HomeError};
 use crate::provider::ToolSpec;
 use crate::tool::{catalog, policy};
 
@@ -19,11 +21,9 @@ pub const ID: &str = "flock";
 /// Name of the secret with which the plugin authenticates to flock's gateway.
 pub const SECRET: &str = "openclaw-plugin";
 /// The runtime name of agents whose turns OpenClaw runs.
-pub const RUNTIME: &str = "openclaw";
+pub(crate) const RUNTIME: &str = "openclaw";
 
 const CODE: &str = include_str!("plugin/index.js");
-/// Maximum size of a file of the plugin, in bytes.
-const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the plugin's folder in this home.
 #[must_use]
@@ -39,8 +39,7 @@ pub fn folder(home: &Home) -> PathBuf {
 /// Returns [`HomeError`] if the folder or a file can't be written.
 pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
-    let made = fs_err::create_dir_all(&folder);
-    made.map_err(|source| HomeError::Io { verb: "make", path: folder.clone(), source })?;
+    fs_err::create_dir_all(&folder).map_err(failed("make", &folder))?;
     // OpenClaw has its own tools for files and commands. Only flock's are added.
     let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name)).collect();
     let mut changed = false;
@@ -49,13 +48,8 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
         ("tools.json", format!("{:#}\n", described(&ours))),
         ("openclaw.plugin.json", format!("{:#}\n", manifest(&ours))),
     ] {
-        let path = folder.join(name);
-        // A file that can't be read is replaced like one that is missing.
-        if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() != Some(text.as_bytes()) {
-            // No secret is in these files: the token is in a file of its own, which the settings name.
-            atomic::write(&path, text.as_bytes(), 0o644)?;
-            changed = true;
-        }
+        // No secret is in these files: the token is in a file of its own, which the settings name.
+        changed |= write_if_changed(&folder.join(name), text.as_bytes(), 0o644)?;
     }
     Ok(changed)
 }
@@ -63,7 +57,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
 /// Returns the plugin's configuration (`plugins.entries.flock.config` in OpenClaw's own file): the address of this
 /// home's gateway, the file with the token, and the tools that each of OpenClaw's agents is offered.
 #[must_use]
-pub fn settings(home: &Home, config: &Config) -> Value {
+pub(crate) fn settings(home: &Home, config: &Config) -> Value {
     let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);
     let offered: Map<String, Value> = agents
         .map(|agent| {
@@ -164,7 +158,7 @@ mod tests {
             agent.runtime = runtime.to_owned();
             crate::config::agents::add(&mut document, &home, &agent).unwrap();
         }
-        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        crate::home::atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let config = crate::config::Live::open(home.clone()).unwrap().current();
         let settings = settings(&home, &config);
         assert_eq!(settings["gateway"], "http://127.0.0.1:4321");

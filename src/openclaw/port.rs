@@ -15,8 +15,8 @@ const PORT_COUNT: u16 = 4;
 
 /// Returns the configured port of OpenClaw's gateway or, if none is configured, a free one.
 #[must_use]
-pub fn choose(config: &Config) -> Option<u16> {
-    config.openclaw.port.or_else(|| find_free(config.port, is_free))
+pub(crate) fn choose(config: &Config) -> Option<u16> {
+    config.openclaw.port.or_else(|| find_free(FIRST_PORT, config.port, is_free))
 }
 
 /// Chooses a port if none is configured, and stores it, so that every later start has the same.
@@ -24,7 +24,7 @@ pub fn choose(config: &Config) -> Option<u16> {
 /// # Errors
 ///
 /// Returns [`OpenClawError::NoPort`] if no port is free, or an error if the configuration can't be read or written.
-pub fn assign(home: &Home) -> Result<(), OpenClawError> {
+pub(crate) fn assign(home: &Home) -> Result<(), OpenClawError> {
     let config = config::read(home)?;
     if config.openclaw.port.is_some() {
         return Ok(());
@@ -38,7 +38,7 @@ pub fn assign(home: &Home) -> Result<(), OpenClawError> {
 }
 
 /// Sets the document's port unless it already has one.
-pub fn set(document: &mut Value, port: u16) {
+pub(crate) fn set(document: &mut Value, port: u16) {
     let gateway = document.get_mut("gateway").and_then(Value::as_object_mut);
     if let Some(gateway) = gateway
         && gateway.get("port").is_none_or(Value::is_null)
@@ -50,20 +50,16 @@ pub fn set(document: &mut Value, port: u16) {
 /// Returns a free port for a trial. The search begins at a random port, so that two homes that run a trial at the same
 /// time do not collide.
 #[must_use]
-pub fn for_trial(own: u16) -> Option<u16> {
+pub(crate) fn for_trial(own: u16) -> Option<u16> {
     let first = rand::random_range(20_000..30_000);
-    find_free_from(first, own, is_free)
+    find_free(first, own, is_free)
 }
 
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-fn find_free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
-    find_free_from(FIRST_PORT, own, is_free)
-}
-
-fn find_free_from(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+fn find_free(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (start..start + 1000)
         .step_by(usize::from(PORT_COUNT))
         // flock's own port counts as taken, even while its gateway does not run.
@@ -76,10 +72,10 @@ mod tests {
 
     #[test]
     fn the_first_free_run_of_ports_is_chosen() {
-        assert_eq!(find_free(3779, |_| true), Some(3790));
-        assert_eq!(find_free(3779, |port| port != 3792), Some(3794));
-        assert_eq!(find_free(3795, |port| port != 3792), Some(3798));
-        assert_eq!(find_free(3779, |_| false), None);
+        assert_eq!(find_free(FIRST_PORT, 3779, |_| true), Some(3790));
+        assert_eq!(find_free(FIRST_PORT, 3779, |port| port != 3792), Some(3794));
+        assert_eq!(find_free(FIRST_PORT, 3795, |port| port != 3792), Some(3798));
+        assert_eq!(find_free(FIRST_PORT, 3779, |_| false), None);
     }
 
     #[test]

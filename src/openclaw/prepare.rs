@@ -18,13 +18,12 @@ use crate::install::InstalledVersion;
 use crate::sandbox::engine::{Engine, QUICK};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMounts, Mounts};
-use crate::sandbox::spec::User;
+use crate::sandbox::spec::SandboxUser;
 use crate::sandbox::{names, workspace};
 
 /// OpenClaw's configuration after it was put in place.
 #[derive(Debug)]
-pub struct PreparedConfig {
-    pub derived: DerivedConfig,
+pub(crate) struct PreparedConfig {
     /// The effect on the configuration file.
     pub put: ApplyOutcome,
     /// The version for which it was derived.
@@ -48,7 +47,7 @@ impl From<&InstalledVersion> for OpenClawProgram {
 ///
 /// Returns [`OpenClawError`] if the configuration can't be read or derived, a workspace can't be prepared, or the
 /// program rejects the result. The configuration that was in place before stays unchanged then.
-pub async fn ready(
+pub(crate) async fn ready(
     home: &Home,
     engine: &Engine,
     approved: &ApprovedMounts,
@@ -64,13 +63,13 @@ pub async fn ready(
     let environment = place::environment(home, &config, &derived.keys)?;
     let folders =
         agents(&config).filter_map(|agent| Some((agent.workspace.clone(), *facts.users.get(&agent.id)?)));
-    let folders: Vec<(PathBuf, User)> = folders.collect();
+    let folders: Vec<(PathBuf, SandboxUser)> = folders.collect();
     // Changing the owner of a large workspace blocks, so it runs on a blocking thread.
     let owned =
         tokio::task::spawn_blocking(move || folders.iter().try_for_each(|(folder, user)| own(folder, *user)));
     owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
     let put = place::put(home, &derived, program).await?;
-    Ok(PreparedConfig { derived, put, version, port: facts.port, token: place::token(home)?, environment })
+    Ok(PreparedConfig { put, version, port: facts.port, token: place::token(home)?, environment })
 }
 
 /// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`].
@@ -103,7 +102,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(240);
 ///
 /// Returns [`OpenClawError::NoPort`] if no port is free, [`OpenClawError::Unready`] if an agent's sandbox user can't be
 /// determined, and [`OpenClawError::Refused`] if [`derive()`] refuses a setting.
-pub async fn derived(
+pub(crate) async fn derived(
     home: &Home,
     document: &Value,
     config: &Config,
@@ -153,7 +152,7 @@ fn failed((path, error): (PathBuf, std::io::Error)) -> OpenClawError {
     OpenClawError::Unready(format!("the workspace {}: {error}", path.display()))
 }
 
-fn own(folder: &std::path::Path, user: User) -> Result<(), OpenClawError> {
+fn own(folder: &std::path::Path, user: SandboxUser) -> Result<(), OpenClawError> {
     workspace::locate(folder).map_err(failed)?;
     workspace::own(folder, user).map_err(failed)
 }

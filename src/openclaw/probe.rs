@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use crate::error::chain;
 use crate::process::ProcessId;
 use crate::supervise::gateway_client::{Answer, Call, Client, GatewayClientError};
 use crate::supervise::port;
@@ -91,13 +90,5 @@ fn expect(port: u16, answer: &Answer, wanted: u16, how: &str) -> Result<(), Prob
         status if status == wanted => Ok(()),
         503 => Err(ProbeError::Starting { status: 503 }),
         status => Err(ProbeError::Impostor { port, answered: format!("HTTP {status} {how}"), wanted }),
-    }
-}
-
-impl ProbeError {
-    /// Returns the error with all its causes as text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        chain(self)
     }
 }

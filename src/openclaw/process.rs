@@ -15,7 +15,7 @@ use crate::supervise::state::Exit;
 
 /// The files and folders that OpenClaw is told to use.
 #[derive(Clone, Copy, Debug)]
-pub struct Folders<'a> {
+pub(crate) struct Folders<'a> {
     /// The configuration file.
     pub config: &'a Path,
     /// The state folder. It is also `HOME`, so that OpenClaw finds no settings or keys of the user.
@@ -26,7 +26,7 @@ pub struct Folders<'a> {
 /// no other key. Of flock's own environment it gets only the variables in [`PASSED`], those for network access, and
 /// `LC_*`.
 #[must_use]
-pub fn program(
+pub(crate) fn program(
     program: &OpenClawProgram,
     folders: Folders<'_>,
     secrets: &[(String, String)],
@@ -41,7 +41,7 @@ pub fn program(
 
 /// Variables that are passed on from flock's own environment. They say how to reach the engine and which language and
 /// time zone to use.
-pub const PASSED: [&str; 8] =
+pub(crate) const PASSED: [&str; 8] =
     ["USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "DOCKER_HOST", "XDG_RUNTIME_DIR", "NODE_OPTIONS"];
 
 fn environment(
@@ -84,7 +84,7 @@ pub(super) fn placeholder_environment(token: &str, keys: &[ProviderKey]) -> Vec<
 
 /// Reads OpenClaw's exit codes and output. Newer versions exit with 78 (`EX_CONFIG`) if a new start would fail the same
 /// way. Older ones exit with 1 in every case. Some take most of a minute to report that their port is taken.
-pub static EXIT_REASONS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
+pub(crate) static EXIT_REASONS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;
@@ -118,15 +118,15 @@ const CONFIG_ERROR_TEXTS: [&str; 6] = [
 
 /// Time limit for the preparation of a start. The configuration check compiles a version that never ran, possibly on a
 /// slow machine, and afterwards the state may be copied.
-pub const READY: Duration = Duration::from_mins(10);
+pub(crate) const READY: Duration = Duration::from_mins(10);
 
 /// Time limit from the start to the first answer. The first start of a version compiles it, which takes 70 seconds on a
 /// slow machine.
-pub const START: Duration = Duration::from_secs(180);
+pub(crate) const START: Duration = Duration::from_secs(180);
 
 /// Returns OpenClaw's restart limits. Its first start takes long, and it lets running turns end before it stops.
 #[must_use]
-pub fn limits(common: &SupervisionLimits) -> SupervisionLimits {
+pub(crate) fn limits(common: &SupervisionLimits) -> SupervisionLimits {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
     SupervisionLimits {
         ready: millis(READY),

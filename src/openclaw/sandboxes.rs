@@ -20,7 +20,7 @@ const LABEL: &str = "openclaw.sandbox=1";
 /// # Errors
 ///
 /// Returns [`SandboxError`] if there is no engine, or if it does not answer.
-pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let prefix = container_prefix(home);
     let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
@@ -42,7 +42,7 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
 ///
 /// Returns [`SandboxError`] if [`list`] fails or a container can't be removed. The other containers are removed in any
 /// case.
-pub async fn remove_all(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+pub(crate) async fn remove_all(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let names = list(engine, home).await?;
     let removed = future::join_all(names.iter().map(|name| containers::remove(engine, name))).await;
     removed.into_iter().collect::<Result<Vec<()>, _>>()?;

@@ -11,7 +11,7 @@ use crate::config::Api;
 
 /// The schema of a range of versions.
 #[derive(Debug)]
-pub struct ConfigSchema {
+pub(crate) struct ConfigSchema {
     /// The first version with this schema, as year, month and number.
     pub since: [u32; 3],
     text: &'static str,
@@ -70,7 +70,7 @@ impl ConfigSchema {
     /// Returns the schema of a version, for example `2026.2.9`. A version between two known changes gets the older
     /// schema. A version that is newer than all known ones, or that can't be parsed, gets the newest.
     #[must_use]
-    pub fn of(version: &str) -> &'static Self {
+    pub(crate) fn of(version: &str) -> &'static Self {
         let newest = &SCHEMAS[SCHEMAS.len() - 1];
         let Some(version) = parse_version(version) else { return newest };
         SCHEMAS.iter().rev().find(|dialect| dialect.since <= version).unwrap_or(&SCHEMAS[0])
@@ -78,14 +78,14 @@ impl ConfigSchema {
 
     /// Returns the keys that are allowed at the root of the document.
     #[must_use]
-    pub fn known(&self) -> &'static Value {
+    pub(crate) fn known(&self) -> &'static Value {
         let at = SCHEMAS.iter().position(|dialect| dialect.since == self.since).unwrap_or(SCHEMAS.len() - 1);
         &ALLOWED_KEYS[at]
     }
 
     /// Returns the version's name for a wire format, or `None` if it does not support the format.
     #[must_use]
-    pub const fn api(&self, api: Api) -> Option<&'static str> {
+    pub(crate) const fn api(&self, api: Api) -> Option<&'static str> {
         match api {
             Api::OpenAiCodexResponses => self.chatgpt,
             Api::GoogleGeminiCli => None,
@@ -96,7 +96,7 @@ impl ConfigSchema {
 
 /// Returns the keys that are allowed inside the entry `name`, or `None` if the entry itself is not allowed.
 #[must_use]
-pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
+pub(crate) fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
     match known {
         Value::Bool(true) => Some(known),
         // A named entry is more specific than the wildcard.
@@ -105,7 +105,7 @@ pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
 }
 
 /// Removes every unknown key from a value and calls `dropped` with the place of each.
-pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMut(String)) {
+pub(crate) fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMut(String)) {
     if known == &Value::Bool(true) {
         return;
     }

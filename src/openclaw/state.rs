@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
-use super::copy::{CancelFlag, CopyMode, copy};
+use super::copy::{CopyMode, check_cancelled, copy};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
 use crate::install::InstalledVersion;
 
 /// Maximum size of a state that is copied, in bytes. A start must not take minutes, and the disk must not be filled.
-pub const LARGEST: u64 = 2 << 30;
+pub(crate) const LARGEST: u64 = 2 << 30;
 
 /// A record of the versions that use the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ struct OwnerRecord {
 
 /// The result of [`ready`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateOutcome {
+pub(crate) enum StateOutcome {
     /// The same version ran on the state before, or there was no state.
     Same,
     /// The state that another version left was copied.
@@ -51,14 +52,14 @@ pub enum StateOutcome {
 ///
 /// Returns [`HomeError`] if the state can't be copied or put back, or if the caller no longer waits. The existing state
 /// is complete in any case.
-pub fn ready(
+pub(crate) fn ready(
     home: &Home,
     version: &InstalledVersion,
-    patience: &CancelFlag,
+    cancel: &CancellationToken,
 ) -> Result<StateOutcome, HomeError> {
     make(&home.openclaw_versions())?;
     // A start that was cancelled may still be copying.
-    let _one = acquire_lock(home, patience)?;
+    let _one = acquire_lock(home, cancel)?;
     let name = version.name();
     let note = read(home);
     let state = home.openclaw_state();
@@ -89,7 +90,7 @@ pub fn ready(
         readied = if is_copyable(home, &state) {
             let draft = home.openclaw_versions().join(DRAFT_FOLDER);
             // A partial copy has no use and takes space.
-            copy(&state, &draft, CopyMode::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
+            copy(&state, &draft, CopyMode::Whole, cancel).inspect_err(|_| drop(remove(&draft)))?;
             rename(&draft, &copy_path(home, last))?;
             StateOutcome::Copied
         } else {
@@ -106,12 +107,12 @@ pub fn ready(
 }
 
 /// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`] or until the caller no longer waits.
-fn acquire_lock(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
+fn acquire_lock(home: &Home, cancel: &CancellationToken) -> Result<Lock, HomeError> {
     let path = home.openclaw_versions().join("state-owner.lock");
     let end = Instant::now() + LOCK_TIMEOUT;
     loop {
         let lock = Lock::acquire(&path, LOCK_POLL);
-        patience.check().map_err(failed("wait for", &path))?;
+        check_cancelled(cancel).map_err(failed("wait for", &path))?;
         match lock {
             Err(HomeError::Held { .. }) if Instant::now() < end => {}
             other => return other,
@@ -124,7 +125,7 @@ fn acquire_lock(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the record can't be written.
-pub fn record_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
+pub(crate) fn record_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
     let note = read(home);
     if note.healthy || note.last.as_deref() != Some(version) {
         return Ok(());
@@ -135,52 +136,44 @@ pub fn record_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
 /// Returns `true` if this version was started last and has been healthy since. What was said since then is in its
 /// current state.
 #[must_use]
-pub fn has_been_healthy(home: &Home, version: &InstalledVersion) -> bool {
+pub(crate) fn has_been_healthy(home: &Home, version: &InstalledVersion) -> bool {
     let note = read(home);
     note.healthy && note.last.as_deref() == Some(&version.name())
 }
 
-/// Requests that a version gets back the state that it left, at its next start. Has no effect if there is no copy.
+/// Requests that a version gets back the state that it left, at its next start, or withdraws such a request. A request
+/// has no effect if there is no copy.
 ///
 /// # Errors
 ///
 /// Returns [`HomeError`] if the request can't be recorded.
-pub fn request_restore(home: &Home, version: &InstalledVersion) -> Result<(), HomeError> {
-    let note = OwnerRecord { put_back: Some(version.name()), ..read(home) };
-    write(home, &note)
+pub(crate) fn request_restore(home: &Home, version: Option<&InstalledVersion>) -> Result<(), HomeError> {
+    let note = read(home);
+    let put_back = version.map(InstalledVersion::name);
+    if note.put_back == put_back {
+        return Ok(());
+    }
+    write(home, &OwnerRecord { put_back, ..note })
 }
 
 /// Returns `true` if a version gets back the state that it left, at its next start. It can't work with the current
 /// state.
 #[must_use]
-pub fn is_restore_pending(home: &Home, version: &InstalledVersion) -> bool {
+pub(crate) fn is_restore_pending(home: &Home, version: &InstalledVersion) -> bool {
     let name = version.name();
     read(home).put_back.as_deref() == Some(&name) && copy_path(home, &name).is_dir()
 }
 
-/// Withdraws a request to put a state back.
-///
-/// # Errors
-///
-/// Returns [`HomeError`] if that can't be recorded.
-pub fn cancel_restore(home: &Home) -> Result<(), HomeError> {
-    let note = read(home);
-    if note.put_back.is_none() {
-        return Ok(());
-    }
-    write(home, &OwnerRecord { put_back: None, ..note })
-}
-
 /// Returns the path of the copy of the state that a version left, if there is one.
 #[must_use]
-pub fn find_copy(home: &Home, version: &InstalledVersion) -> Option<PathBuf> {
+pub(crate) fn find_copy(home: &Home, version: &InstalledVersion) -> Option<PathBuf> {
     Some(copy_path(home, &version.name())).filter(|copy| copy.is_dir())
 }
 
 /// Returns `true` if conversations in `before` have another form or place in `after`. A version that wrote `before`
 /// will not find them in `after`.
 #[must_use]
-pub fn is_migrated(before: &Path, after: &Path) -> bool {
+pub(crate) fn is_migrated(before: &Path, after: &Path) -> bool {
     let Ok(agents) = std::fs::read_dir(before.join("agents")) else { return false };
     agents.flatten().any(|agent| {
         // One index that is gone is enough: its conversations would be missing.
@@ -196,7 +189,7 @@ const INDEXES: [&str; 2] = ["sessions/sessions.json", "agent/openclaw-agent.sqli
 
 /// Returns `true` if a state is small enough to be copied and the copy leaves at least its own size free.
 #[must_use]
-pub fn is_copyable(home: &Home, state: &Path) -> bool {
+pub(crate) fn is_copyable(home: &Home, state: &Path) -> bool {
     // `get_size` follows no link, not even the folder's own.
     let Ok(state) = state.canonicalize() else { return false };
     // It fails if a file vanishes meanwhile, which a process that a version left behind can cause.
@@ -226,7 +219,7 @@ fn copy_paths(home: &Home) -> Vec<PathBuf> {
 
 /// Returns the paths of the state and of every copy of it.
 #[must_use]
-pub fn all(home: &Home) -> Vec<PathBuf> {
+pub(crate) fn all(home: &Home) -> Vec<PathBuf> {
     let mut all = copy_paths(home);
     all.push(home.openclaw_state());
     all
@@ -245,7 +238,7 @@ fn write(home: &Home, what: &OwnerRecord) -> Result<(), HomeError> {
 /// Returns an agent's conversation folders in the state and in its copies. When an agent is removed, its conversations
 /// must go from the copies too, so that putting one back does not restore them.
 #[must_use]
-pub fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
+pub(crate) fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
     let folders = all(home).into_iter().filter(|folder| !folder.is_symlink());
     let agents = folders.map(|folder| folder.join("agents")).filter(|agents| !agents.is_symlink());
     agents.map(|agents| agents.join(id.as_str())).filter(|own| own.symlink_metadata().is_ok()).collect()
@@ -253,7 +246,7 @@ pub fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
 
 /// Returns the path of the record of the state's owner.
 #[must_use]
-pub fn note(home: &Home) -> PathBuf {
+pub(crate) fn note(home: &Home) -> PathBuf {
     home.openclaw_versions().join("state-owner.json")
 }
 

@@ -25,7 +25,7 @@ impl Fixture {
     }
 
     fn ready(&self, version: &InstalledVersion) -> StateOutcome {
-        ready(&self.home, version, &CancelFlag::default()).unwrap()
+        ready(&self.home, version, &CancellationToken::new()).unwrap()
     }
 
     fn kept(&self) -> Vec<String> {
@@ -86,18 +86,18 @@ fn a_requested_restore_sets_the_other_state_aside() {
     bench.say("one");
     bench.ready(&new);
     bench.say("two");
-    request_restore(&bench.home, &old).unwrap();
+    request_restore(&bench.home, Some(&old)).unwrap();
     assert_eq!(bench.ready(&new), StateOutcome::Same, "not its own");
-    request_restore(&bench.home, &old).unwrap();
+    request_restore(&bench.home, Some(&old)).unwrap();
     assert_eq!(bench.ready(&old), StateOutcome::PutBack);
     assert_eq!((bench.said(), bench.kept()), ("one".to_owned(), vec![format!("state-of-{}", new.name())]));
     assert_eq!(bench.ready(&old), StateOutcome::Same, "once");
     // There is nothing to put back, so the state stays as it is.
-    request_restore(&bench.home, &new).unwrap();
-    cancel_restore(&bench.home).unwrap();
+    request_restore(&bench.home, Some(&new)).unwrap();
+    request_restore(&bench.home, None).unwrap();
     assert_eq!(bench.ready(&new), StateOutcome::Copied);
     assert_eq!(bench.said(), "one");
-    request_restore(&bench.home, &version("3")).unwrap();
+    request_restore(&bench.home, Some(&version("3"))).unwrap();
     assert_eq!(bench.ready(&version("3")), StateOutcome::Copied);
 }
 
@@ -126,12 +126,12 @@ fn a_failed_restore_stays_pending() {
     bench.say("one");
     bench.ready(&new);
     assert!(!is_restore_pending(&bench.home, &old));
-    request_restore(&bench.home, &old).unwrap();
+    request_restore(&bench.home, Some(&old)).unwrap();
     assert!(is_restore_pending(&bench.home, &old) && !is_restore_pending(&bench.home, &new));
     let lock = bench.home.openclaw_versions().join("state-owner.lock");
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    ready(&bench.home, &old, &CancelFlag::default()).unwrap_err();
+    ready(&bench.home, &old, &CancellationToken::new()).unwrap_err();
     assert!(is_restore_pending(&bench.home, &old));
     std::fs::remove_dir(&lock).unwrap();
     assert_eq!(bench.ready(&old), StateOutcome::PutBack);
@@ -147,7 +147,7 @@ fn an_interrupted_restore_is_finished_at_the_next_start() {
         bench.say("one");
         bench.ready(&new);
         bench.say("two");
-        request_restore(&bench.home, &old).unwrap();
+        request_restore(&bench.home, Some(&old)).unwrap();
         bench
     };
     // The newer version's state was set aside, and nothing is in its place yet.
@@ -175,8 +175,8 @@ fn a_cancelled_copy_leaves_the_state_unchanged() {
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
-    let waiting = super::super::copy::Waiting::default();
-    let patience = waiting.patience();
+    let patience = CancellationToken::new();
+    let waiting = patience.clone().drop_guard();
     let held = Lock::try_acquire(&bench.home.openclaw_versions().join("state-owner.lock")).unwrap();
     std::thread::scope(|scope| {
         // The call waits for another one that holds the lock.
@@ -201,14 +201,14 @@ fn the_healthy_mark_lasts_until_another_version_starts() {
     assert!(!has_been_healthy(&bench.home, &new), "it was not started");
     record_healthy(&bench.home, &old.name()).unwrap();
     bench.say("one");
-    request_restore(&bench.home, &new).unwrap();
-    cancel_restore(&bench.home).unwrap();
+    request_restore(&bench.home, Some(&new)).unwrap();
+    request_restore(&bench.home, None).unwrap();
     bench.ready(&old);
     assert!(has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
     bench.ready(&new);
     assert!(!has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
     record_healthy(&bench.home, &new.name()).unwrap();
-    request_restore(&bench.home, &old).unwrap();
+    request_restore(&bench.home, Some(&old)).unwrap();
     bench.ready(&old);
     assert!(!has_been_healthy(&bench.home, &old));
 }

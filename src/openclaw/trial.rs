@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::check::OpenClawProgram;
-use super::copy::{CancelFlag, CopyMode, copy};
+use super::copy::{CopyMode, copy};
 use super::derive::DerivedConfig;
 use super::plugin::ID;
 use super::probe::{self, Depth, ProbeError};
 use super::process::{self, Folders};
 use super::{FailureCause, OpenClawError, port, state};
-use crate::error::Kind;
+use crate::error::{Kind, chain};
 use crate::home::log::{Log, RotationLimits};
 use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
@@ -30,7 +31,7 @@ use crate::supervise::unit::OPENCLAW;
 
 /// The inputs of a trial.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial<'a> {
+pub(crate) struct Trial<'a> {
     pub version: &'a InstalledVersion,
     /// The configuration to start it with.
     pub derived: &'a DerivedConfig,
@@ -49,7 +50,7 @@ pub struct Trial<'a> {
 ///
 /// Returns [`OpenClawError::Untried`] with the likely cause if the version ends or does not answer in time. Other
 /// errors are not the version's fault.
-pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
+pub(crate) async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     // An interrupted trial ended with the flock that started it, except for processes that left its group.
     clear(home).await?;
     let tried = start(home, trial).await;
@@ -64,7 +65,7 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     match trial.state.filter(|from| is_at_rest(home, from) && state::is_copyable(home, from)) {
         Some(from) => {
             let extent = CopyMode::Alone { live: &home.openclaw_state() };
-            copy(from, &own, extent, &CancelFlag::default())?;
+            copy(from, &own, extent, &CancellationToken::new())?;
         }
         None => state::make(&own)?,
     }
@@ -155,7 +156,7 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
         let left = end.saturating_duration_since(Instant::now()).clamp(MIN_ANSWER_TIME, MAX_ANSWER_TIME);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
-            let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
+            let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), chain(&error));
             // A wrong answer is not a matter of speed, so it is the version's fault alone.
             let blame = if matches!(error, ProbeError::Impostor { .. }) {
                 FailureCause::Version

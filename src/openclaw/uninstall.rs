@@ -14,7 +14,7 @@ use crate::supervise::unit::OPENCLAW;
 /// comes first, so that nobody starts a version that is partly removed. If a symbolic link is in the place of a folder,
 /// the link itself is listed and its target is not.
 #[must_use]
-pub fn found(home: &Home) -> Vec<PathBuf> {
+pub(crate) fn found(home: &Home) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for link in [home.openclaw(), home.root().join(DRAFT_LINK)] {
         if link.is_symlink() {
@@ -53,7 +53,7 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
 /// Returns OpenClaw's state, the copies that other versions left, and the note about their owner, as paths below the
 /// home. Empty if the state is missing or an empty folder.
 #[must_use]
-pub fn state(home: &Home) -> Vec<PathBuf> {
+pub(crate) fn state(home: &Home) -> Vec<PathBuf> {
     relative_paths(home, kept(home))
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 use super::check::OpenClawProgram;
-use super::copy::Waiting;
 use super::place::ApplyOutcome;
 use super::prepare::PreparedConfig;
 use super::probe::{self, Depth, ProbeError};
@@ -31,13 +31,14 @@ use crate::supervise::unit::{OPENCLAW, Refresh, StartError, Unit};
 
 /// Prepares everything that OpenClaw needs for a start. The command line provides it, because flock's tools and the
 /// agents' role texts come from higher layers.
-pub type PrepareFn = Arc<dyn Fn() -> BoxFuture<'static, Result<PreparedConfig, StartError>> + Send + Sync>;
+pub(crate) type PrepareFn =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<PreparedConfig, StartError>> + Send + Sync>;
 
 /// Returns a digest of everything in the home, beside its configuration, that a start depends on. It may block.
-pub type InputDigestFn = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type InputDigestFn = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The OpenClaw of one home.
-pub struct OpenClawUnit {
+pub(crate) struct OpenClawUnit {
     live: Arc<Live>,
     instance: String,
     prepare: PrepareFn,
@@ -50,11 +51,9 @@ pub struct OpenClawUnit {
 struct LastStart {
     /// The configuration, and the digest of everything else.
     basis: Option<(Arc<Config>, u64)>,
+    /// The name of the version, or `None` while a start is prepared.
     build: Option<String>,
-    version: String,
-    port: Option<u16>,
-    token: String,
-    environment: Vec<(String, String)>,
+    prepared: Option<PreparedConfig>,
     /// Time of the next attempt to bring it up to date, in Unix milliseconds.
     retry_at: Option<i64>,
     /// The process that passed the full probe.
@@ -67,7 +66,7 @@ impl OpenClawUnit {
     /// # Errors
     ///
     /// Returns [`ConfigError`] if the home's configuration or instance id can't be read.
-    pub fn new(home: Home, prepare: PrepareFn, basis: InputDigestFn) -> Result<Self, ConfigError> {
+    pub(crate) fn new(home: Home, prepare: PrepareFn, basis: InputDigestFn) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
         Ok(Self { live: Arc::new(Live::open(home)?), instance, prepare, basis, started: Arc::default() })
     }
@@ -122,16 +121,13 @@ impl Unit for OpenClawUnit {
                 process::program(&OpenClawProgram::from(&ready.version), folders, &ready.environment);
             let mut started = lock_start(&started);
             started.build = Some(ready.version.name());
-            started.version = ready.version.version;
-            started.port = Some(ready.port);
-            started.token = ready.token;
-            started.environment = ready.environment;
+            started.prepared = Some(ready);
             Ok(program)
         })
     }
 
     fn port(&self) -> Option<u16> {
-        self.started().port
+        self.started().prepared.as_ref().map(|prepared| prepared.port)
     }
 
     fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, HealthCheckFailure>> {
@@ -139,15 +135,16 @@ impl Unit for OpenClawUnit {
         let home = self.live.home().clone();
         Box::pin(async move {
             // The lock is released before the probe: a guard must not be held across an await.
+            let unseen = |reason| HealthCheckFailure { reason, counts: true };
             let (port, token, version, proved) = {
                 let started = lock_start(&started);
-                (started.port, started.token.clone(), started.version.clone(), started.proved)
+                let prepared =
+                    started.prepared.as_ref().ok_or_else(|| unseen("it has no port".to_owned()))?;
+                (prepared.port, prepared.token.clone(), prepared.version.version.clone(), started.proved)
             };
-            let unseen = |reason| HealthCheckFailure { reason, counts: true };
-            let port = port.ok_or_else(|| unseen("it has no port".to_owned()))?;
             let depth = if proved == Some(process) { Depth::Sign } else { Depth::Proof };
             let asked = probe::ask(port, &token, process, depth, CHECK_TIMEOUT).await;
-            asked.map_err(|error: ProbeError| unseen(error.text()))?;
+            asked.map_err(|error: ProbeError| unseen(chain(&error)))?;
             if proved != Some(process) {
                 let build = {
                     let mut started = lock_start(&started);
@@ -235,10 +232,9 @@ impl Unit for OpenClawUnit {
             if ready.put == ApplyOutcome::AtNextStart {
                 return Ok(Refresh::Restart("it needs a key that it was started without".to_owned()));
             }
-            let changed = {
-                let started = lock_start(&started);
-                started.environment != ready.environment || started.port != Some(ready.port)
-            };
+            let is_same =
+                |last: &PreparedConfig| last.environment == ready.environment && last.port == ready.port;
+            let changed = !lock_start(&started).prepared.as_ref().is_some_and(is_same);
             if changed {
                 return Ok(Refresh::Restart("its port or one of its keys is another".to_owned()));
             }
@@ -258,9 +254,9 @@ async fn prepare_state(home: &Home, version: &InstalledVersion) -> Result<(), St
     let is_needed = state::is_restore_pending(home, version);
     let (own, version) = (home.clone(), version.clone());
     // Cancels the copy if this start is cancelled. Otherwise a stop would have to wait for the copy.
-    let waiting = Waiting::default();
-    let patience = waiting.patience();
-    let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version, &patience)).await;
+    let cancel = CancellationToken::new();
+    let _cancel_on_drop = cancel.clone().drop_guard();
+    let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version, &cancel)).await;
     let not_copied = |why: String| format!("openclaw: what the version before left is not copied: {why}");
     let text = match readied {
         Ok(Ok(StateOutcome::Same)) => return Ok(()),

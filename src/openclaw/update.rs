@@ -17,20 +17,21 @@ use super::port;
 use crate::error::chain;
 use crate::home::Home;
 use crate::install::pending_change::{self, ChangeDirection, PendingVersionChange, VersionChangeState};
-use crate::install::update::{Asked, Decision, VersionQuery, VersionSearch, own_fault};
+use crate::install::update::{UpdateDecision, VersionQuery, VersionRequest, VersionSearch, own_fault};
 use crate::install::versions::{self, Failed};
 use crate::install::{
-    self, InstallError, InstallEvent, InstallLock, InstallNotice, InstallPhase, InstalledVersion, Wanted,
+    self, InstallError, InstallEvent, InstallLock, InstallNotice, InstallPhase, InstallTarget,
+    InstalledVersion,
 };
 use crate::sandbox::mount::ApprovedMounts;
 use crate::store::StoreError;
 use crate::{clock, config};
 use change::VersionChange;
 
-pub use error::{INIT, UPDATE, UpdateError};
+pub(crate) use error::{INIT, UPDATE, UpdateError};
 
 /// A process that changes the version in use.
-pub struct Update<'a> {
+pub(crate) struct Update<'a> {
     pub lock: InstallLock,
     pub home: &'a Home,
     /// Runs the trial and the restart.
@@ -43,7 +44,7 @@ pub struct Update<'a> {
 }
 
 /// The result of an update, a rollback or an installation.
-pub enum UpdateOutcome {
+pub(crate) enum UpdateOutcome {
     /// This version stays in use. The search tells the reason.
     Kept {
         version: InstalledVersion,
@@ -58,7 +59,7 @@ pub enum UpdateOutcome {
 }
 
 /// A change of the version in use that succeeded.
-pub struct CompletedChange {
+pub(crate) struct CompletedChange {
     pub way: ChangeDirection,
     /// The version in use before the change.
     pub from: InstalledVersion,
@@ -77,7 +78,7 @@ impl Update<'_> {
     /// # Errors
     ///
     /// Returns an error if the version in use is not healthy, or if its state is unknown.
-    pub fn current(&self) -> Result<Option<InstalledVersion>, UpdateError> {
+    pub(crate) fn current(&self) -> Result<Option<InstalledVersion>, UpdateError> {
         match pending_change::interrupted(self.home) {
             None => {}
             // It was interrupted before the swap, so the version in use never changed.
@@ -109,7 +110,7 @@ impl Update<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says
     /// otherwise.
-    pub fn update(
+    pub(crate) fn update(
         &self,
         current: &InstalledVersion,
         query: VersionQuery,
@@ -119,14 +120,14 @@ impl Update<'_> {
         let wanted = &search.query.wanted;
         // A tag that was moved upstream would give another program under the same name, so a person has to name the
         // commit.
-        if let Decision::Moved(moved) = &search.decision {
+        if let UpdateDecision::Moved(moved) = &search.decision {
             let moved = InstallError::Moved { repository: wanted.repository.clone(), moved: moved.clone() };
             return Err(self.not_made(current, &search, moved));
         }
         // The same commit under another branch or from another repository only needs a new record.
-        let renamed = search.decision == Decision::Current
+        let renamed = search.decision == UpdateDecision::Current
             && (wanted.reference != current.reference || wanted.repository != current.origin);
-        if !renamed && !matches!(search.decision, Decision::New(_)) {
+        if !renamed && !matches!(search.decision, UpdateDecision::New(_)) {
             return Ok(self.keep(current.clone(), search));
         }
         let made = install::prepare(&self.lock, self.home, wanted, self.events);
@@ -134,13 +135,13 @@ impl Update<'_> {
         (self.events)(InstallEvent::PhaseDone);
         if made.commit == current.commit {
             // It is the same commit under another name, or one that was given in a shortened form.
-            search.decision = Decision::Current;
+            search.decision = UpdateDecision::Current;
             return Ok(self.keep(made, search));
         }
         // The full commit is known only now, if a shortened one was asked for. It may have failed here before.
         let known = versions::failed(&self.home.openclaw_failures_file()).remove(&made.commit);
         if let Some(failed) = known.filter(|_| !search.query.retry) {
-            search.decision = Decision::Failed(made.commit, failed);
+            search.decision = UpdateDecision::Failed(made.commit, failed);
             return Ok(self.keep(current.clone(), search));
         }
         let done =
@@ -156,7 +157,7 @@ impl Update<'_> {
     ///
     /// Returns an error if there is no earlier version, if it failed here or its files have changed, or the error of
     /// the step that failed.
-    pub fn rollback(&self, current: &InstalledVersion) -> Result<UpdateOutcome, UpdateError> {
+    pub(crate) fn rollback(&self, current: &InstalledVersion) -> Result<UpdateOutcome, UpdateError> {
         let before = versions::previous(self.home).filter(|before| before.entry().is_file());
         let refused = |before| UpdateError::NoRollback { current: current.full_name(), before };
         let before = before.ok_or_else(|| refused(None))?;
@@ -177,7 +178,7 @@ impl Update<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says
     /// otherwise.
-    pub fn install(
+    pub(crate) fn install(
         &self,
         repository: Option<&str>,
         reference: Option<&str>,
@@ -189,15 +190,15 @@ impl Update<'_> {
             let is_whole = |current: &InstalledVersion| current.entry().is_file() && current.check().is_ok();
             if let Some(current) = self.current()?.filter(is_whole) {
                 let is_named = repository.or(reference).is_some();
-                let asked = if is_named { Asked::Named } else { Asked::Followed };
+                let asked = if is_named { VersionRequest::Named } else { VersionRequest::Followed };
                 let settings = config::read(self.home)?.openclaw;
-                let wanted = Wanted::choose(repository, reference, &settings, Some(&current));
+                let wanted = InstallTarget::choose(repository, reference, &settings, Some(&current));
                 return self.update(&current, VersionQuery { wanted, asked, retry: false });
             }
         }
         let settings = config::read(self.home)?.openclaw;
         let current = versions::current(self.home);
-        let wanted = Wanted::choose(repository, reference, &settings, current.as_ref());
+        let wanted = InstallTarget::choose(repository, reference, &settings, current.as_ref());
         let version = install::prepare(&self.lock, self.home, &wanted, self.events)?;
         (self.events)(InstallEvent::PhaseDone);
         // The port is configured before the version is in use, because its first start already needs the port.

@@ -4,11 +4,11 @@
 use std::fmt;
 
 /// Date on which the table was last checked against the sources.
-pub const LAST_CHECKED: &str = "2026-11-23";
+pub(crate) const LAST_CHECKED: &str = "2026-11-23";
 
 /// The program that an advisory is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Component {
+pub(crate) enum Component {
     /// Docker's daemon, dockerd.
     Engine,
     /// The OCI runtime that creates the containers.
@@ -17,7 +17,7 @@ pub enum Component {
 
 /// A known escape from containers, fixed in later versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advisory {
+pub(crate) struct Advisory {
     pub part: Component,
     /// The CVE number, or several.
     pub names: &'static str,

@@ -1,6 +1,6 @@
-//! Decides which binds of the configuration a sandbox may have. Without an approval only the Nix store is allowed,
-//! read-only. A folder of the host needs a person's approval of exactly that path. flock's own home, the engine's
-//! socket and every other socket are refused even then, whatever symbolic links lead to them.
+//! Checks the binds of the configuration and the paths of mounts. The only bind that a sandbox may have is the Nix store,
+//! read-only: folders of the host are mounted by an approval (see [`super::mount`]), and not by the configuration. flock's
+//! own home, the engine's socket and every other socket are never mounted, whatever symbolic links lead to them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,48 +8,30 @@ use crate::home::Home;
 use crate::sandbox::names;
 
 /// Path of the Nix store in the sandbox.
-pub const STORE_TARGET: &str = "/nix";
+pub(crate) const STORE_TARGET: &str = "/nix";
 
 /// The host path of a bind as it is on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedPath {
+pub(crate) struct ResolvedPath {
     /// The path with all symbolic links resolved.
     pub path: PathBuf,
     /// `true` if the path is a socket.
     pub is_socket: bool,
 }
 
-/// The decision about one bind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The bind is the store, which every sandbox has in any case.
-    Store,
-    /// The bind is an approved folder or file of the host.
-    Host {
-        /// The source with all symbolic links resolved, so that exactly the approved path is mounted.
-        source: PathBuf,
-        /// The path in the sandbox.
-        target: String,
-        /// `true` if the sandbox may write to it.
-        writable: bool,
-    },
-    /// The bind is not allowed. The text completes "may not have …".
-    Refused(String),
-}
-
-/// Decides about one bind as written in the configuration: `source:target[:ro|rw]`.
+/// Checks one bind as written in the configuration: `source:target[:ro|rw]`. `resolve` reads the disk.
 ///
-/// `resolve` reads the disk. `approved` holds the canonical paths that a person approved for this agent, each with
-/// `true` if it may be written.
-#[must_use]
-pub fn decide(
+/// # Errors
+///
+/// Returns a text that completes "may not have …" for every bind that is not the store, which each sandbox has in any
+/// case.
+pub(crate) fn check(
     home: &Home,
     bind: &str,
     engine_socket: Option<&Path>,
-    approved: &[(PathBuf, bool)],
     resolve: impl Fn(&Path) -> Option<ResolvedPath>,
-) -> Decision {
-    let refused = |why: &str| Decision::Refused(format!("the bind {bind:?}: {why}"));
+) -> Result<(), String> {
+    let refused = |why: &str| Err(format!("the bind {bind:?}: {why}"));
     let parts: Vec<&str> = bind.split(':').collect();
     let (source, target, mode) = match parts[..] {
         // Docker's own default is a writable bind.
@@ -64,7 +46,7 @@ pub fn decide(
         // The configuration may use the plain name, whatever this home's suffix is.
         let store = source == "flock-nix" || source == names::store_volume(home);
         return match (store, target, mode) {
-            (true, STORE_TARGET, "ro") => Decision::Store,
+            (true, STORE_TARGET, "ro") => Ok(()),
             (true, ..) => refused("the store is only mounted at /nix, read-only"),
             _ => refused("no volume but the store is mounted"),
         };
@@ -75,22 +57,16 @@ pub fn decide(
     let Some(resolved) = resolve(Path::new(source)) else {
         return refused("its source is not there");
     };
-    if let Some(why) = forbidden(home, &resolved, engine_socket) {
-        return refused(why);
-    }
-    let writable = mode == "rw";
-    match approved.iter().find(|(path, _)| *path == resolved.path) {
-        Some((_, may_write)) if *may_write || !writable => {
-            Decision::Host { source: resolved.path, target: target.to_owned(), writable }
-        }
-        Some(_) => refused("it is approved for reading only"),
-        None => refused("no approval of this path exists"),
-    }
+    refused(forbidden(home, &resolved, engine_socket).unwrap_or("no approval of this path exists"))
 }
 
 /// Returns the reason why a path of the host is never mounted, or `None` if nothing is wrong.
 #[must_use]
-pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Path>) -> Option<&'static str> {
+pub(crate) fn forbidden(
+    home: &Home,
+    resolved: &ResolvedPath,
+    engine_socket: Option<&Path>,
+) -> Option<&'static str> {
     let path = resolved.path.as_path();
     if resolved.is_socket {
         return Some("it is a socket");
@@ -111,9 +87,9 @@ pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Pa
     None
 }
 
-/// Resolves a path on the disk for [`decide`]. Returns `None` if it does not exist.
+/// Resolves a path on the disk. Returns `None` if it does not exist.
 #[must_use]
-pub fn resolve(path: &Path) -> Option<ResolvedPath> {
+pub(crate) fn resolve(path: &Path) -> Option<ResolvedPath> {
     use std::os::unix::fs::FileTypeExt as _;
     let path = fs_err::canonicalize(path).ok()?;
     let is_socket = fs_err::symlink_metadata(&path).ok()?.file_type().is_socket();
@@ -130,7 +106,7 @@ const HOST_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
 mod tests {
     use super::*;
 
-    fn decision(bind: &str, approved: &[(PathBuf, bool)]) -> Decision {
+    fn checked(bind: &str) -> Result<(), String> {
         let home = Home::new("/home/ann/.flock".into(), None);
         let resolve = |path: &Path| {
             Some(match path.to_str()? {
@@ -140,35 +116,28 @@ mod tests {
                 _ => ResolvedPath { path: path.to_owned(), is_socket: false },
             })
         };
-        decide(&home, bind, Some(Path::new("/srv/docker/docker.sock")), approved, resolve)
+        check(&home, bind, Some(Path::new("/srv/docker/docker.sock")), resolve)
     }
 
     #[test]
-    fn the_store_is_allowed_without_approval_only_read_only_at_its_target() {
-        assert_eq!(decision("flock-nix:/nix:ro", &[]), Decision::Store);
+    fn the_store_is_allowed_only_read_only_at_its_target() {
+        assert_eq!(checked("flock-nix:/nix:ro"), Ok(()));
         for bind in ["flock-nix:/nix", "flock-nix:/nix:rw", "flock-nix:/store:ro", "other:/nix:ro", "x:/data"]
         {
-            assert!(matches!(decision(bind, &[]), Decision::Refused(_)), "{bind}");
+            assert!(checked(bind).is_err(), "{bind}");
         }
     }
 
     #[test]
-    fn a_host_path_needs_an_approval_of_exactly_that_path() {
-        let approved = [("/srv/data".into(), false), ("/srv/out".into(), true)];
-        for bind in ["/srv/other:/data:ro", "/srv:/data:ro", "/srv/data/sub:/data:ro", "/srv/data:/data:rw"] {
-            assert!(matches!(decision(bind, &approved), Decision::Refused(_)), "{bind}");
+    fn a_host_path_is_refused_for_want_of_an_approval() {
+        for bind in ["/srv/other:/data:ro", "/srv:/data:ro", "/srv/data:/data:rw", "/srv/out:/data"] {
+            let why = checked(bind).unwrap_err();
+            assert!(why.ends_with("no approval of this path exists"), "{why}");
         }
-        let allowed = |source: &str, writable| Decision::Host {
-            source: source.into(),
-            target: "/data".to_owned(),
-            writable,
-        };
-        assert_eq!(decision("/srv/data:/data:ro", &approved), allowed("/srv/data", false));
-        assert_eq!(decision("/srv/out:/data", &approved), allowed("/srv/out", true));
     }
 
     #[test]
-    fn some_paths_are_refused_even_when_approved() {
+    fn some_paths_are_refused_for_what_they_are() {
         for source in [
             "/",
             "/home",
@@ -186,9 +155,8 @@ mod tests {
             "/var",
             "/srv/missing",
         ] {
-            let canonical = if source == "/srv/link-to-home" { "/home/ann/.flock/secrets" } else { source };
-            let decided = decision(&format!("{source}:/data:ro"), &[(canonical.into(), true)]);
-            assert!(matches!(decided, Decision::Refused(_)), "{source}: {decided:?}");
+            let why = checked(&format!("{source}:/data:ro")).unwrap_err();
+            assert!(!why.ends_with("no approval of this path exists"), "{source}: {why}");
         }
         for bind in [
             "/srv/data:/workspace/x:ro",
@@ -197,8 +165,8 @@ mod tests {
             "/a:/b:/c:ro",
             "/srv/data:/x/../nix:ro",
         ] {
-            let decided = decision(bind, &[("/srv/data".into(), true)]);
-            assert!(matches!(decided, Decision::Refused(_)), "{bind}");
+            let why = checked(bind).unwrap_err();
+            assert!(!why.ends_with("no approval of this path exists"), "{bind}: {why}");
         }
     }
 }

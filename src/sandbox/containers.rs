@@ -1,10 +1,12 @@
 //! Lists, stops and removes all containers of a home. A container without the home's label is never touched, whatever
 //! its name is.
 
-use bollard::models::ContainerSummary;
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerSummary,
+};
 use bollard::query_parameters::{
-    KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
 use futures_util::future;
 
@@ -48,7 +50,7 @@ impl Container {
 }
 
 /// Returns all containers of a home, sorted by name, with a single call to the engine.
-pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
+pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
     let found = engine
@@ -57,6 +59,65 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, Sandbo
     let mut containers: Vec<Container> = found.into_iter().map(Container::from).collect();
     containers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(containers)
+}
+
+/// Returns the engine's description of a container, or `None` if there is none.
+pub(crate) async fn inspect(
+    engine: &Engine,
+    container: &str,
+) -> Result<Option<ContainerInspectResponse>, SandboxError> {
+    let client = engine.client()?;
+    let what = format!("inspect {container}");
+    engine.find(&what, engine::QUICK, client.inspect_container(container, None)).await
+}
+
+/// A container of this home that was looked up by its name.
+pub(crate) struct OwnContainer {
+    pub id: String,
+    /// The hash of the specification it was made from. Empty if it has no such label.
+    pub spec: String,
+    pub state: Option<ContainerStateStatusEnum>,
+}
+
+/// Returns the container of this name, or `None` if there is none.
+///
+/// # Errors
+///
+/// Returns [`SandboxError::Foreign`] if the container belongs to another home or to nobody.
+pub(crate) async fn find_own(
+    engine: &Engine,
+    home: &Home,
+    name: &str,
+) -> Result<Option<OwnContainer>, SandboxError> {
+    let Some(found) = inspect(engine, name).await? else { return Ok(None) };
+    let mut labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    if labels.get(names::LABEL_HOME) != Some(&names::owner(home)) {
+        return Err(SandboxError::Foreign { name: name.to_owned() });
+    }
+    Ok(Some(OwnContainer {
+        id: found.id.unwrap_or_else(|| name.to_owned()),
+        spec: labels.remove(names::LABEL_SPEC).unwrap_or_default(),
+        state: found.state.and_then(|state| state.status),
+    }))
+}
+
+/// Creates a container without starting it, and returns its id.
+pub(crate) async fn create(
+    engine: &Engine,
+    name: &str,
+    body: ContainerCreateBody,
+) -> Result<String, SandboxError> {
+    let client = engine.client()?;
+    let options = CreateContainerOptionsBuilder::default().name(name).build();
+    let what = format!("create {name}");
+    Ok(engine.call(&what, engine::SLOW, client.create_container(Some(options), body)).await?.id)
+}
+
+/// Starts a container.
+pub(crate) async fn start(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("start {container}");
+    engine.call(&what, engine::SLOW, client.start_container(container, None)).await
 }
 
 /// Returns the names of this home's containers that run or are frozen.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
+use bollard::models::SystemInfo;
 
 use crate::env;
 use crate::sandbox::SandboxError;
@@ -18,13 +19,13 @@ use crate::sandbox::SandboxError;
 pub const QUICK: Duration = Duration::from_secs(30);
 
 /// Timeout of a request by a command that only shows what is there.
-pub const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
+pub(crate) const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Timeout of creating, starting or removing something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);
 
 /// Timeout of pulling, building or importing an image.
-pub const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
+pub(crate) const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// A Docker engine. Creating this value does no I/O. The first call connects.
 #[derive(Clone, Debug)]
@@ -187,8 +188,7 @@ impl Engine {
     /// Returns the engine's properties that matter to sandboxes, as JSON for a report.
     pub async fn facts(&self) -> Result<serde_json::Value, SandboxError> {
         let versions = self.version().await?;
-        let client = self.client()?;
-        let info = self.call("describe itself", QUICK, client.info()).await?;
+        let info = self.info("describe itself").await?;
         let runtimes: Vec<String> = info.runtimes.into_iter().flatten().map(|(name, _)| name).collect();
         Ok(serde_json::json!({
             "engine": versions.engine,
@@ -209,24 +209,26 @@ impl Engine {
         }))
     }
 
+    async fn info(&self, what: &str) -> Result<SystemInfo, SandboxError> {
+        let client = self.client()?;
+        self.call(what, QUICK, client.info()).await
+    }
+
     /// Returns the release of the kernel that the engine's containers share.
     pub async fn kernel(&self) -> Result<String, SandboxError> {
-        let client = self.client()?;
-        let info = self.call("describe itself", QUICK, client.info()).await?;
+        let info = self.info("describe itself").await?;
         Ok(info.kernel_version.unwrap_or_default())
     }
 
     /// Returns `false` if the engine says that its kernel cannot limit swap.
-    pub async fn limits_swap(&self) -> Result<bool, SandboxError> {
-        let client = self.client()?;
-        let info = self.call("describe itself", QUICK, client.info()).await?;
+    pub(crate) async fn limits_swap(&self) -> Result<bool, SandboxError> {
+        let info = self.info("describe itself").await?;
         Ok(info.swap_limit != Some(false))
     }
 
     /// Returns the registered OCI runtimes by name, each with the path of its program if the engine reports one.
     pub async fn runtimes(&self) -> Result<BTreeMap<String, Option<String>>, SandboxError> {
-        let client = self.client()?;
-        let info = self.call("list its runtimes", QUICK, client.info()).await?;
+        let info = self.info("list its runtimes").await?;
         Ok(info.runtimes.into_iter().flatten().map(|(name, runtime)| (name, runtime.path)).collect())
     }
 }

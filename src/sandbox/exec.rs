@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
 use bollard::models::{ExecConfig, ExecInspectResponse};
-use bollard::query_parameters::InspectContainerOptions;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{CommandExit, CommandOutcome, Output, OutputChunk, SandboxError};
+use crate::sandbox::helper::output_buffer::OutputBuffer;
+use crate::sandbox::{CommandExit, CommandOutcome, OutputChunk, SandboxError, containers};
 
 /// A command for the engine to run in a container.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ pub async fn run(
 /// # Errors
 ///
 /// Fails under the same conditions as [`run`].
-pub async fn run_with(
+pub(crate) async fn run_with(
     engine: &Engine,
     exec: &EngineExec,
     cancel: &CancellationToken,
@@ -69,7 +69,7 @@ pub async fn run_with(
     let mut heard = |piece: OutputChunk<'_>| {
         let (OutputChunk::Out(bytes) | OutputChunk::Err(bytes)) = piece;
         watch(bytes);
-        kept.add(bytes);
+        kept.push(bytes);
     };
     let mut running = RunningExec::new(engine, exec);
     let end = tokio::select! {
@@ -82,7 +82,7 @@ pub async fn run_with(
         // Wait until the command is gone before the caller gets the outcome.
         let _ = killed.await;
     }
-    Ok(CommandOutcome { end, output: kept.output(), took: began.elapsed() })
+    Ok(CommandOutcome { end, output: kept.all(), took: began.elapsed() })
 }
 
 /// Wraps an error that happened after a command was started. The result is always [`SandboxError::Engine`], so that no
@@ -122,9 +122,7 @@ async fn unreported_exit_code(
 ) -> Result<i32, SandboxError> {
     // The engine may still report a command as running although its container was killed. Look at the container itself.
     let container = exec.container_id.as_deref().unwrap_or_default();
-    let client = engine.client()?;
-    let found = client.inspect_container(container, None::<InspectContainerOptions>);
-    let found = engine.find(what, engine::QUICK, found).await?;
+    let found = containers::inspect(engine, container).await?;
     let lives = found.and_then(|found| found.state?.running) == Some(true);
     if lives && exec.running == Some(true) {
         return Ok(0);
@@ -262,9 +260,7 @@ async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str
 }
 
 async fn is_paused(engine: &Engine, container: &str) -> bool {
-    let Ok(client) = engine.client() else { return false };
-    let found = client.inspect_container(container, None::<InspectContainerOptions>);
-    let found = engine.find("inspect it", engine::QUICK, found).await;
+    let found = containers::inspect(engine, container).await;
     found.is_ok_and(|found| found.and_then(|found| found.state?.paused) == Some(true))
 }
 
@@ -323,46 +319,10 @@ done
 exit 1
 "#;
 
-/// The first and the last bytes of an output of any length.
-#[derive(Debug)]
-pub struct OutputBuffer {
-    head: Vec<u8>,
-    tail: std::collections::VecDeque<u8>,
-    half: usize,
-    total: u64,
-}
-
-impl OutputBuffer {
-    /// Creates a buffer that keeps at most `keep` bytes.
-    #[must_use]
-    pub fn new(keep: usize) -> Self {
-        Self { head: Vec::new(), tail: std::collections::VecDeque::new(), half: keep / 2, total: 0 }
-    }
-
-    /// Adds the next chunk of the output.
-    pub fn add(&mut self, bytes: &[u8]) {
-        self.total += bytes.len() as u64;
-        // The head fills up first. Then the tail keeps the newest bytes and drops its oldest.
-        let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
-        let (first, rest) = bytes.split_at(room);
-        self.head.extend_from_slice(first);
-        let rest = &rest[rest.len().saturating_sub(self.half)..];
-        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
-        self.tail.drain(..over.min(self.tail.len()));
-        self.tail.extend(rest);
-    }
-
-    /// Returns the bytes that were kept.
-    #[must_use]
-    pub fn output(self) -> Output {
-        Output { head: self.head, tail: self.tail.into(), total: self.total }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::testing;
+    use crate::sandbox::{Output, testing};
 
     #[tokio::test]
     async fn an_ending_that_leaves_processes_is_reported() {
@@ -390,11 +350,11 @@ mod tests {
     fn a_long_output_keeps_its_head_and_tail() {
         let mut kept = OutputBuffer::new(8);
         for piece in ["ab", "cdef", "", "ghijklmnop", "q"] {
-            kept.add(piece.as_bytes());
+            kept.push(piece.as_bytes());
         }
-        assert_eq!(kept.output(), Output { head: b"abcd".to_vec(), tail: b"nopq".to_vec(), total: 17 });
+        assert_eq!(kept.all(), Output { head: b"abcd".to_vec(), tail: b"nopq".to_vec(), total: 17 });
         let mut kept = OutputBuffer::new(100);
-        kept.add(b"short");
-        assert_eq!(kept.output(), Output { head: b"short".to_vec(), tail: Vec::new(), total: 5 });
+        kept.push(b"short");
+        assert_eq!(kept.all(), Output { head: b"short".to_vec(), tail: Vec::new(), total: 5 });
     }
 }

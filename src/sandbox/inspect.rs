@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use bollard::models::{ContainerInspectResponse, HostConfig, MountPoint};
 
-use crate::sandbox::names;
-use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSource, MountSpec};
+use crate::sandbox::spec::{self, ContainerSpec, HELPER_TARGET, MountSource, MountSpec};
 
 /// Returns the differences between a container and its specification. An empty list means that the container is as
 /// confined as the specification demands. `limits_swap` is `false` if the engine's kernel cannot limit swap.
@@ -56,7 +55,7 @@ fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings)
     findings.check("dropped capabilities", dropped.iter().any(|name| name == "ALL"));
     findings.none("added capabilities", host.cap_add.as_deref());
     let options = host.security_opt.as_deref().unwrap_or_default();
-    findings.check("security options", options == spec.security_options());
+    findings.check("security options", options == spec::security_options());
     findings.none("devices", host.devices.as_deref());
     findings.none("device rules", host.device_cgroup_rules.as_deref());
     findings.none("device requests", host.device_requests.as_deref());
@@ -77,7 +76,7 @@ fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings)
     findings.equal("processes", &host.pids_limit, &Some(spec.pids));
     findings.check("out-of-memory killer", host.oom_kill_disable != Some(true));
     let limits = host.ulimits.clone().unwrap_or_default();
-    findings.check("ulimits", spec.ulimits().iter().all(|limit| limits.contains(limit)));
+    findings.check("ulimits", spec::ulimits(spec.open_files).iter().all(|limit| limits.contains(limit)));
     findings.equal("tmpfs", &host.tmpfs.clone().unwrap_or_default(), &spec.tmpfs());
     let driver = host.log_config.as_ref().and_then(|log| log.typ.as_deref());
     findings.equal("log driver", &driver, &Some("none"));
@@ -138,20 +137,12 @@ impl Findings {
     }
 }
 
-/// Returns the specification hash in a container's labels. `None` means that the container belongs to another home or
-/// to nobody.
-#[must_use]
-pub fn spec_hash<'a>(owner: &str, labels: &'a std::collections::HashMap<String, String>) -> Option<&'a str> {
-    let of_this_home = labels.get(names::LABEL_HOME).is_some_and(|home| home == owner);
-    of_this_home.then(|| labels.get(names::LABEL_SPEC).map_or("", String::as_str))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::home::Home;
     use crate::sandbox::mount::Mounts;
-    use crate::sandbox::spec::{HostFacts, User};
+    use crate::sandbox::spec::{HostFacts, SandboxUser};
     use crate::sandbox::testing;
 
     #[test]
@@ -159,7 +150,7 @@ mod tests {
         let home = Home::new("/srv/flock".into(), None);
         let host = HostFacts {
             image: "sha256:abc".to_owned(),
-            user: User { uid: 1000, gid: 1000 },
+            user: SandboxUser { uid: 1000, gid: 1000 },
             helper: "/srv/flock/run/helper/1/flock-helper".into(),
             workspace: "/srv/flock/workspaces/coder".into(),
             identity: Vec::new(),

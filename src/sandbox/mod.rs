@@ -1,37 +1,39 @@
 //! The place where an agent's commands run. [`Sandbox`] is the interface between flock and a container engine. Docker
 //! is the only engine behind it today, and no caller depends on which engine it is.
 
-pub mod advisory;
-pub mod binds;
+pub(crate) mod advisory;
+pub(crate) mod binds;
 pub mod containers;
 pub mod docker;
 pub mod egress;
 pub mod engine;
+mod error;
 pub mod exec;
-mod explain;
 pub mod helper;
 pub mod image;
-pub mod inspect;
+pub(crate) mod inspect;
 mod listing;
 pub mod mount;
 pub mod names;
-pub mod probe;
+pub(crate) mod probe;
 pub mod program_mounts;
 pub mod seccomp;
-pub mod spec;
+pub(crate) mod spec;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod usage;
+pub(crate) mod usage;
 pub mod volumes;
 pub mod workspace;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
+
+pub use error::SandboxError;
+pub use helper::message::{CommandExit, JobRequest, Output};
 
 /// A command to run in an agent's sandbox.
 #[derive(Clone, Debug, Default)]
@@ -48,28 +50,15 @@ pub struct Command {
     pub keep: usize,
 }
 
-/// The output of a command, with a bound on its size. Bytes that do not fit are counted but not kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// The first bytes of stdout and stderr, in the order they arrived.
-    pub head: Vec<u8>,
-    /// The last bytes. Empty if the whole output fits into `head`.
-    pub tail: Vec<u8>,
-    /// The number of all bytes printed. `total - head - tail` bytes between the two were dropped.
-    pub total: u64,
-}
-
-/// The way a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandExit {
-    /// The command ended by itself with this exit code.
-    Exited(i32),
-    /// The command was killed by the signal of this number.
-    Signalled(i32),
-    /// The command reached its time limit and was killed, together with every process it had started.
-    TimedOut,
-    /// The caller cancelled the command, and it was killed together with every process it had started.
-    Cancelled,
+impl Command {
+    /// Returns the working folder, which is below `root` unless it is absolute.
+    pub(crate) fn folder(&self, root: &str) -> String {
+        match self.workdir.as_deref() {
+            None | Some("") => root.to_owned(),
+            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
+            Some(relative) => format!("{root}/{relative}"),
+        }
+    }
 }
 
 /// A command that has ended.
@@ -113,21 +102,6 @@ pub enum OutputChunk<'a> {
     Out(&'a [u8]),
     /// A chunk of standard error.
     Err(&'a [u8]),
-}
-
-/// A request about an agent's background jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobRequest {
-    /// Lists all jobs.
-    List,
-    /// Returns one job and the output printed since the last poll.
-    Poll(u32),
-    /// Returns one job and all of its output that is kept.
-    Log(u32),
-    /// Writes these bytes to a job's standard input.
-    Write(u32, Vec<u8>),
-    /// Kills a job and every process it started.
-    Kill(u32),
 }
 
 /// The reply to a [`JobRequest`].
@@ -192,102 +166,4 @@ pub trait Sandbox: Send + Sync {
     /// Thaws the agent's sandbox, and its processes continue. A command whose time limit passed while it was frozen is
     /// ended.
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
-
-    /// Freezes all sandboxes at once, including those of agents added later.
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
-
-    /// Thaws all sandboxes, including those that were frozen one by one.
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
-}
-
-/// An error of a sandbox or of its engine.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// The agent's configuration turns the sandbox off.
-    #[error("agent {0} has no sandbox: its sandbox.mode is \"off\"")]
-    Off(AgentId),
-    /// No engine answers, or it does not answer in time.
-    #[error("the Docker engine at {endpoint} does not answer")]
-    Unavailable {
-        /// The address that was tried, such as `unix:///var/run/docker.sock`.
-        endpoint: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The engine's socket refuses the user that runs flock.
-    #[error("the Docker engine at {endpoint} refuses this user")]
-    Denied {
-        /// The address that was tried.
-        endpoint: String,
-    },
-    /// An image is missing and could not be pulled or built.
-    #[error("the image {image} is not there")]
-    NoImage { image: String },
-    /// The engine does not know the OCI runtime that the agent's configuration names.
-    #[error("the Docker engine has no runtime {runtime:?}, which is configured for agent {agent}")]
-    NoRuntime {
-        agent: AgentId,
-        /// The runtime's name in `sandbox.docker.runtime`.
-        runtime: String,
-    },
-    /// The sandbox is not confined as its specification demands, so nothing may run in it.
-    #[error("the sandbox of {agent} is not confined: {finding}")]
-    NotConfined {
-        agent: AgentId,
-        /// The difference that the inspection found, or the way out that the probe found.
-        finding: String,
-    },
-    /// The configuration or an approval asks for something that no sandbox may have.
-    #[error("the sandbox of {agent} may not have {what}")]
-    Refused {
-        agent: AgentId,
-        /// The refused thing, for example `a bind of /var/run/docker.sock`.
-        what: String,
-        /// `true` if an approval granted it, `false` if the configuration asks for it.
-        granted: bool,
-    },
-    /// The configuration has no agent of this id.
-    #[error("there is no agent {0}")]
-    Unknown(AgentId),
-    /// A container has the expected name but was not made by this home. It is left alone.
-    #[error("the container {name} is not of this home")]
-    Foreign { name: String },
-    /// The agent has no background job of this number.
-    #[error("there is no job {0}")]
-    NoJob(u32),
-    /// The background job ended because its container was replaced by a new one.
-    #[error("job {id} ({command}) has ended: its sandbox was made anew, with changed settings")]
-    JobEnded {
-        id: u32,
-        /// The shell text of the job.
-        command: String,
-    },
-    #[error("failed to start the command: {reason}")]
-    NotStarted {
-        /// The reason, for example `can't enter the folder "/workspace/x"`.
-        reason: String,
-    },
-    /// The agent is frozen, so nothing runs until it is thawed.
-    #[error("the sandbox of {0} is frozen")]
-    Frozen(AgentId),
-    /// The helper inside the sandbox broke the protocol or closed its streams.
-    #[error("the sandbox of {agent} stopped answering: {reason}")]
-    Lost {
-        agent: AgentId,
-        /// A description of the broken frame or of the lost connection.
-        reason: String,
-    },
-    #[error("failed to prepare {}", path.display())]
-    Host {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("Docker failed to {what}")]
-    Engine {
-        /// The attempted action, for example `create flock-sbx-coder`. It completes "Docker failed to …".
-        what: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
 }

@@ -12,7 +12,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::binds::{self, ResolvedPath};
 
 /// The folder of the sandbox that holds the mounts.
-pub const MOUNTS_TARGET: &str = "/mnt";
+pub(crate) const MOUNTS_TARGET: &str = "/mnt";
 
 /// A mount that a person approved for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct ApprovedMount {
 }
 
 /// A function that returns the mounts currently approved for an agent.
-pub type ApprovedMounts = Arc<dyn Fn(&AgentId) -> Vec<ApprovedMount> + Send + Sync>;
+pub(crate) type ApprovedMounts = Arc<dyn Fn(&AgentId) -> Vec<ApprovedMount> + Send + Sync>;
 
 /// A function that looks up the mounts currently approved for an agent.
 pub type MountSource = Arc<dyn Fn(AgentId) -> BoxFuture<'static, Vec<ApprovedMount>> + Send + Sync>;
@@ -46,7 +46,7 @@ impl Mounts {
     /// Combines the approved mounts of an agent with the configuration. Without a mount the result is the same for
     /// every configuration.
     #[must_use]
-    pub fn new(config: &Config, approved: Vec<ApprovedMount>) -> Self {
+    pub(crate) fn new(config: &Config, approved: Vec<ApprovedMount>) -> Self {
         if approved.is_empty() {
             return Self::default();
         }
@@ -64,7 +64,7 @@ impl Mounts {
     ///
     /// Returns the reason why one of them is refused. The text completes "may not have …". One refused mount refuses
     /// the sandbox, because an agent that lacks data it was given would work on something else.
-    pub fn decide(
+    pub(crate) fn decide(
         &self,
         home: &Home,
         engine_socket: Option<&Path>,
@@ -173,7 +173,7 @@ fn is_key(name: &str) -> bool {
 /// first `MAX_NAMES` names. It does not follow symbolic links, because a mount does not follow them out of the
 /// folder either. A folder that cannot be read counts as empty.
 #[must_use]
-pub fn holds_keys(path: &Path) -> bool {
+pub(crate) fn holds_keys(path: &Path) -> bool {
     let mut left = MAX_NAMES;
     let mut folders = std::collections::VecDeque::from([(path.to_owned(), 0)]);
     while let Some((folder, depth)) = folders.pop_front() {

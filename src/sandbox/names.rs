@@ -7,18 +7,18 @@ use crate::home::Home;
 use crate::id::AgentId;
 
 /// Label: the canonical path of the home that owns a container or a volume.
-pub const LABEL_HOME: &str = "flock.home";
+pub(crate) const LABEL_HOME: &str = "flock.home";
 /// Label: the agent a container belongs to.
-pub const LABEL_AGENT: &str = "flock.agent";
+pub(crate) const LABEL_AGENT: &str = "flock.agent";
 /// Label: the hash of the specification a container was made from.
-pub const LABEL_SPEC: &str = "flock.spec";
+pub(crate) const LABEL_SPEC: &str = "flock.spec";
 /// Label: the OCI runtime that a person chose for a container.
-pub const LABEL_RUNTIME: &str = "flock.runtime";
+pub(crate) const LABEL_RUNTIME: &str = "flock.runtime";
 /// Label: the hash of the recipe an image was made from.
-pub const LABEL_RECIPE: &str = "flock.recipe";
+pub(crate) const LABEL_RECIPE: &str = "flock.recipe";
 
 /// Label: the request and step that a build container was made for.
-pub const LABEL_BUILD: &str = "flock.build";
+pub(crate) const LABEL_BUILD: &str = "flock.build";
 
 /// Returns the name of the agent's container.
 #[must_use]
@@ -34,13 +34,13 @@ pub fn store(home: &Home) -> String {
 
 /// Returns the name of the volume that holds the Nix store.
 #[must_use]
-pub fn store_volume(home: &Home) -> String {
+pub(crate) fn store_volume(home: &Home) -> String {
     format!("flock-nix{}", home.suffix())
 }
 
 /// Returns the name of the volume for package builds. Each build writes to its own folder in it.
 #[must_use]
-pub fn build_volume(home: &Home) -> String {
+pub(crate) fn build_volume(home: &Home) -> String {
     format!("flock-nix-builds{}", home.suffix())
 }
 

@@ -11,11 +11,11 @@ use crate::sandbox::binds;
 use crate::sandbox::spec::{MountSource, MountSpec, WORKSPACE_TARGET};
 
 /// Folder of the sandbox that holds agent programs, read-only.
-pub const PROGRAMS_TARGET: &str = "/opt/flock";
+pub(crate) const PROGRAMS_TARGET: &str = "/opt/flock";
 /// Folder of the sandbox in which an agent program keeps its state.
-pub const STATE_TARGET: &str = "/state";
+pub(crate) const STATE_TARGET: &str = "/state";
 /// Folder of the sandbox with the files that flock writes for one turn, read-only.
-pub const TURN_TARGET: &str = "/turn";
+pub(crate) const TURN_TARGET: &str = "/turn";
 
 /// A single mount for an agent program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum ProgramMount {
 }
 
 /// A function that returns the current program mounts of an agent's sandbox.
-pub type ProgramMounts = Arc<dyn Fn(&Agent) -> Vec<ProgramMount> + Send + Sync>;
+pub(crate) type ProgramMounts = Arc<dyn Fn(&Agent) -> Vec<ProgramMount> + Send + Sync>;
 
 impl ProgramMount {
     /// Returns the mount for a file or folder of a program, or `None` if it does not exist.
@@ -71,7 +71,7 @@ impl ProgramMount {
     ///
     /// Returns the reason if a part of the program is missing or in a forbidden place of the host. The text completes
     /// "may not have …".
-    pub fn mount(&self, home: &Home, engine_socket: Option<&Path>) -> Result<MountSpec, String> {
+    pub(crate) fn mount(&self, home: &Home, engine_socket: Option<&Path>) -> Result<MountSpec, String> {
         let (source, target, writable) = match self {
             Self::Part { source, target, .. } => {
                 // Only this source was chosen by a person. The other folders are flock's own and always inside its

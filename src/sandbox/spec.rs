@@ -15,17 +15,17 @@ use sha2::{Digest as _, Sha256};
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::hex;
-use crate::sandbox::binds::{self, Decision};
+use crate::sandbox::binds;
 use crate::sandbox::mount::{self, Mounts};
 use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::{SandboxError, names, seccomp};
 
 /// Path of the helper program in the sandbox.
-pub const HELPER_TARGET: &str = "/flock-helper";
+pub(crate) const HELPER_TARGET: &str = "/flock-helper";
 /// Path of the workspace in the sandbox.
-pub const WORKSPACE_TARGET: &str = "/workspace";
+pub(crate) const WORKSPACE_TARGET: &str = "/workspace";
 /// Names of the files that describe an agent. The agent can read them but not change them.
-pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
+pub(crate) const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
 /// Memory limit in bytes if the configuration sets none.
 const DEFAULT_MEMORY: u64 = 2 << 30;
@@ -35,7 +35,7 @@ const TMP_BYTES: u64 = 512 << 20;
 /// Limit on the number of processes in a sandbox.
 pub const PIDS: i64 = 256;
 /// Limit on the number of open files of a process.
-pub const OPEN_FILES: i64 = 4096;
+pub(crate) const OPEN_FILES: i64 = 4096;
 
 /// Returns the limits of an agent's sandbox: memory in bytes, size of `/tmp` in bytes, and CPU in thousandths of a
 /// core.
@@ -49,11 +49,11 @@ pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
 
 /// Facts about the host that a specification needs besides the configuration.
 #[derive(Clone, Debug)]
-pub struct HostFacts {
+pub(crate) struct HostFacts {
     /// The image's id, not its tag, because a tag can be moved to another image.
     pub image: String,
     /// The user that the sandbox runs as.
-    pub user: User,
+    pub user: SandboxUser,
     /// Path of the helper program on the host.
     pub helper: PathBuf,
     /// The agent's workspace with all symbolic links resolved.
@@ -72,13 +72,13 @@ pub struct HostFacts {
 
 /// A user of the container, by number because the image may not know the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct SandboxUser {
     pub uid: u32,
     pub gid: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct IdentityMount {
+pub(crate) struct IdentityMount {
     /// The file's name in the workspace.
     pub name: String,
     /// The inode, which changes when the file is replaced. A bind mount would keep showing the old file.
@@ -87,7 +87,7 @@ pub struct IdentityMount {
 
 /// The complete description of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ContainerSpec {
+pub(crate) struct ContainerSpec {
     pub name: String,
     /// The home that owns the container, as [`names::owner`] writes it.
     pub home: String,
@@ -119,7 +119,7 @@ pub struct ContainerSpec {
 
 /// A single mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct MountSpec {
+pub(crate) struct MountSpec {
     /// The path in the container.
     pub target: String,
     /// The path or volume of the host.
@@ -130,7 +130,7 @@ pub struct MountSpec {
 
 /// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum MountSource {
+pub(crate) enum MountSource {
     /// A folder or file of the host.
     Path(PathBuf),
     /// A volume of the engine, by name.
@@ -147,39 +147,26 @@ impl ContainerSpec {
     /// mount asks for something that no sandbox may have.
     pub fn build(home: &Home, agent: &Agent, host: &HostFacts) -> Result<Self, SandboxError> {
         let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
-        let binds = allowed(home, agent, host.engine_socket.as_deref()).map_err(refused)?;
+        check_settings(home, agent, host.engine_socket.as_deref()).map_err(refused)?;
         check_workspace(home, agent, &host.workspace, host.engine_socket.as_deref())?;
         let mut mounts = vec![
-            MountSpec {
-                target: HELPER_TARGET.to_owned(),
-                source: MountSource::Path(host.helper.clone()),
-                writable: false,
-            },
+            MountSpec::path(HELPER_TARGET, &host.helper, false),
             MountSpec {
                 target: binds::STORE_TARGET.to_owned(),
                 source: MountSource::Volume(names::store_volume(home)),
                 writable: false,
             },
-            MountSpec {
-                target: WORKSPACE_TARGET.to_owned(),
-                source: MountSource::Path(host.workspace.clone()),
-                writable: true,
-            },
+            MountSpec::path(WORKSPACE_TARGET, &host.workspace, true),
         ];
-        mounts.extend(host.identity.iter().map(|file| MountSpec {
-            target: format!("{WORKSPACE_TARGET}/{}", file.name),
-            source: MountSource::Path(agent.identity.join(&file.name)),
-            writable: false,
+        // Over the workspace: the agent can neither change nor replace them.
+        mounts.extend(host.identity.iter().map(|file| {
+            let target = format!("{WORKSPACE_TARGET}/{}", file.name);
+            MountSpec::path(target, agent.identity.join(&file.name), false)
         }));
-        mounts.extend(binds);
         let engine_socket = host.engine_socket.as_deref();
         let granted = |what| SandboxError::Refused { agent: agent.id.clone(), what, granted: true };
         let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(granted)?;
-        mounts.extend(approved.into_iter().map(|(source, target)| MountSpec {
-            target,
-            source: MountSource::Path(source),
-            writable: false,
-        }));
+        mounts.extend(approved.into_iter().map(|(source, target)| MountSpec::path(target, source, false)));
         for fitting in &host.fittings {
             mounts.push(fitting.mount(home, engine_socket).map_err(refused)?);
         }
@@ -225,23 +212,6 @@ impl ContainerSpec {
         labels
     }
 
-    /// Returns the resource limits of each process.
-    #[must_use]
-    pub fn ulimits(&self) -> Vec<ResourcesUlimits> {
-        let limit = |name: &str, value| ResourcesUlimits {
-            name: Some(name.to_owned()),
-            soft: Some(value),
-            hard: Some(value),
-        };
-        vec![limit("nofile", self.open_files), limit("core", 0)]
-    }
-
-    /// Returns the security options of the container.
-    #[must_use]
-    pub fn security_options(&self) -> Vec<String> {
-        vec!["no-new-privileges".to_owned(), seccomp::option()]
-    }
-
     /// Returns the mount options of `/tmp`. They allow execution because programs are built and run there.
     #[must_use]
     pub fn tmpfs(&self) -> HashMap<String, String> {
@@ -253,32 +223,19 @@ impl ContainerSpec {
     #[must_use]
     pub fn body(&self) -> ContainerCreateBody {
         let host_config = HostConfig {
-            // There is no network interface besides loopback. The helper's streams are the only way out.
-            network_mode: Some("none".to_owned()),
-            readonly_rootfs: Some(true),
-            cap_drop: Some(vec!["ALL".to_owned()]),
             runtime: self.runtime.clone(),
-            security_opt: Some(self.security_options()),
             privileged: Some(false),
-            ipc_mode: Some("private".to_owned()),
             pids_limit: Some(self.pids),
             memory: Some(self.memory),
             // A swap limit equal to the memory limit means no swap.
             memory_swap: Some(self.memory),
             nano_cpus: Some(self.nano_cpus),
-            ulimits: Some(self.ulimits()),
+            ulimits: Some(ulimits(self.open_files)),
             tmpfs: Some(self.tmpfs()),
             mounts: Some(self.mounts.iter().map(|mount| mount.body(&self.home)).collect()),
-            // A log driver would copy everything that a command prints to the host's disk.
-            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-            // flock attaches to a container and probes it right after the start. The engine must not start one alone.
-            restart_policy: Some(RestartPolicy {
-                name: Some(RestartPolicyNameEnum::NO),
-                maximum_retry_count: None,
-            }),
             // The helper itself is the init process.
             init: Some(false),
-            ..HostConfig::default()
+            ..confined_host_config()
         };
         ContainerCreateBody {
             hostname: Some(self.agent.clone()),
@@ -305,7 +262,47 @@ impl ContainerSpec {
     }
 }
 
+/// Returns the part of the host configuration that all of flock's containers share: no network, a read-only root, no
+/// capabilities and no way to new privileges, no log and no restart.
+pub(crate) fn confined_host_config() -> HostConfig {
+    HostConfig {
+        // There is no network interface besides loopback. Attached streams are the only way out.
+        network_mode: Some("none".to_owned()),
+        readonly_rootfs: Some(true),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(security_options()),
+        ipc_mode: Some("private".to_owned()),
+        // A log driver would copy everything that a command prints to the host's disk.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        // flock attaches to a container and checks it right after the start. The engine must not start one alone.
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        ..HostConfig::default()
+    }
+}
+
+pub(crate) fn security_options() -> Vec<String> {
+    vec!["no-new-privileges".to_owned(), seccomp::option()]
+}
+
+/// Returns the limits of a process: on its open files, and no core dumps, which would fill the workspace.
+pub(crate) fn ulimits(open_files: i64) -> Vec<ResourcesUlimits> {
+    let limit = |name: &str, value| ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: Some(value),
+        hard: Some(value),
+    };
+    vec![limit("nofile", open_files), limit("core", 0)]
+}
+
 impl MountSpec {
+    /// Returns the mount of a file or folder of the host.
+    fn path(target: impl Into<String>, source: impl Into<PathBuf>, writable: bool) -> Self {
+        Self { target: target.into(), source: MountSource::Path(source.into()), writable }
+    }
+
     fn body(&self, home: &str) -> Mount {
         // A read-only bind does not make the mounts below it read-only. An approved folder is therefore mounted
         // non-recursively: file systems mounted below it are not visible.
@@ -340,30 +337,20 @@ impl MountSpec {
     }
 }
 
-/// Returns the mounts that the agent's docker settings add. The store is not among them, because every sandbox has it.
+/// Checks the agent's docker settings.
 ///
 /// # Errors
 ///
 /// Returns a description of the first setting, network or bind that no sandbox may have. The text completes "may not
 /// have …".
-pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<Vec<MountSpec>, String> {
+pub(crate) fn check_settings(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), String> {
     if let Some(key) = agent.docker.refused.first() {
         return Err(format!("the setting {key:?}"));
     }
     if let Some(network) = agent.docker.network.as_deref().filter(|network| *network != "none") {
         return Err(format!("the network {network:?}"));
     }
-    let mut mounts = Vec::new();
-    for bind in &agent.docker.binds {
-        match binds::decide(home, bind, engine_socket, &[], binds::resolve) {
-            Decision::Store => {}
-            Decision::Host { source, target, writable } => {
-                mounts.push(MountSpec { target, source: MountSource::Path(source), writable });
-            }
-            Decision::Refused(what) => return Err(what),
-        }
-    }
-    Ok(mounts)
+    agent.docker.binds.iter().try_for_each(|bind| binds::check(home, bind, engine_socket, binds::resolve))
 }
 
 /// Checks that an agent may have a sandbox with its configuration, as far as this is known without an engine.
@@ -371,9 +358,9 @@ pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Resu
 /// # Errors
 ///
 /// Returns [`SandboxError::Refused`] for a setting, a bind or a workspace that no sandbox may have.
-pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
+pub(crate) fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
     let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
-    allowed(home, agent, engine_socket).map_err(refused)?;
+    check_settings(home, agent, engine_socket).map_err(refused)?;
     match binds::resolve(&agent.workspace) {
         Some(workspace) => check_workspace(home, agent, &workspace.path, engine_socket),
         // A missing workspace is created together with the sandbox.
@@ -387,7 +374,7 @@ pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result
 /// # Errors
 ///
 /// Returns [`SandboxError::Refused`] if the folder belongs to another agent, or if [`binds::forbidden`] rejects it.
-pub fn check_workspace(
+pub(crate) fn check_workspace(
     home: &Home,
     agent: &Agent,
     path: &Path,

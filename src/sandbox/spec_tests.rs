@@ -16,7 +16,7 @@ fn agent(docker: DockerSettings) -> Agent {
 fn host() -> HostFacts {
     HostFacts {
         image: "sha256:abc".to_owned(),
-        user: User { uid: 1000, gid: 1000 },
+        user: SandboxUser { uid: 1000, gid: 1000 },
         helper: "/srv/flock/run/helper/1/flock-helper".into(),
         workspace: "/srv/flock/workspaces/coder".into(),
         identity: vec![IdentityMount { name: "AGENTS.md".to_owned(), inode: 7 }],
@@ -132,7 +132,7 @@ fn the_hash_changes_with_every_container_property() {
         (memory, host()),
         (agent(DockerSettings::default()), HostFacts { image: "sha256:def".to_owned(), ..host() }),
         (agent(DockerSettings::default()), HostFacts { helper: "/other".into(), ..host() }),
-        (agent(DockerSettings::default()), HostFacts { user: User { uid: 1, gid: 1 }, ..host() }),
+        (agent(DockerSettings::default()), HostFacts { user: SandboxUser { uid: 1, gid: 1 }, ..host() }),
         (
             agent(DockerSettings::default()),
             HostFacts { identity: vec![IdentityMount { name: "AGENTS.md".to_owned(), inode: 8 }], ..host() },

@@ -20,7 +20,7 @@ const MAX_OPEN_FOLDERS: usize = 128;
 
 /// The disk space that a workspace uses.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct DiskUsage {
     /// The number of bytes that were counted.
     pub bytes: u64,
     /// The first part of the workspace that could not be counted, if there is one.
@@ -29,7 +29,7 @@ pub struct Usage {
 
 /// A part of a workspace that could not be counted.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Uncounted {
+pub(crate) enum Uncounted {
     /// Too many folders are nested too deep.
     Deep,
     /// A folder of the sandbox's user that could not be opened.
@@ -47,14 +47,14 @@ pub enum Uncounted {
 /// # Errors
 ///
 /// Fails if the folder itself cannot be opened, and if a system call fails for another reason than missing rights.
-pub fn size(folder: &Path, most: u64) -> io::Result<Usage> {
+pub fn size(folder: &Path, most: u64) -> io::Result<DiskUsage> {
     // The path itself is the owner's and may be a link. An agent can only replace what is in its workspace.
     let folder = fs_err::canonicalize(folder)?;
     let found = lstat(&folder)?;
     let own = Uid::effective();
     // If flock runs as root, it has given the workspace to the sandbox's user.
     let user = if own.is_root() { found.st_uid } else { own.as_raw() };
-    let usage = Usage::default();
+    let usage = DiskUsage::default();
     let mut count = DiskCounter { folder, user, device: found.st_dev, seen: HashSet::new(), usage, most };
     // Folders nested deeper than `MAX_OPEN_FOLDERS` are queued and walked from there later, because file descriptors are limited.
     let mut roots = Vec::new();
@@ -84,7 +84,7 @@ struct DiskCounter {
     user: u32,
     device: u64,
     seen: HashSet<u64>,
-    usage: Usage,
+    usage: DiskUsage,
     most: u64,
 }
 

@@ -41,7 +41,7 @@ pub async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
 }
 
 /// Removes a network. It is not an error if the network is missing.
-pub async fn remove_network(engine: &Engine, name: &str) -> Result<(), SandboxError> {
+pub(crate) async fn remove_network(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("remove the network {name}");
     engine.find(&what, engine::SLOW, client.remove_network(name)).await.map(drop)

@@ -22,11 +22,11 @@ use crate::home::beneath::{BeneathError, Kind, Owner, Root};
 use crate::home::{HomeError, atomic};
 use crate::sandbox::listing;
 use crate::sandbox::program_mounts::ProgramMount;
-use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, User};
+use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, SandboxUser};
 
 /// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
 /// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
-pub const SHARED_USER: User = User { uid: 10001, gid: 10001 };
+pub(crate) const SHARED_USER: SandboxUser = SandboxUser { uid: 10001, gid: 10001 };
 
 /// The range of users for sandboxes if flock runs as root. Each agent has its own, because the kernel limits some
 /// resources by user, such as inotify instances, and one agent could use them up for all others.
@@ -34,9 +34,9 @@ const UID_RANGE: std::ops::Range<u32> = 20_000..30_000;
 
 /// Returns the user of a sandbox that belongs to no agent of this home.
 #[must_use]
-pub fn process_user() -> User {
+pub(crate) fn process_user() -> SandboxUser {
     let (uid, gid) = (Uid::effective(), Gid::effective());
-    if uid.is_root() { SHARED_USER } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
+    if uid.is_root() { SHARED_USER } else { SandboxUser { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
 /// Returns the user of an agent's sandbox, given the agent's identity folder. If flock runs as root, the agent gets a
@@ -46,7 +46,7 @@ pub fn process_user() -> User {
 ///
 /// Returns the path that could not be created, locked, read or written, with the cause. Fails as well if every user of
 /// the range is taken.
-pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
+pub fn sandbox_user(identity: &Path) -> Result<SandboxUser, (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(process_user());
     }
@@ -54,22 +54,22 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     let record = agent.join(UID_FILE);
     let failed = |error: HomeError| (record.clone(), io::Error::other(error));
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
-        return Ok(User { uid, gid: uid });
+        return Ok(SandboxUser { uid, gid: uid });
     }
     let agents = agent.parent().unwrap_or(agent);
-    fs_err::create_dir_all(agent).map_err(|error| (agent.to_owned(), error))?;
+    fs_err::create_dir_all(agent).map_err(at(agent))?;
     // Two processes may create sandboxes of the same home at once. The lock is released when the descriptor is closed.
     let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
-    let _lock = lock.map_err(|error| (agents.to_owned(), error))?;
+    let _lock = lock.map_err(at(agents))?;
     // Another process may have written the record between the first read and the lock.
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
-        return Ok(User { uid, gid: uid });
+        return Ok(SandboxUser { uid, gid: uid });
     }
-    let taken = taken(agents).map_err(|error| (agents.to_owned(), error))?;
+    let taken = taken(agents).map_err(at(agents))?;
     let uid = free_uid(agent, &taken)
         .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
     atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
-    Ok(User { uid, gid: uid })
+    Ok(SandboxUser { uid, gid: uid })
 }
 
 /// Returns the owner for files that flock creates for an agent's sandbox, or `None` if they belong to the right user
@@ -81,6 +81,12 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
 pub fn owner(identity: &Path) -> Result<Option<Owner>, (PathBuf, io::Error)> {
     let user = sandbox_user(identity)?;
     Ok(Uid::effective().is_root().then_some((user.uid, user.gid)))
+}
+
+/// Adds the path to an error.
+fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> (PathBuf, io::Error) {
+    let path = path.into();
+    move |error| (path, error)
 }
 
 /// Returns the recorded user of an agent. A number outside the range counts as no record, so that a damaged file cannot
@@ -130,9 +136,7 @@ const UID_FILE: &str = "uid";
 ///
 /// Returns the path that could not be created or resolved, with the cause.
 pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
-    fs_err::create_dir_all(path)
-        .and_then(|()| fs_err::canonicalize(path))
-        .map_err(|error| (path.to_owned(), error))
+    fs_err::create_dir_all(path).and_then(|()| fs_err::canonicalize(path)).map_err(at(path))
 }
 
 /// Creates the missing identity files, empty, and returns all of them. In a workspace found by [`locate`] it also
@@ -144,13 +148,16 @@ pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path that could not be created or read, with the cause.
-pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
-    fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
+pub(crate) fn prepare(
+    workspace: &Path,
+    identity_folder: &Path,
+) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
+    fs_err::create_dir_all(identity_folder).map_err(at(identity_folder))?;
     for folder in [identity_folder, workspace] {
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
         for name in IDENTITY_FILES {
             let text = if folder == workspace { placeholder(name) } else { String::new() };
-            ensure_file(&root, name, &text).map_err(|error| (folder.join(name), error))?;
+            ensure_file(&root, name, &text).map_err(at(folder.join(name)))?;
         }
     }
     identity(identity_folder)
@@ -172,22 +179,22 @@ pub fn fit(
         match fitting {
             ProgramMount::Part { .. } => {}
             ProgramMount::State(path) => writable(path, owner)?,
-            ProgramMount::Turn(path) => fs_err::create_dir_all(path)
-                .and_then(|()| make_readable(path, 0o755))
-                .map_err(|error| (path.clone(), error))?,
+            ProgramMount::Turn(path) => {
+                fs_err::create_dir_all(path).and_then(|()| make_readable(path, 0o755)).map_err(at(path))?
+            }
             ProgramMount::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
                 if let Some(folder) = folder {
-                    fs_err::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+                    fs_err::create_dir_all(folder).map_err(at(folder))?;
                 }
                 if !*is_folder && !source.exists() {
-                    fs_err::write(source, b"").map_err(|error| (source.clone(), error))?;
+                    fs_err::write(source, b"").map_err(at(source))?;
                 }
                 let mode = if *is_folder { 0o755 } else { 0o644 };
-                make_readable(source, mode).map_err(|error| (source.clone(), error))?;
+                make_readable(source, mode).map_err(at(source))?;
                 let root = root(workspace)?;
                 let made = if *is_folder { ensure_folder(&root, name) } else { ensure_file(&root, name, "") };
-                made.map_err(|error| (workspace.join(name), error))?;
+                made.map_err(at(workspace.join(name)))?;
             }
         }
     }
@@ -213,11 +220,11 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
             && fs_err::metadata(path)?.uid() != uid
         {
             // The folder is new, or from a version in which agents had no user of their own.
-            chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
+            chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), SandboxUser { uid, gid })?;
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
     };
-    made().map_err(|error| (path.to_owned(), error))
+    made().map_err(at(path))
 }
 
 /// Gives a workspace and everything in it to the sandbox's user. Does nothing unless flock runs as root.
@@ -225,7 +232,7 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
 /// # Errors
 ///
 /// Returns the path with the cause if the folder cannot be opened or an owner cannot be changed.
-pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
+pub fn own(path: &Path, user: SandboxUser) -> Result<(), (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(());
     }
@@ -233,7 +240,7 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
         let path = fs_err::canonicalize(path)?;
         chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), user)
     };
-    owned().map_err(|error| (path.to_owned(), error))
+    owned().map_err(at(path))
 }
 
 /// Returns the current identity files of an agent.
@@ -241,7 +248,7 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path of a file that is missing or is not a regular file, with the cause.
-pub fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
+pub(crate) fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
     let mut files = Vec::with_capacity(IDENTITY_FILES.len());
     for name in IDENTITY_FILES {
         let file = path.join(name);
@@ -259,7 +266,7 @@ pub fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)>
 /// Returns the text of the workspace file over which an identity file is mounted. Only people who look at the workspace
 /// on the host see it.
 #[must_use]
-pub fn placeholder(name: &str) -> String {
+pub(crate) fn placeholder(name: &str) -> String {
     format!(
         "This file is not read. {name} of this agent is in the home of flock, in agents/AGENT/identity/, where the \
          agent can't change it: edit it there (flock doctor names the path and the command that takes over what is \
@@ -333,7 +340,7 @@ fn ensure_folder(root: &Root, name: &str) -> io::Result<()> {
 ///
 /// A file with more than one hard link is skipped, because its other name may lie outside the workspace. The exception
 /// is a file that belonged to a sandbox before.
-fn chown_recursive(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
+fn chown_recursive(folder: BorrowedFd<'_>, user: SandboxUser) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     // An explicit stack instead of recursion: a deep tree must not overflow the call stack. `MAX_DEPTH` limits the open
     // descriptors.
@@ -465,7 +472,7 @@ mod tests {
         std::fs::write(workspace.join("a/twice"), "").unwrap();
         legacy(&workspace.join("a/twice"));
         std::fs::hard_link(workspace.join("a/twice"), workspace.join("a/b/twice")).unwrap();
-        let user = User { uid: 20_007, gid: 20_007 };
+        let user = SandboxUser { uid: 20_007, gid: 20_007 };
         own(&workspace, user).unwrap();
         let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
         assert_eq!(owner(&workspace.join("a/b/file")), user.uid);
@@ -486,7 +493,7 @@ mod tests {
             return;
         }
         let names: Vec<String> = (0..40).map(|number| format!("worker-{number}")).collect();
-        let first: Vec<User> = names.iter().map(|name| user(name)).collect();
+        let first: Vec<SandboxUser> = names.iter().map(|name| user(name)).collect();
         let different: HashSet<u32> = first.iter().map(|user| user.uid).collect();
         assert_eq!(different.len(), names.len());
         assert!(different.iter().all(|uid| UID_RANGE.contains(uid) && *uid != SHARED_USER.uid));

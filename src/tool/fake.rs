@@ -127,12 +127,4 @@ impl Sandbox for FakeSandbox {
     fn resume<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         Box::pin(async { Ok(()) })
     }
-
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
 }

@@ -148,7 +148,7 @@ mod tests {
         std::fs::write(home.chat_history(), "\"one\"\n\"tw\n{}\n\"three\"\n").unwrap();
         assert_eq!(read(&home).unwrap(), ["one", "three"]);
         std::fs::remove_file(home.chat_history()).unwrap();
-        ::nix::unistd::mkfifo(&home.chat_history(), ::nix::sys::stat::Mode::S_IRWXU).unwrap();
+        nix::unistd::mkfifo(&home.chat_history(), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(read(&home).is_err() && append(&home, "two").is_err());
     }
 }

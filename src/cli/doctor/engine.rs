@@ -8,7 +8,7 @@ use super::super::team;
 use super::check::{Check, CheckState};
 use crate::config::{Config, SandboxMode};
 use crate::home::Home;
-use crate::nix::{self, Flake, NixError, Pin};
+use crate::nix_store::{self, Flake, NixError, Pin};
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
@@ -84,7 +84,7 @@ fn shared_user(config: Option<&Config>) -> Option<Check> {
     let several = config.is_some_and(|config| {
         config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All).count() > 1
     });
-    let user = ::nix::unistd::Uid::effective();
+    let user = nix::unistd::Uid::effective();
     (several && !user.is_root()).then(|| {
         let text = format!(
             "all sandboxes run as this user ({user}), so one agent can use up a kernel limit per user, such as \
@@ -154,7 +154,7 @@ async fn check_image(engine: &Engine, home: &Home, config: &Config, recipe: Reci
 async fn build_confinement(engine: Engine, home: &Home, config: &Config) -> Check {
     const NAME: &str = "builds";
     match team::store(home, config, Arc::new(engine)).probe_builds().await {
-        Ok(()) => Check::ok(NAME, format!("a package is {}", nix::confinement())),
+        Ok(()) => Check::ok(NAME, format!("a package is {}", nix_store::confinement())),
         Err(error) => Check::failed(NAME, error.into()),
     }
 }
@@ -167,7 +167,7 @@ fn packages(home: &Home, config: &Config) -> Check {
         let pin = Pin::read(home, configured)?;
         let changed = match (Flake::configured(configured)?, &pin) {
             // Only a folder can change under its pin. A remote flake is pinned to a revision.
-            (Flake::Folder(folder), Some(pin)) => nix::pin::folder_hash(&folder)? != pin.nar_hash,
+            (Flake::Folder(folder), Some(pin)) => nix_store::pin::folder_hash(&folder)? != pin.nar_hash,
             _ => false,
         };
         Ok((pin, changed))

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
     };
     context.block_on(async {
-        let backend = SessionBackend::open(home.clone(), context).await?;
+        let backend = SessionBackend::open(&home, context).await?;
         backend.live().current().require_agent(key.agent())?;
         let find = || database::read(&home, async |reader| reader.sessions().find(&key).await);
         if find()?.flatten().is_some() {

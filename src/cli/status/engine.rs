@@ -51,7 +51,7 @@ pub(crate) async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
     }
     let store = names::store(home);
     let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
-    let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix::confinement()});
+    let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix_store::confinement()});
     let describe = |one: &containers::Container| {
         json!({
             "name": one.name,

@@ -103,7 +103,9 @@ async fn ask(home: &Home, unit: &UnitStatus) -> Result<(), String> {
     let process = unit.pid.and_then(ProcessId::of).ok_or_else(|| "it has just ended".to_owned())?;
     let port = unit.port.ok_or_else(|| "it has no port".to_owned())?;
     let token = secret::get(home, place::TOKEN).ok().flatten().unwrap_or_default();
-    probe::ask(port, &token, process, Depth::Proof, TIMEOUT).await.map_err(|error| error.text())
+    probe::ask(port, &token, process, Depth::Proof, TIMEOUT)
+        .await
+        .map_err(|error| crate::error::chain(&error))
 }
 
 /// Time that OpenClaw may take to answer.

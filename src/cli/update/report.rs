@@ -8,7 +8,7 @@ use crate::clock;
 use crate::home::Home;
 use crate::install::pending_change::{self, ChangeDirection, VersionChangeState};
 use crate::install::tags::MovedTag;
-use crate::install::update::{Decision, VersionSearch};
+use crate::install::update::{UpdateDecision, VersionSearch};
 use crate::install::versions::short;
 use crate::install::{InstalledVersion, versions};
 use crate::openclaw::update::{CompletedChange, UpdateOutcome};
@@ -34,7 +34,7 @@ pub(crate) fn found(home: &Home, current: &InstalledVersion, look: &VersionSearc
     let wanted = &look.query.wanted;
     printer.line(format!("followed   {} of {}", wanted.reference, wanted.repository));
     let (tone, text) = match &look.decision {
-        Decision::New(commit) => {
+        UpdateDecision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(wanted.reference.as_str(), short);
             (TextStyle::Good, format!("new        {commit}; flock update takes it"))
@@ -79,7 +79,7 @@ pub(crate) fn installed(outcome: UpdateOutcome, context: &Context) -> InstalledV
     match outcome {
         UpdateOutcome::Kept { version, search, stale } => {
             // The wanted version stays out of use, because it did not work here.
-            if matches!(search.decision, Decision::Failed(..)) {
+            if matches!(search.decision, UpdateDecision::Failed(..)) {
                 context.printer.warn(&why(&search));
             }
             warn_of_stale_process(stale, context);
@@ -140,15 +140,15 @@ fn print_in_use(change: &CompletedChange, context: &Context) {
 fn why(look: &VersionSearch) -> String {
     let reference = &look.query.wanted.reference;
     match &look.decision {
-        Decision::Fixed => {
+        UpdateDecision::Fixed => {
             format!(
                 "{reference} is a tag or a commit, so it does not move; to follow a branch: flock update --ref \
                  BRANCH"
             )
         }
-        Decision::Current | Decision::New(_) => format!("{reference} is installed"),
-        Decision::Moved(moved) => is_moved(moved, "flock update"),
-        Decision::Failed(commit, failed) => format!(
+        UpdateDecision::Current | UpdateDecision::New(_) => format!("{reference} is installed"),
+        UpdateDecision::Moved(moved) => is_moved(moved, "flock update"),
+        UpdateDecision::Failed(commit, failed) => format!(
             "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
             short(commit),
             failed.reason,

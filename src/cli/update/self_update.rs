@@ -22,7 +22,7 @@ use crate::install::self_update::pending_change::{
 };
 use crate::install::self_update::{ProgramRecord, SelfUpdateError, UpdateLock, build, place, swap, trial};
 use crate::install::source::{RepositoryAddress, ResolvedReference};
-use crate::install::update::Decision;
+use crate::install::update::UpdateDecision;
 use crate::install::versions::{self, Failed};
 use change::ProgramChange;
 
@@ -110,7 +110,7 @@ struct ProgramSearch {
     source: UpdateSource,
     origin: RepositoryAddress,
     tip: Option<ResolvedReference>,
-    decision: Decision,
+    decision: UpdateDecision,
     uncommitted: usize,
 }
 
@@ -157,11 +157,11 @@ fn forward(
         ));
     }
     // A tag that was moved upstream would give another program under the same name, so a person has to name the commit.
-    if let Decision::Moved(moved) = &look.decision {
+    if let UpdateDecision::Moved(moved) = &look.decision {
         let moved = InstallError::Moved { repository: look.source.from.clone(), moved: moved.clone() };
         return Err(report::stays(&look.current, SelfUpdateError::from(moved).into()));
     }
-    let (Decision::New(_), Some(tip)) = (&look.decision, look.tip.clone()) else {
+    let (UpdateDecision::New(_), Some(tip)) = (&look.decision, look.tip.clone()) else {
         report::nothing_done(home, &look, context);
         return Ok(Exit::Done);
     };
@@ -176,8 +176,8 @@ fn forward(
     let known = versions::failed(&home.program_failures_file()).remove(&built.commit).filter(|_| !args.retry);
     if look.current.is_of(&built.commit) || known.is_some() {
         shown.end();
-        look.decision =
-            known.map_or(Decision::Current, |known| Decision::Failed(built.commit.clone(), known));
+        look.decision = known
+            .map_or(UpdateDecision::Current, |known| UpdateDecision::Failed(built.commit.clone(), known));
         build::clear(updater, home)?;
         report::nothing_done(home, &look, context);
         return Ok(Exit::Done);

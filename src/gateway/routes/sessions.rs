@@ -161,7 +161,7 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
 async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
-    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
+    gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
 /// Parses a session key.

@@ -15,7 +15,7 @@ use crate::install::{InstallError, InstallEvent, InstallPhase, build_environment
 
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltProgram {
+pub(crate) struct BuiltProgram {
     pub file: PathBuf,
     /// The commit that it was built from, 40 hex digits.
     pub commit: String,
@@ -26,7 +26,7 @@ pub struct BuiltProgram {
 impl BuiltProgram {
     /// Returns the version text that the program must print.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} ({})", self.version, short(&self.commit))
     }
 }
@@ -45,7 +45,7 @@ const QUERY_LIMIT: Duration = Duration::from_secs(300);
 ///
 /// Returns an error if there is no cargo, too little disk, the source cannot be fetched or is not flock, or a command
 /// fails. The program in use is never changed.
-pub fn build(
+pub(crate) fn build(
     _: &UpdateLock,
     home: &Home,
     source: &UpdateSource,
@@ -77,7 +77,7 @@ pub fn build(
 /// # Errors
 ///
 /// Returns an error if a file cannot be removed.
-pub fn clear(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+pub(crate) fn clear(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
     Ok(StagingFolder::of_program(home).remove()?)
 }
 
@@ -185,7 +185,7 @@ impl BuildContext<'_> {
 
 /// Returns the log of updates.
 #[must_use]
-pub fn log(home: &Home) -> Log {
+pub(crate) fn log(home: &Home) -> Log {
     Log::new(home.log(LOG), RotationLimits::default())
 }
 

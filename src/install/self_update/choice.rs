@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{ProgramRecord, SelfUpdateError, UPSTREAM};
 use crate::home::{Home, atomic};
-use crate::install::error::io;
+use crate::install::error::write_record;
 use crate::install::source::{self, RepositoryAddress, ResolvedReference};
 use crate::install::tags::{self, InstalledReference, MovedTag};
-use crate::install::update::Decision;
+use crate::install::update::UpdateDecision;
 use crate::install::versions::Failed;
 
 /// A repository and the reference that is taken from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UpdateSource {
+pub(crate) struct UpdateSource {
     /// A URL or an absolute path.
     pub from: String,
     /// A branch, a tag or a commit. `HEAD` is the main branch.
@@ -26,7 +26,7 @@ pub struct UpdateSource {
 
 /// The choices of a person on the command line.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SourceArgs<'a> {
+pub(crate) struct SourceArgs<'a> {
     /// The value of `--from`.
     pub from: Option<&'a str>,
     /// The value of `--ref`.
@@ -43,7 +43,10 @@ impl UpdateSource {
     ///
     /// Returns [`SelfUpdateError::NoSource`] if none is known, [`SelfUpdateError::Unencrypted`] for an `http` or `git` address that
     /// the user has not allowed, and an [`SelfUpdateError::Install`] if the address is not usable.
-    pub fn choose(home: &Home, said: SourceArgs<'_>) -> Result<(Self, RepositoryAddress), SelfUpdateError> {
+    pub(crate) fn choose(
+        home: &Home,
+        said: SourceArgs<'_>,
+    ) -> Result<(Self, RepositoryAddress), SelfUpdateError> {
         Self::choose_from(Self::remembered(home).as_ref(), said, UPSTREAM)
     }
 
@@ -70,7 +73,7 @@ impl UpdateSource {
 
     /// Returns the source of the last update.
     #[must_use]
-    pub fn remembered(home: &Home) -> Option<Self> {
+    pub(crate) fn remembered(home: &Home) -> Option<Self> {
         serde_json::from_slice(&atomic::read(&home.program().join(SOURCE_FILE), 64 << 10).ok()??).ok()
     }
 
@@ -79,18 +82,15 @@ impl UpdateSource {
     /// # Errors
     ///
     /// Returns an error if the record cannot be written.
-    pub fn remember(&self, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program().join(SOURCE_FILE);
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+    pub(crate) fn remember(&self, home: &Home) -> Result<(), SelfUpdateError> {
+        Ok(write_record(&home.program().join(SOURCE_FILE), serde_json::to_vec_pretty(self))?)
     }
 }
 
 /// Returns the number of changed files that are not committed, if the source is a folder. The build contains only what
 /// is committed.
 #[must_use]
-pub fn uncommitted(source: &UpdateSource) -> usize {
+pub(crate) fn uncommitted(source: &UpdateSource) -> usize {
     let folder = source.from.strip_prefix("file://").unwrap_or(&source.from);
     // Uncommitted files can be seen only on this machine.
     if source.from.contains("://") && !source.from.starts_with("file://") {
@@ -105,7 +105,7 @@ pub fn uncommitted(source: &UpdateSource) -> usize {
 /// Returns `true` if the repository must be asked. A tag or commit that is in use never changes, so it need not be
 /// asked for.
 #[must_use]
-pub fn has_to_ask(current: &ProgramRecord, source: &UpdateSource, named: bool) -> bool {
+pub(crate) fn has_to_ask(current: &ProgramRecord, source: &UpdateSource, named: bool) -> bool {
     named
         || current.follows
         || current.origin.as_ref() != Some(&source.from)
@@ -114,23 +114,23 @@ pub fn has_to_ask(current: &ProgramRecord, source: &UpdateSource, named: bool) -
 
 /// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
-pub fn decide(
+pub(crate) fn decide(
     current: &ProgramRecord,
     tip: Option<&ResolvedReference>,
     moved: Option<MovedTag>,
     failed: Option<Failed>,
     retry: bool,
-) -> Decision {
-    let Some(tip) = tip else { return Decision::Fixed };
+) -> UpdateDecision {
+    let Some(tip) = tip else { return UpdateDecision::Fixed };
     if let Some(moved) = moved {
-        return Decision::Moved(moved);
+        return UpdateDecision::Moved(moved);
     }
     // A shortened commit is not known before it is fetched.
-    let Some(commit) = &tip.commit else { return Decision::New(None) };
+    let Some(commit) = &tip.commit else { return UpdateDecision::New(None) };
     if current.is_of(commit) {
-        return Decision::Current;
+        return UpdateDecision::Current;
     }
-    Decision::about(commit, failed, retry)
+    UpdateDecision::about(commit, failed, retry)
 }
 
 /// Asks the repository for the commit of the wanted reference.
@@ -138,7 +138,10 @@ pub fn decide(
 /// # Errors
 ///
 /// Returns an error if the repository does not answer, or has no such reference.
-pub fn ask(origin: &RepositoryAddress, source: &UpdateSource) -> Result<ResolvedReference, SelfUpdateError> {
+pub(crate) fn ask(
+    origin: &RepositoryAddress,
+    source: &UpdateSource,
+) -> Result<ResolvedReference, SelfUpdateError> {
     Ok(source::resolve(origin, &source.reference)?)
 }
 
@@ -147,7 +150,7 @@ pub fn ask(origin: &RepositoryAddress, source: &UpdateSource) -> Result<Resolved
 /// # Errors
 ///
 /// Returns an error if the record of tags cannot be read.
-pub fn moved(
+pub(crate) fn moved(
     home: &Home,
     source: &UpdateSource,
     tip: &ResolvedReference,
@@ -168,7 +171,11 @@ pub fn moved(
 /// # Errors
 ///
 /// Returns an error if the record cannot be read or written.
-pub fn note(home: &Home, source: &UpdateSource, tip: &ResolvedReference) -> Result<(), SelfUpdateError> {
+pub(crate) fn note(
+    home: &Home,
+    source: &UpdateSource,
+    tip: &ResolvedReference,
+) -> Result<(), SelfUpdateError> {
     Ok(tags::note(&home.program_tags_file(), &source.from, tip)?)
 }
 
@@ -233,22 +240,25 @@ mod tests {
             is_branch: true,
         };
         let failed = || Failed { version: None, reason: "x".into(), at: 1, doubtful: false };
-        assert_eq!(decide(&current, Some(&tip(Some(A))), None, None, false), Decision::Current);
-        assert_eq!(decide(&current, Some(&tip(Some(B))), None, None, false), Decision::New(Some(B.into())));
+        assert_eq!(decide(&current, Some(&tip(Some(A))), None, None, false), UpdateDecision::Current);
+        assert_eq!(
+            decide(&current, Some(&tip(Some(B))), None, None, false),
+            UpdateDecision::New(Some(B.into()))
+        );
         assert_eq!(
             decide(&current, Some(&tip(Some(B))), None, Some(failed()), false),
-            Decision::Failed(B.into(), failed())
+            UpdateDecision::Failed(B.into(), failed())
         );
         assert_eq!(
             decide(&current, Some(&tip(Some(B))), None, Some(failed()), true),
-            Decision::New(Some(B.into()))
+            UpdateDecision::New(Some(B.into()))
         );
-        assert_eq!(decide(&current, Some(&tip(None)), None, None, false), Decision::New(None));
+        assert_eq!(decide(&current, Some(&tip(None)), None, None, false), UpdateDecision::New(None));
         let source = UpdateSource { from: "/there".into(), reference: "v1".into(), unencrypted: false };
         let tagged =
             ProgramRecord { origin: Some("/there".into()), reference: Some("v1".into()), ..current.clone() };
         assert!(has_to_ask(&current, &source, false) && !has_to_ask(&tagged, &source, false));
         assert!(has_to_ask(&tagged, &source, true));
-        assert_eq!(decide(&tagged, None, None, None, false), Decision::Fixed);
+        assert_eq!(decide(&tagged, None, None, None, false), UpdateDecision::Fixed);
     }
 }

@@ -9,7 +9,7 @@ use crate::store::StoreError;
 
 /// The reasons why an update fails.
 #[derive(Debug, thiserror::Error)]
-pub enum SelfUpdateError {
+pub(crate) enum SelfUpdateError {
     /// An error of the home's own files.
     #[error(transparent)]
     Home(#[from] HomeError),

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::program::digest;
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, atomic};
-use crate::install::error::{io, remove_file};
-pub use crate::install::pending_change::ChangeDirection;
+use crate::install::error::{remove_file, write_record};
+pub(crate) use crate::install::pending_change::ChangeDirection;
 
 /// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PendingProgramChange {
+pub(crate) struct PendingProgramChange {
     pub way: ChangeDirection,
     /// The file that is replaced.
     pub path: PathBuf,
@@ -34,7 +34,7 @@ pub struct PendingProgramChange {
 
 /// The state of an interrupted change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramChangeState {
+pub(crate) enum ProgramChangeState {
     /// The program is still the old one.
     Old,
     /// The program is the new one, and has not proved itself.
@@ -46,7 +46,7 @@ pub enum ProgramChangeState {
 impl PendingProgramChange {
     /// Returns the interrupted change, if there is one.
     #[must_use]
-    pub fn interrupted(home: &Home) -> Option<Self> {
+    pub(crate) fn interrupted(home: &Home) -> Option<Self> {
         serde_json::from_slice(&atomic::read(&home.program_change_file(), MAX_RECORD).ok()??).ok()
     }
 
@@ -55,7 +55,7 @@ impl PendingProgramChange {
     /// # Errors
     ///
     /// Returns an error if the program cannot be read.
-    pub fn reached(&self) -> Result<ProgramChangeState, SelfUpdateError> {
+    pub(crate) fn reached(&self) -> Result<ProgramChangeState, SelfUpdateError> {
         // The file itself is examined, not a recorded step: a crash may come between a rename and its record.
         let now = digest(&self.path)?;
         Ok(match now {
@@ -70,10 +70,8 @@ impl PendingProgramChange {
     /// # Errors
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
-    pub fn note(&self, _: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program_change_file();
-        let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
-        Ok(atomic::write(&path, &text, 0o600)?)
+    pub(crate) fn note(&self, _: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+        Ok(write_record(&home.program_change_file(), serde_json::to_vec(self))?)
     }
 
     /// Removes the record, because the change has ended.
@@ -81,7 +79,7 @@ impl PendingProgramChange {
     /// # Errors
     ///
     /// Returns an error if the record cannot be removed.
-    pub fn end(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+    pub(crate) fn end(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
         Ok(remove_file(&home.program_change_file())?)
     }
 }

@@ -21,7 +21,7 @@ const STORES: [(&str, &str); 2] = [("/nix/store", "the Nix store"), ("/gnu/store
 ///
 /// Returns [`SelfUpdateError::Replaced`] if the program was replaced since this process started, and an error if the named
 /// file does not exist.
-pub fn find(named: Option<&Path>) -> Result<PathBuf, SelfUpdateError> {
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, SelfUpdateError> {
     if let Some(named) = named {
         return Ok(fs_err::canonicalize(named).map_err(io("find", named))?);
     }
@@ -39,7 +39,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, SelfUpdateError> {
 ///
 /// Returns [`SelfUpdateError::NotFlock`] if the other program does not print flock's version, and an error if it cannot be
 /// run.
-pub fn version(path: &Path, own: &str) -> Result<String, SelfUpdateError> {
+pub(crate) fn version(path: &Path, own: &str) -> Result<String, SelfUpdateError> {
     if std::env::current_exe().is_ok_and(|exe| exe == path) {
         return Ok(own.to_owned());
     }
@@ -59,7 +59,7 @@ pub fn version(path: &Path, own: &str) -> Result<String, SelfUpdateError> {
 ///
 /// Returns [`SelfUpdateError::Owned`] if a package manager owns it, and [`SelfUpdateError::Unwritable`] if this user may not write to
 /// its folder.
-pub fn check(path: &Path) -> Result<(), SelfUpdateError> {
+pub(crate) fn check(path: &Path) -> Result<(), SelfUpdateError> {
     if let Some(owner) = owner(path) {
         return Err(SelfUpdateError::Owned { path: path.to_owned(), owner });
     }

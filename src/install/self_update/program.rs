@@ -10,13 +10,13 @@ use super::SelfUpdateError;
 use crate::home::{Home, atomic};
 use crate::id::hex;
 use crate::install::InstallError;
-use crate::install::error::io;
+use crate::install::error::{io, write_record};
 use crate::install::tags::InstalledReference;
 
 /// The record of a version of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ProgramRecord {
+pub(crate) struct ProgramRecord {
     /// The output of `flock --version`, as in `0.2.0 (0123456789ab)`.
     pub version: String,
     /// The commit that it was built from. It has 40 hex digits if an update built it, otherwise those in its version.
@@ -41,7 +41,7 @@ impl ProgramRecord {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read.
-    pub fn current(home: &Home, path: &Path, version: &str) -> Result<Self, SelfUpdateError> {
+    pub(crate) fn current(home: &Home, path: &Path, version: &str) -> Result<Self, SelfUpdateError> {
         let sha256 = digest(path)?;
         // Somebody may have replaced the program by hand. The digest shows it, and then only its version is known.
         let recorded = read(&home.program().join(CURRENT)).filter(|program| program.sha256 == sha256);
@@ -58,7 +58,7 @@ impl ProgramRecord {
 
     /// Returns the program for a rollback, if its file exists and is complete.
     #[must_use]
-    pub fn previous(home: &Home) -> Option<Self> {
+    pub(crate) fn previous(home: &Home) -> Option<Self> {
         let folder = home.program();
         let program = read(&folder.join(PREVIOUS_RECORD))?;
         (digest(&folder.join(PREVIOUS_FILE)).ok()? == program.sha256).then_some(program)
@@ -66,14 +66,14 @@ impl ProgramRecord {
 
     /// Returns `true` if the program was built from exactly this commit.
     #[must_use]
-    pub fn is_of(&self, commit: &str) -> bool {
+    pub(crate) fn is_of(&self, commit: &str) -> bool {
         // The recorded commit may be the shortened one of its version.
         self.commit.as_deref().is_some_and(|own| commit.starts_with(own))
     }
 
     /// Returns the program in the form that the record of tags uses. `None` if no update built it.
     #[must_use]
-    pub fn as_installed(&self) -> Option<InstalledReference<'_>> {
+    pub(crate) fn as_installed(&self) -> Option<InstalledReference<'_>> {
         Some(InstalledReference {
             origin: self.origin.as_deref()?,
             reference: self.reference.as_deref()?,
@@ -84,8 +84,7 @@ impl ProgramRecord {
 
     /// Writes the record.
     pub(super) fn write(&self, path: &Path) -> Result<(), SelfUpdateError> {
-        let text = serde_json::to_vec_pretty(self).map_err(|error| io("describe", path)(error.into()))?;
-        Ok(atomic::write(path, &text, 0o600)?)
+        Ok(write_record(path, serde_json::to_vec_pretty(self))?)
     }
 }
 
@@ -112,7 +111,7 @@ fn commit_in(version: &str) -> Option<String> {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read.
-pub fn digest(path: &Path) -> Result<String, InstallError> {
+pub(crate) fn digest(path: &Path) -> Result<String, InstallError> {
     let mut file = crate::home::regular::open(path).map_err(io("read", path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

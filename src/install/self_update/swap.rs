@@ -4,17 +4,17 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::pending_change::{ChangeDirection, PendingProgramChange};
+use super::pending_change::PendingProgramChange;
 use super::program::{CURRENT, PREVIOUS_FILE, PREVIOUS_RECORD, digest};
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, regular};
 use crate::install::InstallError;
-use crate::install::error::io;
+use crate::install::error::{io, remove_file};
 use crate::store;
 
 /// Returns the path of the program that will be put in use.
 #[must_use]
-pub fn next(home: &Home) -> PathBuf {
+pub(crate) fn next(home: &Home) -> PathBuf {
     home.program().join("flock-next")
 }
 
@@ -28,14 +28,14 @@ fn old_file(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns an error if the file cannot be copied.
-pub fn take_up(_: &UpdateLock, home: &Home, file: &Path) -> Result<String, SelfUpdateError> {
+pub(crate) fn take_up(_: &UpdateLock, home: &Home, file: &Path) -> Result<String, SelfUpdateError> {
     copy(file, &next(home), 0o755)?;
     Ok(digest(&next(home))?)
 }
 
 /// Returns the path of the previous program, for a rollback.
 #[must_use]
-pub fn previous_file(home: &Home) -> PathBuf {
+pub(crate) fn previous_file(home: &Home) -> PathBuf {
     home.program().join(PREVIOUS_FILE)
 }
 
@@ -44,7 +44,7 @@ pub fn previous_file(home: &Home) -> PathBuf {
 /// # Errors
 ///
 /// Returns an error if the file cannot be copied.
-pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
+pub(crate) fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
     Ok(copy(path, &old_file(home), 0o755)?)
 }
 
@@ -53,7 +53,7 @@ pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateEr
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied.
-pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+pub(crate) fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
     let folder = database_backup(home);
     drop(fs_err::remove_dir_all(&folder));
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
@@ -71,7 +71,7 @@ pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied or removed.
-pub fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
+pub(crate) fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
     let kept = database_backup(home).join("flock.db");
     if !kept.exists() || !store::is_newer(home) {
         return Ok(false);
@@ -88,12 +88,7 @@ pub fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateE
     }
     // It would apply a leftover log or journal to the restored file, too.
     for suffix in store::BESIDE {
-        match fs_err::remove_file(store::beside(&home.database(), suffix)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("remove", home.database())(error).into());
-            }
-            _ => {}
-        }
+        remove_file(&store::beside(&home.database(), suffix))?;
     }
     let head = database_backup(home).join("audit.head");
     if head.exists() {
@@ -113,7 +108,11 @@ fn database_backup(home: &Home) -> PathBuf {
 ///
 /// Returns an error if the file is not the one that was tried, or cannot be put in place. Then the old program is still
 /// in use.
-pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+pub(crate) fn swap(
+    _: &UpdateLock,
+    home: &Home,
+    change: &PendingProgramChange,
+) -> Result<(), SelfUpdateError> {
     Ok(replace_program(&next(home), &change.path, &change.to)?)
 }
 
@@ -122,7 +121,11 @@ pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Resul
 /// # Errors
 ///
 /// Returns an error if the old program cannot be put in place. Then the file is unchanged.
-pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+pub(crate) fn swap_back(
+    _: &UpdateLock,
+    home: &Home,
+    change: &PendingProgramChange,
+) -> Result<(), SelfUpdateError> {
     Ok(replace_program(&old_file(home), &change.path, &change.from)?)
 }
 
@@ -131,7 +134,7 @@ pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> 
 /// # Errors
 ///
 /// Returns an error if a record cannot be written.
-pub fn conclude(
+pub(crate) fn conclude(
     updater: &UpdateLock,
     home: &Home,
     change: &PendingProgramChange,
@@ -148,17 +151,11 @@ pub fn conclude(
 }
 
 /// Removes files that only a change in progress needs. The next change removes what cannot be removed now.
-pub fn tidy(_: &UpdateLock, home: &Home) {
+pub(crate) fn tidy(_: &UpdateLock, home: &Home) {
     for file in [next(home), old_file(home)] {
         drop(fs_err::remove_file(file));
     }
     drop(fs_err::remove_dir_all(database_backup(home)));
-}
-
-/// Returns `true` if updates skip the old version after a change of this kind. After a rollback they do.
-#[must_use]
-pub fn skips_old_version(way: ChangeDirection) -> bool {
-    way == ChangeDirection::Rollback
 }
 
 /// Copies a file beside the program and renames it over the program. Processes that run the old program keep it.
@@ -198,6 +195,7 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::pending_change::ChangeDirection;
 
     #[test]
     fn a_program_is_replaced_only_by_the_tested_file() {

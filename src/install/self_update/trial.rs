@@ -16,7 +16,7 @@ use crate::store;
 
 /// The result of a successful trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrialResult {
+pub(crate) struct TrialResult {
     /// `true` if the program migrates the database when it opens it.
     pub migrates: bool,
 }
@@ -35,7 +35,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 ///
 /// Returns [`SelfUpdateError::Untried`] if a command fails or its answer is wrong, and another error if the home cannot be
 /// copied.
-pub fn run(
+pub(crate) fn run(
     _: &UpdateLock,
     home: &Home,
     file: &Path,

@@ -10,11 +10,12 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, header};
 use tokio::runtime::Runtime;
 
-use super::super::source;
+use super::super::repository_address;
+use super::subprocess::check_read_only;
 
 /// A conversation with one server.
 #[derive(Debug, Default)]
-pub struct HttpTransport {
+pub(crate) struct HttpTransport {
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -67,14 +68,7 @@ impl Connection {
 
 impl SmartSubtransport for HttpTransport {
     fn action(&self, url: &str, action: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        let ask = match action {
-            Service::UploadPackLs => RequestKind::References,
-            Service::UploadPack => RequestKind::Pack,
-            // flock only reads, so a push is a programming error.
-            Service::ReceivePackLs | Service::ReceivePack => {
-                return Err(git2::Error::from_str("flock never pushes"));
-            }
-        };
+        check_read_only(action)?;
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match &shared.client {
             Some(connection) => Arc::clone(connection),
@@ -86,7 +80,7 @@ impl SmartSubtransport for HttpTransport {
         let base = shared.moved.clone().unwrap_or_else(|| url.trim_end_matches('/').to_owned());
         drop(shared);
         Ok(Box::new(Stream {
-            ask,
+            action,
             base,
             connection,
             shared: Arc::clone(&self.shared),
@@ -101,15 +95,9 @@ impl SmartSubtransport for HttpTransport {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestKind {
-    References,
-    Pack,
-}
-
 /// A request and its answer. Writing fills the request, and the first read sends it.
 struct Stream {
-    ask: RequestKind,
+    action: Service,
     base: String,
     connection: Arc<Connection>,
     shared: Arc<Mutex<Shared>>,
@@ -121,13 +109,15 @@ struct Stream {
 impl Stream {
     fn send(&mut self) -> io::Result<Response> {
         let Connection { client, runtime } = &*self.connection;
-        let request = match self.ask {
-            RequestKind::References => client.get(format!("{}{REFERENCES_PATH}", self.base)),
-            RequestKind::Pack => client
+        let lists_references = matches!(self.action, Service::UploadPackLs);
+        let request = if lists_references {
+            client.get(format!("{}{REFERENCES_PATH}", self.base))
+        } else {
+            client
                 .post(format!("{}/{GIT_SERVICE}", self.base))
                 .header(header::CONTENT_TYPE, format!("application/x-{GIT_SERVICE}-request"))
                 .header(header::ACCEPT, format!("application/x-{GIT_SERVICE}-result"))
-                .body(std::mem::take(&mut self.request)),
+                .body(std::mem::take(&mut self.request))
         };
         // Created inside the runtime, because its timers belong to the runtime.
         let response =
@@ -146,9 +136,7 @@ impl Stream {
         if !kind.is_some_and(|kind| kind.starts_with("application/x-git-upload-pack-")) {
             return Err(io::Error::other("what answers there is no git server"));
         }
-        if self.ask == RequestKind::References
-            && let Some(base) = response.url().as_str().strip_suffix(REFERENCES_PATH)
-        {
+        if lists_references && let Some(base) = response.url().as_str().strip_suffix(REFERENCES_PATH) {
             // The pack must be requested from the address that served the references.
             self.shared.lock().unwrap_or_else(PoisonError::into_inner).moved = Some(base.to_owned());
         }
@@ -188,7 +176,7 @@ impl Write for Stream {
 }
 
 fn is_this_machine(url: &reqwest::Url) -> bool {
-    source::is_this_machine(url.host_str().unwrap_or_default())
+    repository_address::is_this_machine(url.host_str().unwrap_or_default())
 }
 
 /// Makes an error with all causes in one line, because libgit2 keeps only one line.

@@ -6,35 +6,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
 
-/// Transport over the machine's `ssh`, with its configuration, known hosts and agent.
-#[derive(Debug, Default)]
-pub struct SshTransport {
-    running: RunningChild,
-}
+use crate::clean::percent_decode;
 
-/// Transport for a repository on this machine.
-#[derive(Debug, Default)]
-pub struct LocalTransport {
+/// Transport over the streams of a program that is started for each request.
+pub(crate) struct SubprocessTransport {
+    /// Returns the command for an address.
+    command: fn(&str) -> Result<Command, git2::Error>,
     running: RunningChild,
 }
 
 type RunningChild = Arc<Mutex<Option<Child>>>;
 type Stream = Box<dyn SmartSubtransportStream>;
 
-impl SmartSubtransport for SshTransport {
+impl SubprocessTransport {
+    /// Returns the transport over the machine's `ssh`, with its configuration, known hosts and agent.
+    pub(crate) fn ssh() -> Self {
+        Self { command: ssh, running: RunningChild::default() }
+    }
+
+    /// Returns the transport for a repository on this machine.
+    pub(crate) fn local() -> Self {
+        Self { command: upload_pack, running: RunningChild::default() }
+    }
+}
+
+impl SmartSubtransport for SubprocessTransport {
     fn action(&self, url: &str, action: Service) -> Result<Stream, git2::Error> {
         check_read_only(action)?;
-        let address =
-            Address::parse(url).ok_or_else(|| git2::Error::from_str("the address is not usable"))?;
-        let mut command = Command::new("ssh");
-        // Nobody can be asked while a progress bar is shown. The keep-alive detects a lost server.
-        command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=30"]);
-        if let Some(port) = address.port {
-            command.args(["-p", &port.to_string()]);
-        }
-        // `--` stops a host name from being read as an option.
-        command.arg("--").arg(address.host).arg(format!("git-upload-pack {}", shell_quote(&address.path)));
-        start(&mut command, &self.running, "ssh")
+        start(&mut (self.command)(url)?, &self.running)
     }
 
     fn close(&self) -> Result<(), git2::Error> {
@@ -43,19 +42,24 @@ impl SmartSubtransport for SshTransport {
     }
 }
 
-impl SmartSubtransport for LocalTransport {
-    fn action(&self, url: &str, action: Service) -> Result<Stream, git2::Error> {
-        check_read_only(action)?;
-        let path = percent_decode(url.strip_prefix("file://").unwrap_or(url));
-        let mut command = Command::new("git");
-        command.args(["upload-pack", "--strict", "--"]).arg(git_folder(&path));
-        start(&mut command, &self.running, "git")
+fn ssh(url: &str) -> Result<Command, git2::Error> {
+    let address = Address::parse(url).ok_or_else(|| git2::Error::from_str("the address is not usable"))?;
+    let mut command = Command::new("ssh");
+    // Nobody can be asked while a progress bar is shown. The keep-alive detects a lost server.
+    command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=30"]);
+    if let Some(port) = address.port {
+        command.args(["-p", &port.to_string()]);
     }
+    // `--` stops a host name from being read as an option.
+    command.arg("--").arg(address.host).arg(format!("git-upload-pack {}", shell_quote(&address.path)));
+    Ok(command)
+}
 
-    fn close(&self) -> Result<(), git2::Error> {
-        end(&self.running);
-        Ok(())
-    }
+fn upload_pack(url: &str) -> Result<Command, git2::Error> {
+    let path = percent_decode(url.strip_prefix("file://").unwrap_or(url));
+    let mut command = Command::new("git");
+    command.args(["upload-pack", "--strict", "--"]).arg(git_folder(&path));
+    Ok(command)
 }
 
 /// Returns the repository folder itself, which a checkout has in `.git`. `--strict` accepts nothing else.
@@ -65,14 +69,16 @@ fn git_folder(path: &str) -> std::path::PathBuf {
     if inner.exists() { inner } else { path.to_owned() }
 }
 
-fn check_read_only(action: Service) -> Result<(), git2::Error> {
+/// Refuses a push: flock only reads, so it would be a programming error.
+pub(super) fn check_read_only(action: Service) -> Result<(), git2::Error> {
     match action {
         Service::UploadPackLs | Service::UploadPack => Ok(()),
         Service::ReceivePackLs | Service::ReceivePack => Err(git2::Error::from_str("flock never pushes")),
     }
 }
 
-fn start(command: &mut Command, running: &RunningChild, name: &str) -> Result<Stream, git2::Error> {
+fn start(command: &mut Command, running: &RunningChild) -> Result<Stream, git2::Error> {
+    let name = command.get_program().display().to_string();
     let fail = |error: &io::Error| git2::Error::from_str(&format!("{name} can't be started: {error}"));
     let mut child = command
         .stdin(Stdio::piped())
@@ -185,24 +191,6 @@ impl Address {
 /// Quotes a path as one word for the shell on the server.
 fn shell_quote(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
-}
-
-/// Decodes `%XX` to the byte it stands for.
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            plain.push(byte);
-            at += 3;
-        } else {
-            plain.push(bytes[at]);
-            at += 1;
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 const MAX_STDERR: usize = 16 << 10;

@@ -10,7 +10,7 @@ use super::{MachineFacts, merge, passthrough, tools};
 use crate::config::agents::STANDARD_PATH;
 use crate::config::{Agent, Config, Network, Role, SandboxMode};
 use crate::home::Home;
-use crate::sandbox::spec::{self, MountSource, MountSpec};
+use crate::sandbox::spec;
 use crate::sandbox::{binds, names};
 
 /// The inputs that are shared by all agents.
@@ -37,14 +37,12 @@ pub(super) fn entry(
     let mut own = passthrough::of_agent(listing, &at, dropped);
     let mut own_tools = passthrough::tools_settings(&listing["tools"], &format!("{at}.tools"), dropped);
 
-    let first = super::agents(config).find(|agent| agent.role == Role::Orchestrator);
-    let first = first.or_else(|| super::agents(config).next());
     let mut whole = Map::new();
     if !dialect.entries {
         whole.insert("id".to_owned(), id.into());
     }
     // Versions with `agents.entries` have `ownership` instead of `default` and refuse a document with both.
-    if !dialect.entries && first.is_some_and(|first| first.id == agent.id) {
+    if !dialect.entries && super::default_agent(config).is_some_and(|first| first.id == agent.id) {
         whole.insert("default".to_owned(), true.into());
     }
     whole.insert("name".to_owned(), id.into());
@@ -107,7 +105,7 @@ fn sandbox(
     facts: &MachineFacts,
 ) -> Result<Value, String> {
     let socket = facts.engine_socket.as_deref();
-    let more = spec::allowed(home, agent, socket)?;
+    spec::check_settings(home, agent, socket)?;
     // flock's own sandboxes reach allowed hosts through the gateway's proxy, which a container of OpenClaw can't reach.
     if agent.network != Network::None {
         let network = agent.network.as_str();
@@ -120,7 +118,6 @@ fn sandbox(
     let workspace = fs_err::canonicalize(&agent.workspace).unwrap_or_else(|_| agent.workspace.clone());
     spec::check_workspace(home, agent, &workspace, socket).map_err(|error| error.to_string())?;
     let mut binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
-    binds.extend(more.iter().filter_map(bind));
     if let Some(mounts) = facts.mounts.get(&agent.id) {
         let approved = mounts.decide(home, socket, binds::resolve)?;
         binds.extend(approved.iter().map(|(source, target)| format!("{}:{target}:ro", source.display())));
@@ -201,10 +198,4 @@ fn store(home: &Home, dialect: &ConfigSchema, facts: &MachineFacts) -> Option<St
         facts.store.as_deref().map(Path::to_string_lossy)?.into_owned()
     };
     Some(format!("{source}:{}:ro", binds::STORE_TARGET))
-}
-
-fn bind(mount: &MountSpec) -> Option<String> {
-    let MountSource::Path(source) = &mount.source else { return None };
-    let mode = if mount.writable { "rw" } else { "ro" };
-    Some(format!("{}:{}:{mode}", source.display(), mount.target))
 }

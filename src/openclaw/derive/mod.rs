@@ -17,30 +17,30 @@ use serde_json::{Map, Value, json};
 use super::plugin::ID;
 use super::schema::{ConfigSchema, prune};
 use super::{OpenClawError, SettingRefusal, agents};
-use crate::config::{Config, Role};
+use crate::config::{Agent, Config, Role};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
-use crate::sandbox::spec::User;
+use crate::sandbox::spec::SandboxUser;
 
-pub use models::ProviderKey;
-pub use passthrough::quoted;
+pub(crate) use models::ProviderKey;
+pub(crate) use passthrough::quoted;
 
 /// The environment variable with the token of OpenClaw's own gateway.
-pub const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
 /// The name of the hook that tells OpenClaw who an agent is.
-pub const IDENTITY_HOOK: &str = "flock-identity";
+pub(crate) const IDENTITY_HOOK: &str = "flock-identity";
 
 /// Facts about the machine that the configuration does not contain.
 #[derive(Clone, Debug)]
-pub struct MachineFacts {
+pub(crate) struct MachineFacts {
     pub port: u16,
     /// The container image of agents that configure none.
     pub image: String,
     /// The user that runs the sandboxes of agents that only OpenClaw knows.
-    pub user: User,
+    pub user: SandboxUser,
     /// The users that run the sandboxes of flock's agents.
-    pub users: BTreeMap<AgentId, User>,
+    pub users: BTreeMap<AgentId, SandboxUser>,
     pub cores: u64,
     /// The container engine's socket, which no bind may reach.
     pub engine_socket: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct MachineFacts {
 
 /// A derived configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DerivedConfig {
+pub(crate) struct DerivedConfig {
     pub document: Value,
     /// The provider keys that OpenClaw's process needs in its environment.
     pub keys: Vec<ProviderKey>,
@@ -72,7 +72,7 @@ pub struct DerivedConfig {
 /// # Errors
 ///
 /// Returns [`OpenClawError::Refused`] with every setting that OpenClaw must not be given.
-pub fn derive(
+pub(crate) fn derive(
     home: &Home,
     document: &Value,
     config: &Config,
@@ -137,10 +137,7 @@ pub fn derive(
 
 /// Returns the settings that do not depend on the user, written for the schemas of all versions.
 fn fixed_settings(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
-    let first = agents(config)
-        .find(|agent| agent.role == Role::Orchestrator)
-        .or_else(|| agents(config).next())
-        .map(|agent| agent.id.to_string());
+    let first = default_agent(config).map(|agent| agent.id.to_string());
     json!({
         "gateway": {
             "mode": "local",
@@ -203,6 +200,11 @@ fn fixed_settings(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &
         "canvasHost": {"enabled": false},
         "cron": {"enabled": false},
     })
+}
+
+/// Returns the agent that OpenClaw takes where none is named: the first orchestrator, or the first of all.
+fn default_agent(config: &Config) -> Option<&Agent> {
+    agents(config).find(|agent| agent.role == Role::Orchestrator).or_else(|| agents(config).next())
 }
 
 /// Enables flock's hook and disables those that come with OpenClaw. One of them, `boot-md`, runs what a workspace says

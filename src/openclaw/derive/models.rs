@@ -16,7 +16,7 @@ use crate::provider::{price, wire_format};
 
 /// A provider's API key, named by the environment variable that passes it to OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderKey {
+pub(crate) struct ProviderKey {
     pub provider: String,
     /// For example `FLOCK_PROVIDER_KEY_ANTHROPIC`.
     pub variable: String,

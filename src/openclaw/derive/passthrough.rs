@@ -1,7 +1,7 @@
 //! The list of a user's settings that are passed on to OpenClaw unchanged. flock sets the rest itself or drops it:
 //! channels and bridges, for example, are handled by flock.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::SettingRefusal;
 use crate::config::Config;
@@ -96,7 +96,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<SettingRefusal>) {
 }
 
 /// Quotes the place of a setting for any shell. Some shells treat brackets as a pattern.
-pub fn quoted(at: &str) -> String {
+pub(crate) fn quoted(at: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     if at.chars().all(is_plain) { at.to_owned() } else { format!("'{}'", at.replace('\'', r"'\''")) }
 }
@@ -104,16 +104,14 @@ pub fn quoted(at: &str) -> String {
 /// Returns the settings that are passed on unchanged, except those of agents and providers. The others are added to
 /// `dropped`.
 pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>) -> Value {
-    let mut whole = Map::new();
-    let mut agents_part = Map::new();
     let defaults =
         pick(&document["agents"]["defaults"], &DEFAULTS, &READ_DEFAULTS, "agents.defaults", dropped);
-    agents_part.insert("defaults".to_owned(), defaults);
-    whole.insert("agents".to_owned(), Value::Object(agents_part));
-    whole.insert("tools".to_owned(), tools_settings(&document["tools"], "tools", dropped));
-    whole.insert("logging".to_owned(), pick(&document["logging"], &LOGGING, &[], "logging", dropped));
-    whole.insert("session".to_owned(), pick(&document["session"], &["reset"], &[], "session", dropped));
-    // These calls take nothing: they only report the keys that are dropped.
+    let whole = json!({
+        "agents": {"defaults": defaults},
+        "tools": tools_settings(&document["tools"], "tools", dropped),
+        "logging": pick(&document["logging"], &LOGGING, &[], "logging", dropped),
+        "session": pick(&document["session"], &["reset"], &[], "session", dropped),
+    });
     pick(&document["gateway"], &[], &READ_GATEWAY, "gateway", dropped);
     let endpoints = &document["gateway"]["http"]["endpoints"];
     pick(endpoints, &[], &["chatCompletions"], "gateway.http.endpoints", dropped);
@@ -128,7 +126,7 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
             dropped.push(format!("agents.list[{id}]"));
         }
     }
-    Value::Object(whole)
+    whole
 }
 
 /// Returns the settings of an agent's entry in `agents.list` that are passed on.

@@ -15,9 +15,9 @@ fn facts() -> MachineFacts {
     MachineFacts {
         port: 3790,
         image: "flock-sandbox:1".to_owned(),
-        user: User { uid: 1000, gid: 1000 },
+        user: SandboxUser { uid: 1000, gid: 1000 },
         users: ["boss", "coder", "admin"]
-            .map(|id| (id.parse().unwrap(), User { uid: 1000, gid: 1000 }))
+            .map(|id| (id.parse().unwrap(), SandboxUser { uid: 1000, gid: 1000 }))
             .into(),
         cores: 8,
         engine_socket: Some("/var/run/docker.sock".into()),

@@ -20,7 +20,7 @@ use crate::supervise::state::UnitState;
 use crate::{config, env};
 
 /// A change of the version in use.
-pub struct VersionChange<'a> {
+pub(crate) struct VersionChange<'a> {
     pub update: &'a Update<'a>,
     pub way: ChangeDirection,
     /// The version in use before the change.
@@ -36,7 +36,7 @@ impl VersionChange<'_> {
     ///
     /// Returns the error of the step that failed. The earlier version is then in use again, unless the text says
     /// otherwise.
-    pub fn run(&self) -> Result<UpdateOutcome, UpdateError> {
+    pub(crate) fn run(&self) -> Result<UpdateOutcome, UpdateError> {
         let (update, home) = (self.update, self.update.home);
         let tried = update.runtime.block_on(Box::pin(self.try_out()));
         let put_back = tried.inspect_err(|_| {
@@ -44,11 +44,7 @@ impl VersionChange<'_> {
             let again = !versions::failed(&home.openclaw_failures_file()).contains_key(&self.to.commit);
             update.tidy(again.then_some(self.to));
         })?;
-        if put_back {
-            state::request_restore(home, self.to)?;
-        } else {
-            state::cancel_restore(home)?;
-        }
+        state::request_restore(home, put_back.then_some(self.to))?;
         // The record comes before the swap: a crash between the two is then recognised by the next update.
         self.pending(false).begin(&update.lock, home)?;
         swap(&update.lock, home, self.to)?;
@@ -63,7 +59,7 @@ impl VersionChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the version is not healthy, or if its state is unknown.
-    pub fn go_on(&self) -> Result<bool, UpdateError> {
+    pub(crate) fn go_on(&self) -> Result<bool, UpdateError> {
         if self.is_served(self.to)? {
             return self.conclude(true);
         }
@@ -76,7 +72,7 @@ impl VersionChange<'_> {
     /// # Errors
     ///
     /// Returns an error if the earlier version does not become healthy.
-    pub fn go_back(&self) -> Result<(), UpdateError> {
+    pub(crate) fn go_back(&self) -> Result<(), UpdateError> {
         let serves = if self.is_served(self.from)? { Ok(true) } else { self.restart(self.from) };
         // If the state is unknown, the record stays for the next update. Otherwise there is nothing more to go back to.
         if !matches!(serves, Err(RestartError::Stopped | RestartError::Unasked(_))) {
@@ -192,12 +188,9 @@ impl VersionChange<'_> {
         if self.way == ChangeDirection::Update {
             self.remember(self.to, format!("it did not get healthy: {reason}"), false);
         }
-        if state::find_copy(home, self.from).is_some() {
-            // The other version was never healthy, so nothing in its state is worth keeping.
-            state::request_restore(home, self.from)?;
-        } else {
-            state::cancel_restore(home)?;
-        }
+        // The other version was never healthy, so nothing in its state is worth keeping.
+        let has_copy = state::find_copy(home, self.from).is_some();
+        state::request_restore(home, has_copy.then_some(self.from))?;
         // Without this record only an interruption right now would be misread, as one from before the restart.
         let _ = self.pending(true).begin(&update.lock, home);
         let (from, to) = (self.from.full_name(), self.to.full_name());

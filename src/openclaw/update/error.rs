@@ -14,13 +14,13 @@ use crate::openclaw::OpenClawError;
 use crate::store::StoreError;
 
 /// The command that continues an installation.
-pub const INIT: &str = "flock init --gateway openclaw";
+pub(crate) const INIT: &str = "flock init --gateway openclaw";
 /// The command that continues an update.
-pub const UPDATE: &str = "flock update";
+pub(crate) const UPDATE: &str = "flock update";
 
 /// The reasons why the version in use is not the wanted one. A version is given by its full name.
 #[derive(Debug)]
-pub enum UpdateError {
+pub(crate) enum UpdateError {
     Install(InstallError),
     OpenClaw(OpenClawError),
     Config(ConfigError),
@@ -86,7 +86,7 @@ pub enum UpdateError {
 
 impl UpdateError {
     /// Creates the error of a repository that could not be asked. `command` is the one that continues.
-    pub fn not_asked(error: InstallError, command: &'static str) -> Self {
+    pub(crate) fn not_asked(error: InstallError, command: &'static str) -> Self {
         Self::NotMade { error: Box::new(error), command, kept: None, remembered: false }
     }
 

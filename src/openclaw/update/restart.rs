@@ -12,7 +12,7 @@ use crate::supervise::unit::OPENCLAW;
 
 /// The reason for which a version is not known to be healthy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RestartError {
+pub(crate) enum RestartError {
     /// The version is not healthy.
     #[error("{0}")]
     Fault(String),
@@ -29,7 +29,7 @@ pub enum RestartError {
 /// # Errors
 ///
 /// Returns [`RestartError::Unasked`] if a supervisor runs but can't be asked.
-pub async fn look(home: &Home) -> Result<Option<UnitStatus>, RestartError> {
+pub(crate) async fn look(home: &Home) -> Result<Option<UnitStatus>, RestartError> {
     match ask(home).await {
         Ok(found) => Ok(found),
         // A supervisor answers during its whole life, and its lock shows if there is one.
@@ -46,7 +46,7 @@ async fn ask(home: &Home) -> Result<Option<UnitStatus>, ControlError> {
 
 /// The time limits of a restart.
 #[derive(Clone, Copy, Debug)]
-pub struct RestartLimits {
+pub(crate) struct RestartLimits {
     /// Time until the old version has ended and the new one is started.
     pub turn: Duration,
     /// Time from then to its first answer.
@@ -58,7 +58,7 @@ pub struct RestartLimits {
 /// # Errors
 ///
 /// Returns the reason for which it is not known to be healthy.
-pub async fn restart(
+pub(crate) async fn restart(
     home: &Home,
     version: &InstalledVersion,
     before: &UnitStatus,

@@ -202,12 +202,6 @@ impl Sandbox for LostSandbox {
     fn resume<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         unreachable!()
     }
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        unreachable!()
-    }
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        unreachable!()
-    }
 }
 
 /// A home with one agent and the folder of its program.

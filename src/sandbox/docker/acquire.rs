@@ -7,11 +7,11 @@ use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 
 use super::DockerSandbox;
-use super::slot::{ContainerPlan, Live, Slot, Workload};
+use super::slot::{ContainerPlan, LiveContainer, Slot, Workload};
 
 /// The purpose for which a container is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// A command, which any container of the agent can run.
     Command,
     /// The agent program that runs the agent's turns, whose files must be mounted.
@@ -20,7 +20,11 @@ pub enum Purpose {
 
 impl DockerSandbox {
     /// Returns a container that is ready for commands: the warm one, or one that was just created or repaired.
-    pub(super) async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
+    pub(super) async fn live(
+        &self,
+        agent: &AgentId,
+        slot: &Slot,
+    ) -> Result<Arc<LiveContainer>, SandboxError> {
         self.acquire_for(agent, slot, Purpose::Command).await
     }
 
@@ -29,7 +33,7 @@ impl DockerSandbox {
         agent: &AgentId,
         slot: &Slot,
         need: Purpose,
-    ) -> Result<Arc<Live>, SandboxError> {
+    ) -> Result<Arc<LiveContainer>, SandboxError> {
         let (plan, _making) = loop {
             let plan = self.plan(agent).await?;
             if slot.is_frozen() {
@@ -43,7 +47,7 @@ impl DockerSandbox {
                 match decide_replacement(agent, slot, &live, &plan, need).await {
                     Replacement::Stays => return Ok(live),
                     Replacement::GoesWhenIdle => {
-                        live.idle().await;
+                        live.active.wait().await;
                         continue;
                     }
                     Replacement::Goes => {}
@@ -98,7 +102,7 @@ enum Replacement {
 async fn decide_replacement(
     agent: &AgentId,
     slot: &Slot,
-    live: &Live,
+    live: &LiveContainer,
     plan: &ContainerPlan,
     need: Purpose,
 ) -> Replacement {

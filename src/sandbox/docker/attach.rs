@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::StreamReader;
 
 /// A reader for the helper's output and a writer for its input.
-pub type AttachedStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+pub(crate) type AttachedStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 /// Attaches to a container that runs or is about to be started.
 pub async fn attach(client: &Docker, container: &str) -> Result<AttachedStreams, bollard::errors::Error> {

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use bollard::models::ContainerStateStatusEnum as Status;
-use bollard::query_parameters::InspectContainerOptions;
 use futures_util::future;
 
 use crate::id::AgentId;
 use crate::sandbox::helper::HelperError;
-use crate::sandbox::{SandboxError, containers, engine};
+use crate::sandbox::{SandboxError, containers};
 
 use super::DockerSandbox;
-use super::slot::{Live, Slot};
+use super::slot::{LiveContainer, Slot};
 
 /// A function that returns `true` if an agent's sandbox has to be frozen.
-pub type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
+pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
 
 impl DockerSandbox {
     pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {
@@ -65,10 +64,10 @@ impl DockerSandbox {
     pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
         // Held until the engine has answered, so that a freeze and a thaw cannot overtake each other.
         let _freezing = slot.freezing.lock().await;
-        let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
-        match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
-            (true, Some(Status::RUNNING)) => containers::freeze(&self.engine, &id).await,
-            (false, Some(Status::PAUSED)) => containers::thaw(&self.engine, &id).await,
+        let Some(found) = self.own_container(agent).await? else { return Ok(()) };
+        match (slot.is_frozen(), found.state) {
+            (true, Some(Status::RUNNING)) => containers::freeze(&self.engine, &found.id).await,
+            (false, Some(Status::PAUSED)) => containers::thaw(&self.engine, &found.id).await,
             // A stopped container has no processes to freeze.
             _ => Ok(()),
         }
@@ -76,11 +75,14 @@ impl DockerSandbox {
 
     /// Converts an error of the helper. A helper that does not answer because somebody froze its container directly
     /// through the engine is reported as frozen, not as lost.
-    pub(super) async fn explained(&self, agent: &AgentId, live: &Live, error: HelperError) -> SandboxError {
+    pub(super) async fn explained(
+        &self,
+        agent: &AgentId,
+        live: &LiveContainer,
+        error: HelperError,
+    ) -> SandboxError {
         if error.is_lost()
-            && let Ok(client) = self.engine.client()
-            && let found = client.inspect_container(&live.container, None::<InspectContainerOptions>)
-            && let Ok(Some(found)) = self.engine.find("inspect it", engine::QUICK, found).await
+            && let Ok(Some(found)) = containers::inspect(&self.engine, &live.container).await
             && found.state.and_then(|state| state.status) == Some(Status::PAUSED)
         {
             return SandboxError::Frozen(agent.clone());

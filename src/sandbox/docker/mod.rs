@@ -5,10 +5,10 @@
 //! with the configuration it was made from shows if it is still the right one.
 
 mod acquire;
+mod activity_count;
 mod attach;
 mod freeze;
 mod home_containers;
-mod pending_shutdowns;
 mod program_run;
 mod provision;
 mod slot;
@@ -30,7 +30,7 @@ use crate::sandbox::helper::{HelperError, ProbeExpectations, ProbeReport};
 use crate::sandbox::mount::MountSource;
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::{ProgramMount, ProgramMounts, STATE_TARGET};
-use crate::sandbox::spec::HELPER_TARGET;
+use crate::sandbox::spec::{HELPER_TARGET, WORKSPACE_TARGET};
 use crate::sandbox::{
     BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, OutputChunk,
     ProgramCommand, Sandbox, SandboxError,
@@ -42,7 +42,7 @@ pub(crate) use provision::install_helper;
 use acquire::Purpose;
 use freeze::FreezeCheck;
 use program_run::ProgramRunError;
-use slot::{CommandTransport, ContainerPlan, Live, Slot};
+use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 
 /// A function that returns the current configuration.
 pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
@@ -70,7 +70,7 @@ impl DockerSandbox {
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
         Self {
             home,
-            egress: Arc::new(ConfiguredEgress::new(Arc::clone(&config))),
+            egress: Arc::new(ConfiguredEgress(Arc::clone(&config))),
             dial: Arc::new(SystemDialer::default()),
             inside: None,
             config,
@@ -165,7 +165,11 @@ impl DockerSandbox {
         Ok(ContainerPlan::new(&self.home, &config, found, mounts, (self.fittings)(found)))
     }
 
-    async fn probe_container(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {
+    async fn probe_container(
+        &self,
+        agent: &AgentId,
+        live: &LiveContainer,
+    ) -> Result<ProbeResult, SandboxError> {
         let report = match &live.line {
             CommandTransport::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
             CommandTransport::Exec => {
@@ -195,12 +199,12 @@ impl DockerSandbox {
     async fn run_in(
         &self,
         agent: &AgentId,
-        live: &Live,
+        live: &LiveContainer,
         mut command: Command,
         cancel: &CancellationToken,
     ) -> Result<CommandOutcome, SandboxError> {
         // Counts the command as running, so that the container is not replaced under it.
-        let _busy = live.enter();
+        let _busy = live.active.begin();
         match &live.line {
             CommandTransport::Helper(client) => {
                 command.env = live.plan.environment(command.env);
@@ -263,7 +267,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = self.live(agent, &slot).await?;
-            let _busy = live.enter();
+            let _busy = live.active.begin();
             command.env = live.plan.environment(command.env);
             match live.helper(agent, JOBS_NEED_STREAMS)?.spawn(&command).await {
                 Ok(job) => Ok(job),
@@ -305,7 +309,7 @@ impl Sandbox for DockerSandbox {
                 let live = self.acquire_for(agent, &slot, Purpose::Program).await?;
                 // A previous program that was told to end may still hold files or ports that this one needs.
                 slot.endings.wait().await;
-                let _busy = live.enter();
+                let _busy = live.active.begin();
                 let attended =
                     program_run::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
                 match attended {
@@ -342,28 +346,15 @@ impl Sandbox for DockerSandbox {
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         Box::pin(self.freeze(agent, false))
     }
-
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(self.follow(Arc::new(|_| true)))
-    }
-
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(self.follow(Arc::new(|_| false)))
-    }
 }
 
-fn exec_for(live: &Live, command: Command) -> EngineExec {
-    let workdir = match command.workdir {
-        Some(absolute) if absolute.starts_with('/') => absolute,
-        Some(relative) => format!("/workspace/{relative}"),
-        None => "/workspace".to_owned(),
-    };
+fn exec_for(live: &LiveContainer, command: Command) -> EngineExec {
     EngineExec {
         container: live.container.clone(),
         // Some runtimes apply no seccomp filter to processes of the engine's exec. `confine` makes the helper install
         // its own filter first.
         command: [HELPER_TARGET, "confine", "sh", "-c", &command.command].map(str::to_owned).to_vec(),
-        workdir: Some(workdir),
+        workdir: Some(command.folder(WORKSPACE_TARGET)),
         env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
         timeout: command.timeout.unwrap_or(EXEC_TIMEOUT),
         keep: command.keep,

@@ -14,8 +14,8 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
 
-use super::pending_shutdowns::PendingShutdowns;
-use super::slot::Live;
+use super::activity_count::ActivityCount;
+use super::slot::LiveContainer;
 use crate::id::AgentId;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::begun;
@@ -24,7 +24,7 @@ use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{OutputChunk, ProgramCommand, SandboxError};
 
 /// The reason why a program was not run to its end.
-pub enum ProgramRunError {
+pub(crate) enum ProgramRunError {
     /// The container is gone or stopped, and the program was never started. The caller may try again in a new
     /// container.
     Gone(SandboxError),
@@ -37,8 +37,8 @@ pub enum ProgramRunError {
 pub async fn attend(
     engine: &Arc<Engine>,
     agent: &AgentId,
-    live: &Arc<Live>,
-    endings: &PendingShutdowns,
+    live: &Arc<LiveContainer>,
+    endings: &ActivityCount,
     run: &ProgramCommand,
     heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
 ) -> Result<i32, ProgramRunError> {
@@ -123,7 +123,7 @@ async fn start(
 /// A start in progress. Dropping it ends the program if the start succeeds.
 struct StartGuard {
     task: Option<JoinHandle<Result<(ProgramGuard, ProgramExec), ProgramRunError>>>,
-    endings: PendingShutdowns,
+    endings: ActivityCount,
 }
 
 impl StartGuard {
@@ -228,8 +228,8 @@ async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, Sand
 /// A program as the helper knows it. Dropping it ends the program and every process it started.
 struct ProgramGuard {
     agent: AgentId,
-    live: Arc<Live>,
-    endings: PendingShutdowns,
+    live: Arc<LiveContainer>,
+    endings: ActivityCount,
     /// The helper's mark on all processes of the program. `None` if there is nothing to end.
     mark: Option<u64>,
     /// The engine and the id of its exec.

@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
-use bollard::query_parameters::CreateContainerOptionsBuilder;
+use bollard::models::ContainerStateStatusEnum;
 
 use crate::config::Network;
 use crate::home::atomic;
 use crate::id::AgentId;
+use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::attach::{AttachedStreams, attach};
-use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, Live};
+use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, LiveContainer};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine;
 use crate::sandbox::helper::{self, HelperClient, PortForward};
@@ -38,9 +38,10 @@ impl DockerSandbox {
         &self,
         agent: &AgentId,
         plan: ContainerPlan,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let name = names::sandbox(&self.home, agent);
-        let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
+        let look = containers::find_own(&self.engine, &self.home, &name);
+        let (host, found) = tokio::try_join!(self.host(&plan), look)?;
         // Preparing the host may have created identity files, on which the plan depends.
         let plan = plan.settled();
         let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
@@ -63,7 +64,7 @@ impl DockerSandbox {
         let id = match self.create(&spec, &plan).await {
             // Another process of this home created the container first. Use that one.
             Err(error) if engine::refusal(&error) == Some(409) => {
-                match Box::pin(self.usable(agent, &spec, self.look(&name).await?)).await? {
+                match Box::pin(self.usable(agent, &spec, self.own_container(agent).await?)).await? {
                     ExistingContainer::Running(id) | ExistingContainer::Stopped(id) => id,
                     ExistingContainer::Nothing => return Err(error),
                 }
@@ -112,26 +113,16 @@ impl DockerSandbox {
         })
     }
 
-    async fn look(&self, name: &str) -> Result<Option<ContainerInspectResponse>, SandboxError> {
-        let client = self.engine.client()?;
-        let what = format!("inspect {name}");
-        self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await
-    }
-
     /// Classifies the container that was found. One that belongs to this home but cannot be used is removed.
     async fn usable(
         &self,
         agent: &AgentId,
         spec: &ContainerSpec,
-        found: Option<ContainerInspectResponse>,
+        found: Option<OwnContainer>,
     ) -> Result<ExistingContainer, SandboxError> {
-        let Some(found) = found else { return Ok(ExistingContainer::Nothing) };
-        let id = found.id.clone().unwrap_or_else(|| spec.name.clone());
-        let labels = found.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default();
-        let Some(hash) = inspect::spec_hash(&spec.home, &labels) else {
-            return Err(SandboxError::Foreign { name: spec.name.clone() });
+        let Some(OwnContainer { id, spec: hash, state }) = found else {
+            return Ok(ExistingContainer::Nothing);
         };
-        let state = found.state.and_then(|state| state.status);
         // Frozen by a gateway that was killed, or by a person. Neither would want the container removed.
         if state == Some(ContainerStateStatusEnum::PAUSED) {
             return Err(SandboxError::Frozen(agent.clone()));
@@ -151,26 +142,16 @@ impl DockerSandbox {
     }
 
     async fn create(&self, spec: &ContainerSpec, plan: &ContainerPlan) -> Result<String, SandboxError> {
-        let client = self.engine.client()?;
-        let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
-        let what = format!("create {}", spec.name);
-        let created = client.create_container(Some(options), spec.body());
-        match self.engine.call(&what, engine::SLOW, created).await {
-            Ok(created) => Ok(created.id),
+        let created = containers::create(&self.engine, &spec.name, spec.body()).await;
+        created.map_err(|error| match (engine::refusal(&error), &spec.runtime) {
             // When a container is created, 404 can only mean the image.
-            Err(error) => Err(match engine::refusal(&error) {
-                Some(404) => SandboxError::NoImage { image: plan.image.clone() },
-                // The text of this error differs between versions of the engine, but always contains the word
-                // "runtime".
-                Some(400) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
-                    match spec.runtime.clone() {
-                        Some(runtime) => SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime },
-                        None => error,
-                    }
-                }
-                _ => error,
-            }),
-        }
+            (Some(404), _) => SandboxError::NoImage { image: plan.image.clone() },
+            // The text of this error differs between versions of the engine, but always contains the word "runtime".
+            (Some(400), Some(runtime)) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
+                SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime: runtime.clone() }
+            }
+            _ => error,
+        })
     }
 
     /// Starts a container and changes the owner of its workspace. Attaching happens at the same time: the engine
@@ -181,18 +162,14 @@ impl DockerSandbox {
         spec: &ContainerSpec,
         plan: ContainerPlan,
         id: String,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let client = self.engine.client()?;
-        let what = format!("start {}", spec.name);
         let path = plan.agent.workspace.clone();
         let identity = plan.agent.identity.clone();
         let own =
             tokio::task::spawn_blocking(move || workspace::own(&path, workspace::sandbox_user(&identity)?));
-        let (streams, started, owned) = tokio::join!(
-            attach(&client, &id),
-            self.engine.call(&what, engine::SLOW, client.start_container(&id, None)),
-            own
-        );
+        let (streams, started, owned) =
+            tokio::join!(attach(&client, &id), containers::start(&self.engine, &id), own);
         started?;
         match owned {
             Ok(Ok(())) => {}
@@ -213,13 +190,13 @@ impl DockerSandbox {
         plan: &ContainerPlan,
         id: String,
         streams: impl Future<Output = Result<AttachedStreams, bollard::errors::Error>>,
-    ) -> Result<(Live, ProbeResult), SandboxError> {
+    ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let client = self.engine.client()?;
         let what = format!("inspect {}", spec.name);
         let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
-            let live = Live::new(id.clone(), plan.clone(), line);
+            let live = LiveContainer::new(id.clone(), plan.clone(), line);
             let probed = self.probe_container(agent, &live).await?;
             Ok::<_, SandboxError>((live, probed))
         };
@@ -245,20 +222,17 @@ impl DockerSandbox {
         streams: Result<AttachedStreams, bollard::errors::Error>,
     ) -> Result<CommandTransport, SandboxError> {
         let reason = match streams {
-            Ok((reader, writer)) => {
-                match HelperClient::attach_with_forward(reader, writer, self.entrance(plan)).await {
-                    Ok(client) => {
-                        return Ok(CommandTransport::Helper(client.with_clock(self.slot(agent).patience())));
-                    }
-                    Err(error) => error.of(agent),
+            Ok((reader, writer)) => match HelperClient::attach(reader, writer, self.entrance(plan)).await {
+                Ok(client) => {
+                    return Ok(CommandTransport::Helper(client.with_clock(self.slot(agent).patience())));
                 }
-            }
+                Err(error) => error.of(agent),
+            },
             Err(error) => self.engine.error("attach", error),
         };
         // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
         // protocol, or the container has stopped, it is an error.
-        let client = self.engine.client()?;
-        let found = self.engine.find("inspect it", engine::QUICK, client.inspect_container(id, None)).await?;
+        let found = containers::inspect(&self.engine, id).await?;
         let state = found.and_then(|found| found.state).unwrap_or_default();
         if matches!(reason, SandboxError::Lost { .. }) || state.running != Some(true) {
             return Err(reason);

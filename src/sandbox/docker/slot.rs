@@ -17,30 +17,30 @@ use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::spec::IdentityMount;
 use crate::sandbox::{BackgroundJob, JobRequest, SandboxError, workspace};
 
-use super::pending_shutdowns::PendingShutdowns;
+use super::activity_count::ActivityCount;
 
 /// An agent's sandbox, whether its container exists or not.
 #[derive(Default)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// Held while the container is created or removed.
     pub making: tokio::sync::Mutex<()>,
     /// Held while the container is frozen or thawed.
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
-    live: Mutex<Option<Arc<Live>>>,
+    live: Mutex<Option<Arc<LiveContainer>>>,
     probed: Mutex<Option<ProbeResult>>,
     /// Counter of the programs that are being ended.
-    pub endings: PendingShutdowns,
+    pub endings: ActivityCount,
     /// Background jobs that ended together with the previous container.
     lost: Mutex<Vec<BackgroundJob>>,
 }
 
 impl Slot {
-    pub fn live(&self) -> Option<Arc<Live>> {
+    pub fn live(&self) -> Option<Arc<LiveContainer>> {
         locked(&self.live).clone()
     }
 
-    pub fn set(&self, live: Arc<Live>) {
+    pub fn set(&self, live: Arc<LiveContainer>) {
         *locked(&self.live) = Some(live);
     }
 
@@ -65,7 +65,7 @@ impl Slot {
         *self.frozen.borrow()
     }
 
-    pub fn set_frozen(&self, frozen: bool) {
+    pub(crate) fn set_frozen(&self, frozen: bool) {
         self.frozen.send_replace(frozen);
     }
 
@@ -83,13 +83,13 @@ impl Slot {
         locked(&self.lost).iter().find(|job| job.id == id).cloned()
     }
 
-    pub fn record_probe(&self, probed: ProbeResult) {
+    pub(crate) fn record_probe(&self, probed: ProbeResult) {
         *locked(&self.probed) = Some(probed);
     }
 }
 
 /// A container in use, and the way to reach it.
-pub struct Live {
+pub struct LiveContainer {
     /// The container's id.
     pub container: String,
     /// The plan it was made from.
@@ -97,12 +97,13 @@ pub struct Live {
     /// The way commands reach it.
     pub line: CommandTransport,
     made: Instant,
-    active: watch::Sender<usize>,
+    /// The commands and programs for which a caller waits.
+    pub active: ActivityCount,
 }
 
 /// The work that runs in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub(crate) enum Workload {
     /// Nothing runs.
     None,
     /// Only background jobs run.
@@ -112,16 +113,16 @@ pub enum Workload {
 }
 
 /// The way commands reach a container.
-pub enum CommandTransport {
+pub(crate) enum CommandTransport {
     /// The helper, over the attached streams.
     Helper(HelperClient),
     /// The engine's exec, if the streams cannot be attached.
     Exec,
 }
 
-impl Live {
+impl LiveContainer {
     pub fn new(container: String, plan: ContainerPlan, line: CommandTransport) -> Self {
-        Self { container, plan, line, made: Instant::now(), active: watch::Sender::new(0) }
+        Self { container, plan, line, made: Instant::now(), active: ActivityCount::default() }
     }
 
     pub fn is_alive(&self) -> bool {
@@ -139,7 +140,7 @@ impl Live {
     }
 
     /// Returns `true` if the container has a mount that is no longer approved.
-    pub fn has_revoked_mount(&self, plan: &ContainerPlan) -> bool {
+    pub(crate) fn has_revoked_mount(&self, plan: &ContainerPlan) -> bool {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
@@ -151,7 +152,7 @@ impl Live {
 
     /// Returns the work that runs in the container.
     pub async fn work(&self) -> Workload {
-        if *self.active.borrow() > 0 {
+        if !self.active.is_zero() {
             return Workload::Awaited;
         }
         // There are no background jobs without the helper.
@@ -159,18 +160,6 @@ impl Live {
         let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
         jobs.retain(|job| job.end.is_none());
         if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) }
-    }
-
-    /// Waits until no caller waits for a command in the container.
-    pub async fn idle(&self) {
-        // The channel cannot be closed, because `self` holds a sender.
-        drop(self.active.subscribe().wait_for(|active| *active == 0).await);
-    }
-
-    /// Counts a command as running until the returned guard is dropped.
-    pub fn enter(&self) -> BusyGuard<'_> {
-        self.active.send_modify(|active| *active += 1);
-        BusyGuard(&self.active)
     }
 
     /// Returns the helper, for operations that need it. `why` ends the error message if there is none.
@@ -185,19 +174,10 @@ impl Live {
     }
 }
 
-/// A guard that counts one command as running.
-pub struct BusyGuard<'a>(&'a watch::Sender<usize>);
-
-impl Drop for BusyGuard<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|active| *active = active.saturating_sub(1));
-    }
-}
-
 /// Everything of the configuration and the workspace that a container depends on. A changed configuration is noticed by
 /// comparing two plans, without a call to the engine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ContainerPlan {
+pub(crate) struct ContainerPlan {
     /// The agent's configuration, without the settings that do not concern the container.
     pub agent: Agent,
     /// The image's name, as configured or with this home's own tag.
@@ -264,7 +244,7 @@ impl ContainerPlan {
 
     /// Returns the same environment for a process that the helper does not start. The helper also adds its defaults for
     /// home and path, so they are included here.
-    pub fn exec_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
+    pub(crate) fn exec_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = Vec::new();
         for (name, value) in Environment::default().variables.into_iter().chain(self.environment(own)) {
             // The engine's exec gets a list, so an earlier value of the same name has to go.

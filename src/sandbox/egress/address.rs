@@ -7,19 +7,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns `true` for an address of the public internet. IPv6 forms that embed an IPv4 address never count as public,
 /// because the network decides where they lead.
 #[must_use]
-pub fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
+    let bits = bits(address);
     match address {
-        IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|block| block.holds(u32::from(address))),
-        IpAddr::V6(address) => {
-            let bits = u128::from(address);
-            PUBLIC_V6.holds(bits) && !NOT_PUBLIC_V6.iter().any(|block| block.holds(bits))
-        }
+        IpAddr::V4(_) => !NOT_PUBLIC_V4.iter().any(|block| block.holds(bits)),
+        IpAddr::V6(_) => PUBLIC_V6.holds(bits) && !NOT_PUBLIC_V6.iter().any(|block| block.holds(bits)),
     }
 }
 
 /// An address of this machine with the size of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub(crate) struct Interface {
     pub address: IpAddr,
     /// The length of the network prefix in bits.
     pub prefix: u32,
@@ -30,17 +28,11 @@ pub struct Interface {
 ///
 /// A prefix shorter than 8 bits (IPv4) or 32 bits (IPv6) cannot be a single network, so only the address itself counts.
 #[must_use]
-pub fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
-    interfaces.iter().any(|own| match (address, own.address) {
-        (IpAddr::V4(address), IpAddr::V4(first)) => {
-            let length = if own.prefix < 8 { 32 } else { own.prefix.min(32) };
-            Block { first: first.to_bits(), length }.holds(address.to_bits())
-        }
-        (IpAddr::V6(address), IpAddr::V6(first)) => {
-            let length = if own.prefix < 32 { 128 } else { own.prefix.min(128) };
-            Block { first: first.to_bits(), length }.holds(address.to_bits())
-        }
-        _ => false,
+pub(crate) fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
+    let (shortest, all) = if address.is_ipv4() { (8, 32) } else { (32, 128) };
+    interfaces.iter().filter(|own| own.address.is_ipv4() == address.is_ipv4()).any(|own| {
+        let length = if own.prefix < shortest { all } else { own.prefix.min(all) };
+        Block { first: bits(own.address), length }.holds(bits(address))
     })
 }
 
@@ -66,33 +58,35 @@ pub fn interfaces() -> std::io::Result<Vec<Interface>> {
     Ok(read.collect())
 }
 
-/// A block of addresses that share their first `length` bits.
-struct Block<T> {
-    first: T,
+/// A block of addresses of one family that share their first `length` bits.
+struct Block {
+    first: u128,
     length: u32,
 }
 
-impl Block<u32> {
-    const fn holds(&self, address: u32) -> bool {
-        (address ^ self.first) >> (u32::BITS - self.length) == 0
-    }
-}
-
-impl Block<u128> {
+impl Block {
     const fn holds(&self, address: u128) -> bool {
         (address ^ self.first) >> (u128::BITS - self.length) == 0
     }
 }
 
-const fn v4(a: u8, b: u8, c: u8, d: u8, length: u32) -> Block<u32> {
-    Block { first: Ipv4Addr::new(a, b, c, d).to_bits(), length }
+/// Returns an address as a number. The bits of an IPv4 address are the highest, so that prefixes count from the top.
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
-const fn v6(first: u16, second: u16, length: u32) -> Block<u128> {
+const fn v4(a: u8, b: u8, c: u8, d: u8, length: u32) -> Block {
+    Block { first: (Ipv4Addr::new(a, b, c, d).to_bits() as u128) << 96, length }
+}
+
+const fn v6(first: u16, second: u16, length: u32) -> Block {
     Block { first: Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0).to_bits(), length }
 }
 
-const NOT_PUBLIC_V4: [Block<u32>; 16] = [
+const NOT_PUBLIC_V4: [Block; 16] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
     // Carrier-grade address translation. Alibaba's metadata service is in it as well.
@@ -118,9 +112,9 @@ const NOT_PUBLIC_V4: [Block<u32>; 16] = [
 
 /// The block of global unicast addresses. Loopback, mapped IPv4, NAT64, unique local, link-local and multicast
 /// addresses are outside it.
-const PUBLIC_V6: Block<u128> = v6(0x2000, 0, 3);
+const PUBLIC_V6: Block = v6(0x2000, 0, 3);
 
-const NOT_PUBLIC_V6: [Block<u128>; 4] = [
+const NOT_PUBLIC_V6: [Block; 4] = [
     // Special-purpose addresses, Teredo among them.
     v6(0x2001, 0, 23),
     v6(0x2001, 0x0db8, 32),

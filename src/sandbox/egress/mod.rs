@@ -7,7 +7,7 @@
 //! If an agent program runs the agent's turns, the same entrance leads to flock itself: a request for a path, not for a
 //! whole address, goes to [`SandboxApi`].
 
-pub mod address;
+pub(crate) mod address;
 mod dial;
 mod policy;
 mod proxy;
@@ -19,15 +19,16 @@ mod traffic;
 use std::sync::Arc;
 
 pub use dial::{Dialer, SystemDialer};
-pub use policy::{ConfiguredEgress, ConnectionOutcome, ConnectionRecord, EgressPolicy};
+pub(crate) use policy::ConfiguredEgress;
+pub use policy::{ConnectionOutcome, ConnectionRecord, EgressPolicy};
 pub use proxy::Proxy;
-pub use rule::{EgressRule, Host, PORTS, RuleError};
-pub use sandbox_api::{SandboxApi, is_inside};
+pub use rule::{EgressRule, Host, RuleError};
+pub use sandbox_api::SandboxApi;
 
 use super::helper::PortForward;
 
 /// Port on the sandbox's loopback where programs find the proxy and flock.
-pub const PROXY_PORT: u16 = 3128;
+pub(crate) const PROXY_PORT: u16 = 3128;
 
 /// Returns the environment variables that announce the proxy to programs in a sandbox.
 #[must_use]

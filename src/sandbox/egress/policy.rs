@@ -58,20 +58,12 @@ impl ConnectionOutcome {
     }
 }
 
-/// The rules of the configuration alone. Records go to the log.
-pub struct ConfiguredEgress {
-    config: ConfigSource,
-}
+/// The rules of the configuration alone, which is read at each call. Records go to the log.
+pub(crate) struct ConfiguredEgress(pub ConfigSource);
 
 impl ConfiguredEgress {
-    /// Creates the policy. It reads the configuration at each call.
-    #[must_use]
-    pub const fn new(config: ConfigSource) -> Self {
-        Self { config }
-    }
-
     fn configured_rules(&self, agent: &AgentId) -> Vec<EgressRule> {
-        let config = (self.config)();
+        let config = (self.0)();
         let Some(agent) = config.agent(agent).filter(|agent| agent.network == Network::Proxy) else {
             return Vec::new();
         };

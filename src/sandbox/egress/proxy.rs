@@ -150,9 +150,7 @@ impl OutboundRequest {
         let (fate, traffic, began) = (ConnectionOutcome::Failed, Arc::default(), Instant::now());
         Self { proxy, host, port, fate, traffic, began }
     }
-}
 
-impl OutboundRequest {
     /// Waits until no rule allows the connection any more.
     async fn revoked(&self) {
         loop {
@@ -190,20 +188,20 @@ impl ConnectError {
     }
 
     fn answer(&self, host: &Host, port: u16) -> ProxyResponse {
-        match self {
-            Self::NotAllowed => text_response(
+        let (status, text) = match self {
+            Self::NotAllowed => (
                 StatusCode::FORBIDDEN,
-                &format!("{host}:{port} is not allowed. It can be asked for with flock_sysadmin_request."),
+                format!("{host}:{port} is not allowed. It can be asked for with flock_sysadmin_request."),
             ),
-            Self::NotPublic => text_response(
+            Self::NotPublic => (
                 StatusCode::FORBIDDEN,
-                &format!("{host} is allowed, but leads to no address of the public internet."),
+                format!("{host} is allowed, but leads to no address of the public internet."),
             ),
-            Self::Failed(error) => text_response(
-                StatusCode::BAD_GATEWAY,
-                &format!("failed to connect to {host}:{port}: {error}"),
-            ),
-        }
+            Self::Failed(error) => {
+                (StatusCode::BAD_GATEWAY, format!("failed to connect to {host}:{port}: {error}"))
+            }
+        };
+        text_response(status, &text)
     }
 }
 

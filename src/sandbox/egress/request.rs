@@ -41,7 +41,7 @@ pub fn target(parts: &Parts) -> Result<(Host, u16), String> {
 /// # Errors
 ///
 /// Returns a description if the path or the host cannot be put into a request.
-pub fn rewrite_for_server(parts: &mut Parts) -> Result<(), String> {
+pub(crate) fn rewrite_for_server(parts: &mut Parts) -> Result<(), String> {
     let authority = parts.uri.authority().map(ToString::to_string).unwrap_or_default();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     // `OPTIONS http://host` without a path would ask about the whole server. The path `/` is sent for it as for every
@@ -57,7 +57,7 @@ pub fn rewrite_for_server(parts: &mut Parts) -> Result<(), String> {
 }
 
 /// Removes the headers that apply to a single connection only.
-pub fn strip_hop_headers(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

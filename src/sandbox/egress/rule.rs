@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::address::is_public;
 
 /// The ports of a rule that names no port.
-pub const PORTS: [u16; 2] = [80, 443];
+pub(crate) const PORTS: [u16; 2] = [80, 443];
 
 /// The target host of a connection, as a name or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,13 +45,13 @@ impl EgressRule {
     /// Returns a rule for every name, at the two default ports. The addresses behind a name are checked as for any
     /// other rule.
     #[must_use]
-    pub const fn any_name() -> Self {
+    pub(crate) const fn any_name() -> Self {
         Self { host: Pattern::AnyName, port: None }
     }
 
     /// Returns `true` if the rule allows a connection.
     #[must_use]
-    pub fn allows(&self, host: &Host, port: u16) -> bool {
+    pub(crate) fn allows(&self, host: &Host, port: u16) -> bool {
         let port_fits = match self.port {
             Some(only) => only == port,
             None => PORTS.contains(&port),
@@ -59,9 +59,7 @@ impl EgressRule {
         port_fits
             && match (&self.host, host) {
                 (Pattern::Exactly(allowed), host) => allowed == host,
-                (Pattern::Below(name), Host::Name(host)) => {
-                    host.strip_suffix(name.as_str()).is_some_and(|front| front.ends_with('.'))
-                }
+                (Pattern::Below(name), Host::Name(host)) => is_subdomain(host, name),
                 (Pattern::AnyName, Host::Name(_)) => true,
                 (Pattern::Below(_) | Pattern::AnyName, Host::Address(_)) => false,
             }
@@ -71,7 +69,7 @@ impl EgressRule {
 impl EgressRule {
     /// Returns `true` if every host of the other rule is also a host of this one, whatever the ports are.
     #[must_use]
-    pub fn covers_hosts(&self, other: &Self) -> bool {
+    pub(crate) fn covers_hosts(&self, other: &Self) -> bool {
         match (&self.host, &other.host) {
             (Pattern::Exactly(one), Pattern::Exactly(other)) => one == other,
             (Pattern::Below(name), Pattern::Exactly(Host::Name(other))) => is_subdomain(other, name),
@@ -94,7 +92,7 @@ impl EgressRule {
 
     /// Returns `true` if both rules are about the same ports. The two default ports count as one.
     #[must_use]
-    pub fn shares_ports(&self, other: &Self) -> bool {
+    pub(crate) fn shares_ports(&self, other: &Self) -> bool {
         let class = |port: Option<u16>| port.filter(|port| !PORTS.contains(port));
         class(self.port) == class(other.port)
     }

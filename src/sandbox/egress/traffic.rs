@@ -11,21 +11,21 @@ use tokio::net::TcpStream;
 
 /// The number of bytes that have passed through a [`CountingStream`].
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     sent: AtomicU64,
     received: AtomicU64,
 }
 
 impl Traffic {
     /// Returns the bytes sent and the bytes received so far.
-    pub fn so_far(&self) -> (u64, u64) {
+    pub(crate) fn so_far(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }
 }
 
 /// A connection to the outside whose bytes are counted.
 #[derive(Debug)]
-pub struct CountingStream {
+pub(crate) struct CountingStream {
     stream: TcpStream,
     traffic: Arc<Traffic>,
 }

@@ -9,13 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, PendingReply, PortForward};
 use super::error::HelperError;
 use super::message::{
-    Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply,
-    Request, Start,
+    Ended, JobState, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply, Request, Start,
 };
 use super::pausable_clock::PausableClock;
 use super::probe_report::ProbeReport;
 use crate::sandbox::spec::HELPER_TARGET;
-use crate::sandbox::{BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output};
+use crate::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Output};
 
 /// Timeout of requests that a helper answers at once.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,29 +57,15 @@ pub struct HelperClient {
 
 impl HelperClient {
     /// Connects over the streams of a helper. This ends the commands of an earlier connection, but not its background
-    /// jobs.
+    /// jobs. The helper listens at the entrance if one is given. A port that is already in use is not an error: it is
+    /// logged, and no connection arrives.
     ///
     /// # Errors
     ///
     /// Returns [`HelperError::Lost`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
     /// the helper does not answer the greeting in time, and [`HelperError::Version`] if it speaks another version of
     /// the protocol.
-    pub async fn attach<R, W>(reader: R, writer: W) -> Result<Self, HelperError>
-    where
-        R: AsyncRead + Unpin + Send + 'static,
-        W: AsyncWrite + Unpin + Send + 'static,
-    {
-        Self::attach_with_forward(reader, writer, None).await
-    }
-
-    /// Connects as [`HelperClient::attach`] does, and makes the helper listen at an entrance if one is given. Without
-    /// one it listens nowhere.
-    ///
-    /// # Errors
-    ///
-    /// Fails under the same conditions as [`HelperClient::attach`]. A port that is already in use is not an error: it
-    /// is logged, and no connection arrives.
-    pub async fn attach_with_forward<R, W>(
+    pub async fn attach<R, W>(
         reader: R,
         writer: W,
         entrance: Option<PortForward>,
@@ -101,7 +86,7 @@ impl HelperClient {
 
     /// Sets the clock for a helper that may be frozen. Requests in progress then wait until it is thawed.
     #[must_use]
-    pub fn with_clock(self, patience: PausableClock) -> Self {
+    pub(crate) fn with_clock(self, patience: PausableClock) -> Self {
         Self { patience, ..self }
     }
 
@@ -127,7 +112,7 @@ impl HelperClient {
         let start = self.start(command)?;
         let limit = command.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
         let (ended, output) = self.foreground(start, limit, cancel).await?;
-        Ok(CommandOutcome { end: ended.end.into(), output, took: Duration::from_micros(ended.took_us) })
+        Ok(CommandOutcome { end: ended.end, output, took: Duration::from_micros(ended.took_us) })
     }
 
     /// Starts a background job.
@@ -153,21 +138,20 @@ impl HelperClient {
     /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::Lost`] if the connection
     /// breaks.
     pub async fn jobs(&self, request: JobRequest) -> Result<JobReply, HelperError> {
-        let (ask, id, limit) = match request {
-            JobRequest::List => (Ask::List, 0, REPLY_TIMEOUT),
-            JobRequest::Poll(id) => (Ask::Poll(id), id, REPLY_TIMEOUT),
-            JobRequest::Log(id) => (Ask::Log(id), id, REPLY_TIMEOUT),
+        let (id, limit) = match &request {
+            JobRequest::List => (0, REPLY_TIMEOUT),
             JobRequest::Write(_, data) if data.len() > MAX_WRITE => {
                 return Err(HelperError::TooLarge("the input"));
             }
-            JobRequest::Write(id, data) => (Ask::Write(id, data), id, REPLY_TIMEOUT),
-            JobRequest::Kill(id) => (Ask::Kill(id), id, GRACE),
+            JobRequest::Poll(id) | JobRequest::Log(id) | JobRequest::Write(id, _) => (*id, REPLY_TIMEOUT),
+            // The reply comes when the job's processes are gone.
+            JobRequest::Kill(id) => (*id, GRACE),
         };
+        let ask = request;
         match self.ask(|request| Request::Jobs { request, ask }, limit, id).await? {
-            Reply::Jobs { jobs, output, .. } => Ok(JobReply {
-                jobs: jobs.into_iter().map(BackgroundJob::from).collect(),
-                output: output.into(),
-            }),
+            Reply::Jobs { jobs, output, .. } => {
+                Ok(JobReply { jobs: jobs.into_iter().map(BackgroundJob::from).collect(), output })
+            }
             _ => Err(HelperError::Unexpected),
         }
     }
@@ -272,7 +256,7 @@ impl HelperClient {
                         "a command left processes that can't be killed"
                     );
                 }
-                Ok((ended, output.into()))
+                Ok((ended, output))
             }
             reply => Err(HelperError::refused(&reply, 0)),
         }
@@ -299,17 +283,11 @@ impl HelperClient {
     }
 
     fn start(&self, command: &Command) -> Result<Start, HelperError> {
-        let root = self.environment.root.as_str();
-        let workdir = match command.workdir.as_deref() {
-            None | Some("") => root.to_owned(),
-            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
-            Some(relative) => format!("{root}/{relative}"),
-        };
         let start = Start {
             keep: u32::try_from(command.keep.min(MAX_KEEP)).unwrap_or(0),
             timeout_ms: command.timeout.map_or(0, millis),
             command: command.command.clone().into_bytes(),
-            workdir: workdir.into_bytes(),
+            workdir: command.folder(&self.environment.root).into_bytes(),
             env: self.variables(command)?,
             ..Start::default()
         };
@@ -366,29 +344,12 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.min(MAX_TIMEOUT).as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
 }
 
-impl From<HowEnded> for CommandExit {
-    fn from(end: HowEnded) -> Self {
-        match end {
-            HowEnded::Exited(code) => Self::Exited(code),
-            HowEnded::Signalled(signal) => Self::Signalled(signal),
-            HowEnded::TimedOut => Self::TimedOut,
-            HowEnded::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl From<Kept> for Output {
-    fn from(Kept { head, tail, total }: Kept) -> Self {
-        Self { head, tail, total }
-    }
-}
-
 impl From<JobState> for BackgroundJob {
     fn from(job: JobState) -> Self {
         Self {
             id: job.id,
             command: String::from_utf8_lossy(&job.command).into_owned(),
-            end: job.end.map(CommandExit::from),
+            end: job.end,
             total: job.total,
             took: Duration::from_micros(job.took_us),
         }

@@ -4,7 +4,7 @@
 //! Decoding accepts any input. Bytes that are not a message give `None`, and decoding never allocates more memory than
 //! the length of the input.
 
-use super::message::{HowEnded, JobState, Kept, LISTED_COMMAND, MAX_DATA, MAX_KEEP, Step};
+use super::message::{CommandExit, JobState, LISTED_COMMAND, MAX_DATA, MAX_KEEP, Output, Step};
 
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
@@ -27,13 +27,13 @@ impl Writer {
         self.0.extend_from_slice(value);
     }
 
-    pub(super) fn end(&mut self, end: Option<HowEnded>) {
+    pub(super) fn end(&mut self, end: Option<CommandExit>) {
         let (how, value) = match end {
             None => (0, 0),
-            Some(HowEnded::Exited(code)) => (1, code),
-            Some(HowEnded::Signalled(signal)) => (2, signal),
-            Some(HowEnded::TimedOut) => (3, 0),
-            Some(HowEnded::Cancelled) => (4, 0),
+            Some(CommandExit::Exited(code)) => (1, code),
+            Some(CommandExit::Signalled(signal)) => (2, signal),
+            Some(CommandExit::TimedOut) => (3, 0),
+            Some(CommandExit::Cancelled) => (4, 0),
         };
         self.u8(how);
         self.u32(value as u32);
@@ -64,7 +64,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn kept(&mut self, kept: &Kept) {
+    pub(super) fn kept(&mut self, kept: &Output) {
         self.bytes(&kept.head);
         self.bytes(&kept.tail);
         self.u64(kept.total);
@@ -128,14 +128,14 @@ impl Reader<'_> {
         Some(items)
     }
 
-    pub(super) fn end_state(&mut self) -> Option<Option<HowEnded>> {
+    pub(super) fn end_state(&mut self) -> Option<Option<CommandExit>> {
         let (how, value) = (self.u8()?, self.u32()? as i32);
         Some(match how {
             0 => None,
-            1 => Some(HowEnded::Exited(value)),
-            2 => Some(HowEnded::Signalled(value)),
-            3 => Some(HowEnded::TimedOut),
-            4 => Some(HowEnded::Cancelled),
+            1 => Some(CommandExit::Exited(value)),
+            2 => Some(CommandExit::Signalled(value)),
+            3 => Some(CommandExit::TimedOut),
+            4 => Some(CommandExit::Cancelled),
             _ => return None,
         })
     }
@@ -163,8 +163,8 @@ impl Reader<'_> {
         Some((stream, step))
     }
 
-    pub(super) fn kept(&mut self) -> Option<Kept> {
-        let kept = Kept { head: self.bytes(MAX_KEEP)?, tail: self.bytes(MAX_KEEP)?, total: self.u64()? };
+    pub(super) fn kept(&mut self) -> Option<Output> {
+        let kept = Output { head: self.bytes(MAX_KEEP)?, tail: self.bytes(MAX_KEEP)?, total: self.u64()? };
         // A total below the number of kept bytes would make the dropped count negative.
         (kept.total >= (kept.head.len() + kept.tail.len()) as u64).then_some(kept)
     }

@@ -52,7 +52,7 @@ impl HelperError {
 
     /// Returns `true` if a new connection could succeed.
     #[must_use]
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected)
     }
 

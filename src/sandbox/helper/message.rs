@@ -60,7 +60,7 @@ pub enum Request {
     Jobs {
         /// The request number, repeated in the reply.
         request: u32,
-        ask: Ask,
+        ask: JobRequest,
     },
     /// Carries a step of a stream.
     Stream {
@@ -122,16 +122,16 @@ pub struct Start {
     pub env: Vec<Vec<u8>>,
 }
 
-/// An action on background jobs.
+/// A request about background jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum JobRequest {
     /// Lists all jobs.
     List,
     /// Returns one job with the output printed since the last poll.
     Poll(u32),
     /// Returns one job with all of its output that is kept.
     Log(u32),
-    /// Writes to a job's standard input.
+    /// Writes these bytes to a job's standard input.
     Write(u32, Vec<u8>),
     /// Kills a job and every process it started. The reply comes when they are gone.
     Kill(u32),
@@ -166,7 +166,7 @@ pub enum Reply {
         /// The number of the request.
         request: u32,
         ended: Ended,
-        output: Kept,
+        output: Output,
     },
     /// The answer about background jobs.
     Jobs {
@@ -174,7 +174,7 @@ pub enum Reply {
         request: u32,
         jobs: Vec<JobState>,
         /// The output, for requests that return it.
-        output: Kept,
+        output: Output,
     },
     /// A step of a stream.
     Stream {
@@ -211,7 +211,7 @@ pub enum Refusal {
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    pub end: HowEnded,
+    pub end: CommandExit,
     /// Running time in microseconds.
     pub took_us: u64,
     /// The number of processes that could not be killed.
@@ -220,14 +220,14 @@ pub struct Ended {
 
 /// The way a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HowEnded {
-    /// It exited with this code.
+pub enum CommandExit {
+    /// The command ended by itself with this exit code.
     Exited(i32),
-    /// It was killed by this signal.
+    /// The command was killed by the signal of this number.
     Signalled(i32),
-    /// It reached its time limit.
+    /// The command reached its time limit and was killed, together with every process it had started.
     TimedOut,
-    /// It was cancelled.
+    /// The caller cancelled the command, and it was killed together with every process it had started.
     Cancelled,
 }
 
@@ -236,7 +236,7 @@ pub enum HowEnded {
 pub struct JobState {
     pub id: u32,
     /// The way it ended, or `None` while it runs.
-    pub end: Option<HowEnded>,
+    pub end: Option<CommandExit>,
     /// The number of bytes it has printed.
     pub total: u64,
     /// Running time in microseconds.
@@ -245,13 +245,23 @@ pub struct JobState {
     pub command: Vec<u8>,
 }
 
-/// Output whose middle may be missing.
+/// The output of a command, with a bound on its size. Bytes that do not fit are counted but not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Output {
+    /// The first bytes of stdout and stderr, in the order they arrived.
     pub head: Vec<u8>,
+    /// The last bytes. Empty if the whole output fits into `head`.
     pub tail: Vec<u8>,
-    /// The number of all bytes printed.
+    /// The number of all bytes printed. `total - head - tail` bytes between the two were dropped.
     pub total: u64,
+}
+
+impl Output {
+    /// Returns the kept bytes as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&[self.head.as_slice(), &self.tail].concat()).into_owned()
+    }
 }
 
 impl Request {
@@ -284,15 +294,15 @@ impl Request {
             Self::Jobs { request, ask } => {
                 out.u32(*request);
                 let (what, id) = match ask {
-                    Ask::List => (0, 0),
-                    Ask::Poll(id) => (1, *id),
-                    Ask::Log(id) => (2, *id),
-                    Ask::Write(id, _) => (3, *id),
-                    Ask::Kill(id) => (4, *id),
+                    JobRequest::List => (0, 0),
+                    JobRequest::Poll(id) => (1, *id),
+                    JobRequest::Log(id) => (2, *id),
+                    JobRequest::Write(id, _) => (3, *id),
+                    JobRequest::Kill(id) => (4, *id),
                 };
                 out.u8(what);
                 out.u32(id);
-                if let Ask::Write(_, data) = ask {
+                if let JobRequest::Write(_, data) = ask {
                     out.bytes(data);
                 }
                 4
@@ -336,11 +346,11 @@ impl Request {
                 let request = input.u32()?;
                 let (what, id) = (input.u8()?, input.u32()?);
                 let ask = match what {
-                    0 => Ask::List,
-                    1 => Ask::Poll(id),
-                    2 => Ask::Log(id),
-                    3 => Ask::Write(id, input.bytes(MAX_WRITE)?),
-                    4 => Ask::Kill(id),
+                    0 => JobRequest::List,
+                    1 => JobRequest::Poll(id),
+                    2 => JobRequest::Log(id),
+                    3 => JobRequest::Write(id, input.bytes(MAX_WRITE)?),
+                    4 => JobRequest::Kill(id),
                     _ => return None,
                 };
                 Self::Jobs { request, ask }

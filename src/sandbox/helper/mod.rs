@@ -11,23 +11,20 @@ mod connection;
 mod error;
 pub mod frame;
 pub mod message;
+pub(crate) mod output_buffer;
 mod pausable_clock;
-pub mod probe_report;
+pub(crate) mod probe_report;
 mod streams;
 
 pub use client::{Environment, HelperClient};
 pub use connection::PortForward;
 pub use error::HelperError;
-pub use pausable_clock::PausableClock;
+pub(crate) use pausable_clock::PausableClock;
 pub use probe_report::{ProbeExpectations, ProbeReport};
-pub use streams::{HelperStream, StreamHandler};
+pub use streams::HelperStream;
 
 /// The helper program. Empty if flock was built for another system than Linux.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));
 
 /// SHA-256 of the helper program in lower-case hexadecimal.
-pub const PROGRAM_SHA256: &str = env!("FLOCK_HELPER_SHA256");
-
-#[cfg(test)]
-#[path = "program/kept.rs"]
-mod kept;
+pub(crate) const PROGRAM_SHA256: &str = env!("FLOCK_HELPER_SHA256");

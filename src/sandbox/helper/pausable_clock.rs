@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// A clock that follows the freeze state of a sandbox.
 #[derive(Clone, Debug)]
-pub struct PausableClock {
+pub(crate) struct PausableClock {
     frozen: watch::Receiver<bool>,
 }
 

@@ -21,6 +21,8 @@
 
 use std::time::Duration;
 
+use crate::clean::percent_decode;
+
 /// Limit on the lines of a report. The container's own processes can write the report, so longer ones are cut.
 const MAX_LINES: usize = 4_000;
 /// Limit on the findings, because more of them say nothing new.
@@ -261,23 +263,7 @@ fn or_unknown(found: Option<&str>) -> String {
 /// Decodes `%XX`. Anything else stays as it is. Control characters are replaced, because the result is shown to people
 /// and must not move a terminal's cursor.
 fn decode(word: &str) -> String {
-    let bytes = word.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let code = word.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
-        match code {
-            Some(code) if *byte == b'%' => {
-                plain.push(code);
-                at += 3;
-            }
-            _ => {
-                plain.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&plain).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    percent_decode(word).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::frame::{self, Nonce};
 use super::message::{MAX_DATA, MAX_STREAMS, Request, Step, WINDOW};
 
 /// A function that takes the streams opened by a helper.
-pub type StreamHandler = Arc<dyn Fn(HelperStream) + Send + Sync>;
+pub(crate) type StreamHandler = Arc<dyn Fn(HelperStream) + Send + Sync>;
 
 /// Limit on open streams on this side. It is higher than the helper's, because a stream that the helper has closed may
 /// still be busy here.

@@ -32,7 +32,7 @@ pub async fn base(engine: &Engine, sink: ProgressSink<'_>, recipe: Recipe) -> Re
 /// # Errors
 ///
 /// Returns [`ImageError::Step`] with the last line of output if a build fails.
-pub async fn build_images(
+pub(crate) async fn build_images(
     engine: &Engine,
     home: &Home,
     recipes: &[Recipe],

@@ -65,10 +65,10 @@ impl Recipe {
 }
 
 /// The public image that both images are built from if a registry answers.
-pub const BASE: &str = "docker.io/library/debian:bookworm-20250520-slim";
+pub(crate) const BASE: &str = "docker.io/library/debian:bookworm-20250520-slim";
 
 /// Shell script that installs the packages `$@` in the system it runs in.
-pub const INSTALL: &str = "\
+pub(crate) const INSTALL: &str = "\
 export DEBIAN_FRONTEND=noninteractive
 printf 'force-unsafe-io\\n' > /etc/dpkg/dpkg.cfg.d/flock
 apt-get -q -o Acquire::Languages=none update
@@ -78,7 +78,7 @@ rm -f /etc/dpkg/dpkg.cfg.d/flock
 ";
 
 /// Shell script that makes the system it runs in small, and equal to any other made from the same packages.
-pub const CLEAN: &str = "\
+pub(crate) const CLEAN: &str = "\
 apt-get clean
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old
 rm -rf /usr/share/man/* /usr/share/info/* /usr/share/lintian /usr/share/linda /var/log/* /tmp/* /var/tmp/*

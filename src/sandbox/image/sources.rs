@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// A package archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AptSource {
+pub(crate) struct AptSource {
     /// The mirror's URL, for example `http://deb.debian.org/debian`.
     pub uri: String,
     /// The suite, for example `bookworm` or `bookworm-security`.
@@ -20,7 +20,7 @@ pub struct AptSource {
 
 /// The archives that a system is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distribution {
+pub(crate) struct Distribution {
     /// The archive that debootstrap reads.
     pub main: AptSource,
     /// The updates and security updates, if the host has them.
@@ -75,7 +75,7 @@ impl Distribution {
 
 /// Parses a `.list` file, which has one source per line.
 #[must_use]
-pub fn parse_list(text: &str) -> Vec<AptSource> {
+pub(crate) fn parse_list(text: &str) -> Vec<AptSource> {
     let mut sources = Vec::new();
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -105,7 +105,7 @@ pub fn parse_list(text: &str) -> Vec<AptSource> {
 /// Parses a `.sources` file (deb822), which has paragraphs of fields. A key embedded in the file is ignored, because
 /// the new system's keyring has the distribution's keys.
 #[must_use]
-pub fn parse_deb822(text: &str) -> Vec<AptSource> {
+pub(crate) fn parse_deb822(text: &str) -> Vec<AptSource> {
     let mut sources = Vec::new();
     for paragraph in text.split("\n\n") {
         let field = |wanted: &str| field(paragraph, wanted);

@@ -16,7 +16,7 @@ use super::ImageError;
 
 /// The locked folder. Dropping the value releases the lock.
 #[derive(Debug)]
-pub struct WorkFolder {
+pub(crate) struct WorkFolder {
     folder: PathBuf,
     /// The kernel releases the lock when the process ends, for whatever reason.
     _lock: File,

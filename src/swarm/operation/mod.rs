@@ -16,7 +16,7 @@ use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::home::remove_tree::clear;
 use crate::home::{Home, HomeError};
 use crate::id::AgentId;
-use crate::nix::{self, NixError};
+use crate::nix_store::{self, NixError};
 use crate::provider::BoxFuture;
 use crate::sandbox::SandboxError;
 use crate::store::StoreError;
@@ -171,7 +171,7 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn rename_packages(
-    packages: &nix::Store,
+    packages: &nix_store::PackageStore,
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
@@ -183,7 +183,7 @@ pub(crate) async fn rename_packages(
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub(crate) async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
+pub(crate) async fn forget_packages(packages: &nix_store::PackageStore, agent: &AgentId) -> Result<(), String> {
     unless_unavailable(packages.clean_up_profile(agent).await)
 }
 

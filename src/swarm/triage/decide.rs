@@ -8,7 +8,7 @@ use super::request::{FiledRequest, PackageAction, Request};
 use crate::config::Config;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, Party, SessionKey, SessionKind};
-use crate::nix::Attribute;
+use crate::nix_store::Attribute;
 use crate::store::{
     Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, Store,
     StoreError,

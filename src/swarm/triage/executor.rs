@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::home::pending;
 use crate::home::scratch::ScratchDir;
 use crate::id::AgentId;
-use crate::nix;
+use crate::nix_store;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 
@@ -33,7 +33,7 @@ pub trait Executor: Send + Sync + 'static {
 pub(crate) struct HostExecutor {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
-    pub packages: Arc<nix::Store>,
+    pub packages: Arc<nix_store::PackageStore>,
     pub sandbox: Arc<dyn Sandbox>,
 }
 
@@ -85,14 +85,14 @@ impl HostExecutor {
         cancel: &CancellationToken,
     ) -> Result<String, String> {
         let quiet = |_: &str| {};
-        let failed = |error: nix::NixError| match error {
+        let failed = |error: nix_store::NixError| match error {
             // Nix changes a profile atomically, so a cancelled installation leaves nothing half installed.
-            nix::NixError::Cancelled { .. } => {
+            nix_store::NixError::Cancelled { .. } => {
                 "stopped: you were frozen, or the gateway stopped; your profile is unchanged".to_owned()
             }
             error => chain(&error),
         };
-        match (action, package.parse::<nix::Attribute>()) {
+        match (action, package.parse::<nix_store::Attribute>()) {
             // A plain name is an attribute of the pinned set. Anything else is a reference to another flake.
             (PackageAction::Install, Ok(attribute)) => {
                 let new = self.packages.install(agent, &[attribute], cancel, &quiet).await.map_err(failed)?;
@@ -107,7 +107,7 @@ impl HostExecutor {
             }
             (PackageAction::Remove, Ok(attribute)) => {
                 match self.packages.uninstall(agent, &[attribute]).await {
-                    Err(nix::NixError::NotInstalled { .. }) => {
+                    Err(nix_store::NixError::NotInstalled { .. }) => {
                         // The package is absent, which is what was asked for.
                         return Ok(format!("{package} was not installed"));
                     }
@@ -247,8 +247,11 @@ mod tests {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let newest = live.clone();
-        let packages =
-            nix::Store::new(home.clone(), Arc::new(move || newest.current()), Arc::new(Engine::from_env()));
+        let packages = nix_store::PackageStore::new(
+            home.clone(),
+            Arc::new(move || newest.current()),
+            Arc::new(Engine::from_env()),
+        );
         let executor =
             HostExecutor { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
         let make = async |id: &str| {
@@ -281,7 +284,7 @@ mod tests {
         let engine = Arc::new(Engine::from_env());
         let executor = HostExecutor {
             live: live.clone(),
-            packages: Arc::new(nix::Store::new(home, config(), engine)),
+            packages: Arc::new(nix_store::PackageStore::new(home, config(), engine)),
             sandbox: Arc::new(FakeSandbox::default()),
         };
         let cancel = CancellationToken::new();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::request::{PackageAction, Request};
 use crate::config::model::{EgressApprover, Network};
 use crate::config::{Agent, Config, Role};
-use crate::nix::Attribute;
+use crate::nix_store::Attribute;
 use crate::store::Level;
 
 /// The state on which the level depends.

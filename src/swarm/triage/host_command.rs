@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::execution::Execution;
 use super::request::TIMEOUT;
 use crate::install::step;
-use crate::sandbox::exec::OutputBuffer;
+use crate::sandbox::helper::output_buffer::OutputBuffer;
 use crate::sync::lock;
 use crate::tool::safe_text;
 
@@ -69,7 +69,7 @@ pub async fn run(
     };
     // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
-    let output = std::mem::replace(&mut *lock(&kept), OutputBuffer::new(0)).output();
+    let output = lock(&kept).all();
     let text = safe_text::output(&output, MAX_OUTPUT);
     match ended {
         Some(Ok(Ok(status))) if status.success() => Ok(format!("exit code 0\n{text}")),
@@ -96,7 +96,7 @@ impl Drop for ProcessGroup {
 async fn read_output(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<OutputBuffer>>) {
     let mut piece = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
-        lock(&kept).add(&piece[..length]);
+        lock(&kept).push(&piece[..length]);
     }
 }
 

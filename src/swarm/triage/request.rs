@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::execution::Execution;
 use crate::clean::{self, spelled, spelled_lines};
 use crate::id::{AgentId, FolderName, ModelRef};
-use crate::nix::{self, Attribute};
+use crate::nix_store::{self, Attribute};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount;
 use crate::store::Scope;
@@ -150,7 +150,7 @@ impl Request {
         if let Self::Package { action: PackageAction::Install, package, runs } = self
             && package.parse::<Attribute>().is_err()
         {
-            *runs = Some(nix::confinement());
+            *runs = Some(nix_store::confinement());
         }
     }
 
@@ -247,7 +247,7 @@ impl Request {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             // An agent must not write the conditions that a person is shown.
-            Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
+            Self::Package { runs: Some(runs), .. } if *runs != nix_store::confinement() => {
                 Err("flock sets `runs`: omit it".to_owned())
             }
             Self::Package { action, package, .. } => check_package(*action, package),

@@ -246,7 +246,7 @@ impl Triage {
             Request::Package { action: PackageAction::Install, .. } => self.installs(&agent.id).await?,
             _ => 0,
         };
-        let pinned = crate::nix::Pin::read(self.swarm.home(), config.nix_flake.as_deref());
+        let pinned = crate::nix_store::Pin::read(self.swarm.home(), config.nix_flake.as_deref());
         let pinned = pinned.is_ok_and(|pin| pin.is_some());
         Ok(LevelContext { config, agent, granted, place, pinned, installs, archetype })
     }

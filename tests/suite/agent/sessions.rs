@@ -204,14 +204,6 @@ impl Sandbox for Nothing {
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         off(agent)
     }
-
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
 }
 
 /// All tools of flock itself, as a gateway has them.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::nix::{Attribute, NixError, Store};
+use flock::nix_store::{Attribute, NixError, PackageStore};
 use flock::provider::BoxFuture;
 use flock::sandbox::egress::Dialer;
 use sha2::{Digest as _, Sha256};
@@ -119,7 +119,7 @@ fn packages(names: &[&str]) -> Vec<Attribute> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-async fn install(store: &Store, agent: &str, package: &str) -> Result<Vec<Attribute>, NixError> {
+async fn install(store: &PackageStore, agent: &str, package: &str) -> Result<Vec<Attribute>, NixError> {
     let never = CancellationToken::new();
     store.install(&id(agent), &packages(&[package]), &never, &|_| {}).await
 }
@@ -176,7 +176,7 @@ fn a_build_gives_a_content_to_its_own_outputs_and_to_nothing_else() {
         let before = output(&sandbox, "other", profile).await;
         install(&store, "coder", "evil").await.unwrap();
         let report = output(&sandbox, "coder", "cat /nix/var/nix/profiles/per-agent/coder/report").await;
-        let user = flock::nix::build_user();
+        let user = flock::nix_store::build_user();
         assert_eq!(report, format!("uid {user}\ncapabilities 0000000000000000\ninterfaces lo"));
         assert_eq!(output(&sandbox, "coder", "evil; stat -L -c %a $(which rootsh)").await, "evil\n555");
         // The other agent has what it had, and gets what its packages are made to be.
@@ -201,7 +201,7 @@ fn a_build_that_takes_all_it_can_get_ends_within_its_limits() {
         let error = install(&store, "coder", "forker").await.unwrap_err().to_string();
         let count = error.split("could not fork after ").nth(1).expect(&error);
         let count: i64 = count.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
-        assert!(count < flock::nix::PIDS, "{error}");
+        assert!(count < flock::nix_store::PIDS, "{error}");
         assert!(install(&store, "coder", "eater").await.is_err());
         // Nothing may be built while a flake is evaluated.
         let error = install(&store, "coder", "nested").await.unwrap_err().to_string();
@@ -379,7 +379,7 @@ fn a_set_that_changed_is_refused_until_its_pin_is_moved() {
         assert!(matches!(error, NixError::Changed { .. }), "{error}");
         assert_eq!(output(&sandbox, "coder", "a").await, "a from the store");
         let pin = store.pin(None, &never, &|_| {}).await.unwrap();
-        assert_eq!(flock::nix::Pin::read(&team.home, Some(&pin.flake)).unwrap(), Some(pin));
+        assert_eq!(flock::nix_store::Pin::read(&team.home, Some(&pin.flake)).unwrap(), Some(pin));
         // The same name from the new content takes the old one's place, and one step back is the old one.
         install(&store, "coder", "a").await.unwrap();
         assert_eq!(output(&sandbox, "coder", "a").await, "a from another set");
@@ -421,16 +421,15 @@ fn a_fetched_set_is_locked_once_and_refused_with_another_content() {
         let dial =
             Arc::new(Elsewhere { server: serve(Arc::clone(&content)).await, connected: Mutex::default() });
         let store = team.store().with_dial(Arc::clone(&dial) as Arc<dyn Dialer>);
-        assert_eq!(flock::nix::Pin::read(&team.home, Some(flake)).unwrap(), None);
+        assert_eq!(flock::nix_store::Pin::read(&team.home, Some(flake)).unwrap(), None);
         install(&store, "coder", "a").await.unwrap();
-        let pin = flock::nix::Pin::read(&team.home, Some(flake)).unwrap().unwrap();
+        let pin = flock::nix_store::Pin::read(&team.home, Some(flake)).unwrap().unwrap();
         assert!(pin.nar_hash.starts_with("sha256-"), "{pin:?}");
         let run = "/nix/var/nix/profiles/per-agent/coder/bin/a";
         assert_eq!(output(&team.sandbox(), "coder", run).await, "one");
         // A new store of the same home has to fetch it again, and what comes is another content.
         *content.lock().unwrap() = set("two");
-        team.sandbox().remove_all().await.unwrap();
-        store.remove().await.unwrap();
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
         let error = install(&store, "coder", "a").await.unwrap_err();
         assert!(
             error.to_string().contains("differs from the pinned content")

@@ -1,5 +1,6 @@
 //! Frozen sandboxes: still there, standing still, and not taken for dead ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flock::id::AgentId;
@@ -149,14 +150,14 @@ fn all_are_frozen_at_once_and_can_still_be_stopped() {
         ready.into_iter().collect::<Result<Vec<()>, _>>().unwrap();
         // A gateway that has used none of them yet freezes what the engine has.
         let next = team.sandbox();
-        next.pause_all().await.unwrap();
+        next.follow(Arc::new(|_| true)).await.unwrap();
         assert_eq!(states(&next).await, vec!["paused"; 7]);
         // One that was never made is none the less frozen.
         assert!(matches!(next.ensure(&id("worker-0")).await, Err(SandboxError::Frozen(_))));
-        next.resume_all().await.unwrap();
+        next.follow(Arc::new(|_| false)).await.unwrap();
         assert_eq!(states(&next).await, vec!["running"; 7]);
         assert_eq!(output(&next, "worker-1", "echo on").await, "on");
-        next.pause_all().await.unwrap();
+        next.follow(Arc::new(|_| true)).await.unwrap();
         next.stop_all().await.unwrap();
         assert_eq!(states(&next).await, vec!["exited"; 7]);
     });

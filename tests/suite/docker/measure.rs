@@ -1,6 +1,7 @@
 //! Figures of a real engine, for docs/performance.md. They are printed and never asserted:
 //! `cargo test --release --test suite docker::measure -- --ignored --nocapture`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flock::sandbox::exec::{self, EngineExec};
@@ -85,10 +86,10 @@ fn twenty_sandboxes_frozen_and_thawed() {
         let (mut frozen, mut thawed) = (Vec::new(), Vec::new());
         for _ in 0..7 {
             let start = Instant::now();
-            sandbox.pause_all().await.unwrap();
+            sandbox.follow(Arc::new(|_| true)).await.unwrap();
             frozen.push(start.elapsed());
             let start = Instant::now();
-            sandbox.resume_all().await.unwrap();
+            sandbox.follow(Arc::new(|_| false)).await.unwrap();
             thawed.push(start.elapsed());
         }
         let slowest = frozen.iter().max().copied();

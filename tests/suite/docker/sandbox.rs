@@ -66,7 +66,7 @@ fn a_command_runs_confined_in_its_own_workspace() {
         assert_eq!(containers.len(), 1);
         assert!(containers[0].is_running());
         assert_eq!(containers[0].agent.as_deref(), Some("coder"));
-        sandbox.remove_all().await.unwrap();
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
         assert_eq!(sandbox.containers().await.unwrap(), []);
         sandbox.remove(&id("coder")).await.unwrap();
     });
@@ -176,7 +176,7 @@ fn a_container_that_was_tampered_with_is_refused_and_a_foreign_one_left_alone() 
         let error = sandbox.ensure(&other).await.unwrap_err();
         assert!(matches!(&error, SandboxError::Foreign { name: found } if *found == name), "{error}");
         assert!(matches!(sandbox.remove(&other).await, Err(SandboxError::Foreign { .. })));
-        sandbox.remove_all().await.unwrap();
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
         docker_command(&["rm", &name]);
     });
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flock::nix::{Attribute, NixError};
+use flock::nix_store::{Attribute, NixError};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};
@@ -127,11 +127,12 @@ fn the_store_survives_its_container_and_is_this_homes_alone() {
         team.sandbox().stop_all().await.unwrap();
         assert!(team.sandbox().containers().await.unwrap().iter().all(|found| !found.is_running()));
         let volume = store.state().await.unwrap().volume;
-        team.sandbox().remove_all().await.unwrap();
-        store.remove().await.unwrap();
-        assert!(!docker_command(&["volume", "ls", "-q"]).lines().any(|line| line == volume));
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
+        let is_there = || docker_command(&["volume", "ls", "-q"]).lines().any(|line| line == volume);
+        assert!(!is_there());
         docker_command(&["volume", "create", &volume]);
-        assert!(store.remove().await.is_err(), "a volume without this home's label is left alone");
+        docker::remove_all(&team.engine, &team.home).await.unwrap();
+        assert!(is_there(), "a volume without this home's label is left alone");
         docker_command(&["volume", "rm", &volume]);
     });
 }

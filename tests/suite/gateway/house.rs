@@ -455,12 +455,4 @@ impl Sandbox for Ledger {
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         self.note(format!("resume {agent}"))
     }
-
-    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        self.note("pause_all".to_owned())
-    }
-
-    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        self.note("resume_all".to_owned())
-    }
 }

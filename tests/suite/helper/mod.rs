@@ -89,7 +89,7 @@ impl Helper {
 
     async fn attach(&self) -> HelperClient {
         let (reader, writer) = self.streams();
-        let client = HelperClient::attach(reader, writer).await.unwrap();
+        let client = HelperClient::attach(reader, writer, None).await.unwrap();
         client.with_environment(self.environment())
     }
 

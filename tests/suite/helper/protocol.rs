@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flock::sandbox::helper::frame::{self, Decoder, MAX_PAYLOAD, Nonce};
 use flock::sandbox::helper::message::{
-    Ask, Ended, HowEnded, Kept, MAX_DATA, Refusal, Reply, Request, Start, Step, VERSION, WELCOME,
+    CommandExit, Ended, JobRequest, MAX_DATA, Output, Refusal, Reply, Request, Start, Step, VERSION, WELCOME,
 };
 use flock::sandbox::helper::{HelperError, PortForward};
 use proptest::prelude::*;
@@ -144,7 +144,7 @@ fn a_reader_that_does_not_read_does_not_stop_the_next_one() {
     raw.send(&bytes(NONCE, &Request::Start(big)));
     let Reply::Started { job, .. } = raw.reply(NONCE) else { panic!("it is started") };
     let total = |raw: &mut Raw| {
-        raw.send(&bytes(NONCE, &Request::Jobs { request: 2, ask: Ask::List }));
+        raw.send(&bytes(NONCE, &Request::Jobs { request: 2, ask: JobRequest::List }));
         match raw.reply(NONCE) {
             Reply::Jobs { jobs, .. } => jobs[0].total,
             other => panic!("{other:?}"),
@@ -155,7 +155,7 @@ fn a_reader_that_does_not_read_does_not_stop_the_next_one() {
         total => Err(total.to_string()),
     });
     for request in 10..20 {
-        raw.send(&bytes(NONCE, &Request::Jobs { request, ask: Ask::Log(job.id) }));
+        raw.send(&bytes(NONCE, &Request::Jobs { request, ask: JobRequest::Log(job.id) }));
     }
     raw.greet([9; 16]);
     raw.runs([9; 16]);
@@ -179,7 +179,7 @@ fn a_new_connection_ends_the_old_ones_commands_and_keeps_its_jobs() {
     grows_to(6);
     raw.greet([9; 16]);
     grows_to(3);
-    raw.send(&bytes([9; 16], &Request::Jobs { request: 3, ask: Ask::Log(job.id) }));
+    raw.send(&bytes([9; 16], &Request::Jobs { request: 3, ask: JobRequest::Log(job.id) }));
     match raw.reply([9; 16]) {
         Reply::Jobs { request: 3, jobs, output } => {
             assert_eq!((output.head.as_slice(), jobs[0].end), (b"kept\n".as_slice(), None));
@@ -218,7 +218,7 @@ pub async fn faked(
         let _ = reader.read_to_end(&mut rest).await;
     });
     let (reader, writer) = tokio::io::split(ours);
-    HelperClient::attach_with_forward(reader, writer, Some(echo())).await
+    HelperClient::attach(reader, writer, Some(echo())).await
 }
 
 pub fn replies(nonce: Nonce, replies: &[Reply]) -> Vec<u8> {
@@ -246,7 +246,7 @@ async fn a_client_skips_what_an_earlier_connection_left_and_checks_the_version()
     let (ours, theirs) = tokio::io::duplex(64);
     drop(theirs);
     let (reader, writer) = tokio::io::split(ours);
-    assert!(matches!(HelperClient::attach(reader, writer).await, Err(HelperError::Lost(_))));
+    assert!(matches!(HelperClient::attach(reader, writer, None).await, Err(HelperError::Lost(_))));
 }
 
 #[tokio::test]
@@ -310,14 +310,14 @@ fn hostile() -> impl Strategy<Value = Vec<(Reply, u8, prop::sample::Index, u8)>>
             text
         }),
         (request.clone(), any::<u64>(), any::<Vec<u8>>()).prop_map(|(request, took_us, head)| {
-            let ended = Ended { end: HowEnded::Exited(-1), took_us, survivors: u32::MAX };
-            let output = Kept { total: u64::MAX, tail: head.clone(), head };
+            let ended = Ended { end: CommandExit::Exited(-1), took_us, survivors: u32::MAX };
+            let output = Output { total: u64::MAX, tail: head.clone(), head };
             Reply::Ended { request, ended, output }
         }),
         request.clone().prop_map(|request| Reply::Jobs {
             request,
             jobs: Vec::new(),
-            output: Kept::default()
+            output: Output::default()
         }),
         (request.clone(), any::<u64>()).prop_map(|(request, mark)| Reply::Admitted { request, mark }),
         (request, any::<u32>()).prop_map(|(request, survivors)| Reply::Dismissed { request, survivors }),

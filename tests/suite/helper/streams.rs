@@ -18,7 +18,7 @@ fn free_port() -> u16 {
 
 async fn attach(helper: &Helper, entrance: Option<PortForward>) -> HelperClient {
     let (reader, writer) = helper.streams();
-    let client = HelperClient::attach_with_forward(reader, writer, entrance).await.unwrap();
+    let client = HelperClient::attach(reader, writer, entrance).await.unwrap();
     client.with_environment(helper.environment())
 }
 

@@ -8,7 +8,7 @@ use super::{Source, sources, verdict};
 const LAYERS: [&[&str]; 7] = [
     &["error", "env", "id", "json", "clean", "clock", "mutex", "process", "fault_point", "picture", "sync"],
     &["store", "config", "home"],
-    &["provider", "tool", "sandbox", "nix", "install", "supervise", "openclaw"],
+    &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw"],
     &["agent", "runtime"],
     &["swarm"],
     &["gateway", "bridge", "dashboard"],

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use flock::config::{Agent, Autonomy, CommandPolicy, Config, DockerSettings, Role, SandboxMode, SkillsMode};
 use flock::home::Home;
 use flock::sandbox::engine::Engine;
-use flock::sandbox::image;
+use flock::sandbox::{SandboxError, containers, image, volumes};
 
 /// The engine, or `None` after saying why a test does not run. Under `FLOCK_TEST_REQUIRE_DOCKER=1` a missing
 /// engine is a failure.
@@ -162,8 +162,8 @@ impl Team {
     }
 
     /// The store.
-    pub fn store(&self) -> flock::nix::Store {
-        flock::nix::Store::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
+    pub fn store(&self) -> flock::nix_store::PackageStore {
+        flock::nix_store::PackageStore::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
     }
 
     /// The name of an agent's container.
@@ -175,12 +175,8 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         let cleaned = block_on(async {
-            self.sandbox().remove_all().await?;
-            image::untag(&self.engine, &self.home).await?;
-            self.store().remove().await.map_err(|error| match error {
-                flock::nix::NixError::Sandbox(error) => error,
-                other => panic!("{other}"),
-            })
+            remove_all(&self.engine, &self.home).await?;
+            image::untag(&self.engine, &self.home).await.map(drop)
         });
         if let Err(error) = cleaned
             && !std::thread::panicking()
@@ -192,22 +188,25 @@ impl Drop for Team {
 
 /// Removes what a home has in the engine: containers, image tags, the store.
 pub fn clean(home: &Home) {
-    let config = Arc::new(config(Vec::new()));
-    let source: flock::sandbox::docker::ConfigSource = Arc::new(move || Arc::clone(&config));
-    let engine = Arc::new(Engine::from_env());
-    block_on(async {
-        let cleaned = async {
-            flock::sandbox::containers::remove_all(&engine, home).await.map_err(|error| error.to_string())?;
-            image::untag(&engine, home).await.map_err(|error| error.to_string())?;
-            let store = flock::nix::Store::new(home.clone(), source, Arc::clone(&engine));
-            store.remove().await.map_err(|error| error.to_string())
-        };
-        if let Err(error) = cleaned.await
-            && !std::thread::panicking()
-        {
-            panic!("could not clean up: {error}");
-        }
+    let engine = Engine::from_env();
+    let cleaned = block_on(async {
+        remove_all(&engine, home).await?;
+        image::untag(&engine, home).await.map(drop)
     });
+    if let Err(error) = cleaned
+        && !std::thread::panicking()
+    {
+        panic!("could not clean up: {error}");
+    }
+}
+
+/// Removes a home's containers and volumes, as `flock uninstall` does.
+pub async fn remove_all(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
+    containers::remove_all(engine, home).await?;
+    for volume in volumes::list(engine, home).await? {
+        volumes::remove(engine, &volume).await?;
+    }
+    Ok(())
 }
 
 /// Runs the docker command line, which must be there where an engine is.

@@ -9,7 +9,7 @@ use super::change::named;
 use crate::home::Home;
 use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
 use crate::install::self_update::{ProgramRecord, choice::UpdateSource};
-use crate::install::update::Decision;
+use crate::install::update::UpdateDecision;
 use crate::install::versions::short;
 use crate::ui::{StyledLine, TextStyle};
 
@@ -23,7 +23,7 @@ pub(crate) fn found(home: &Home, look: &ProgramSearch, is_interrupted: bool, con
     printer.line(StyledLine::new().plain("installed  ").accent(look.current.version.clone()));
     printer.line(format!("followed   {}", source_text(&look.source)));
     let (tone, text) = match &look.decision {
-        Decision::New(commit) => {
+        UpdateDecision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(look.source.reference.as_str(), short);
             (TextStyle::Good, format!("new        {commit}; flock update --self takes it"))
@@ -82,16 +82,18 @@ fn source_text(source: &UpdateSource) -> String {
     format!("{} of {}", source.reference, source.from)
 }
 
-fn unchanged_reason(decision: &Decision, look: &ProgramSearch) -> String {
+fn unchanged_reason(decision: &UpdateDecision, look: &ProgramSearch) -> String {
     match decision {
-        Decision::Fixed => format!(
+        UpdateDecision::Fixed => format!(
             "{} was asked for and is a tag or a commit, so it is not followed; to choose another: flock update \
              --self --ref REF",
             look.source.reference
         ),
-        Decision::Current | Decision::New(_) => format!("{} is in use", source_text(&look.source)),
-        Decision::Moved(moved) => is_moved(moved, "flock update --self"),
-        Decision::Failed(commit, failed) => format!(
+        UpdateDecision::Current | UpdateDecision::New(_) => {
+            format!("{} is in use", source_text(&look.source))
+        }
+        UpdateDecision::Moved(moved) => is_moved(moved, "flock update --self"),
+        UpdateDecision::Failed(commit, failed) => format!(
             "{} did not work here ({}); flock update --self --retry tries it again",
             short(commit),
             failed.reason

@@ -6,14 +6,10 @@
 //! file on the host, too.
 
 use std::ffi::{OsString, c_int, c_ulong, c_void};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use crate::job;
-
-unsafe extern "C" {
-    fn prctl(option: c_int, ...) -> c_int;
-}
+use crate::sys::prctl;
 
 /// An instruction of the kernel's packet filter (BPF).
 #[repr(C)]
@@ -128,9 +124,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("flock-helper: confine PROGRAM [ARGUMENT]…");
         return ExitCode::from(2);
     };
-    let error = Command::new(&program).args(arguments).exec();
-    eprintln!("{}: {}", program.display(), job::reason(&error));
-    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    job::exec(&program, arguments)
 }
 
 const LOAD: u16 = 0x20;

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::job;
@@ -216,7 +214,5 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     sys::set_mark(mark);
     // Gemini CLI loses output that its pipe has not accepted when it exits.
     sys::widen(1);
-    let error = Command::new(&program).args(arguments).exec();
-    eprintln!("{}: {}", program.display(), job::reason(&error));
-    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+    job::exec(&program, arguments)
 }

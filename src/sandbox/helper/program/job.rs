@@ -1,13 +1,15 @@
 //! A started command: its process, its pipes, its output and the progress of its end.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::kept::Output;
-use crate::message::{Ended, HowEnded, JobState, LISTED_COMMAND, MAX_KEEP, MAX_WRITE, Start};
+use crate::output_buffer::OutputBuffer;
+use crate::message::{Ended, CommandExit, JobState, LISTED_COMMAND, MAX_KEEP, MAX_WRITE, Start};
 use crate::sys::{self, Exit, Pid};
 
 /// Limit on the input that a background job has not read yet, in bytes.
@@ -24,7 +26,7 @@ pub struct Job {
     /// Requests that wait for its end. A background job may have several. A foreground job has none after its client is
     /// gone.
     pub waiters: Vec<u32>,
-    pub output: Output,
+    pub output: OutputBuffer,
     /// The number of output bytes that the last poll has seen.
     pub polled: u64,
     pipe: Option<File>,
@@ -32,7 +34,7 @@ pub struct Job {
     unread: Vec<u8>,
     started: Instant,
     /// The reason why it was killed, if it was.
-    killed: Option<HowEnded>,
+    killed: Option<CommandExit>,
     command: Vec<u8>,
 }
 
@@ -41,7 +43,7 @@ pub enum Phase {
     /// The main process runs and may go on.
     Running,
     /// Every process that it started has to be killed. The main process may be reaped already.
-    Dying { main: Option<HowEnded> },
+    Dying { main: Option<CommandExit> },
     /// No process of it is left.
     Ended(Ended),
 }
@@ -94,7 +96,7 @@ impl Job {
                 .then(|| started.checked_add(Duration::from_millis(start.timeout_ms)))
                 .flatten(),
             waiters: if start.background { Vec::new() } else { vec![start.request] },
-            output: Output::new((start.keep as usize).min(MAX_KEEP)),
+            output: OutputBuffer::new((start.keep as usize).min(MAX_KEEP)),
             polled: 0,
             pipe: Some(nonblocking(reader)),
             input: input.map(|(_, write)| nonblocking(write)),
@@ -107,7 +109,7 @@ impl Job {
 
     /// Kills the process group of the main process and leaves all others to the sweep. `why` is recorded if the main
     /// process still ran.
-    pub fn kill(&mut self, why: HowEnded) {
+    pub fn kill(&mut self, why: CommandExit) {
         if self.phase == Phase::Running {
             self.killed = Some(why);
             // The main process is not reaped yet, so the group's id cannot belong to another process.
@@ -124,8 +126,8 @@ impl Job {
     /// Records that the main process was reaped.
     pub fn main_reaped(&mut self, exit: Exit) {
         let main = match exit {
-            Exit::Code(code) => HowEnded::Exited(code),
-            Exit::Signal(signal) => HowEnded::Signalled(signal),
+            Exit::Code(code) => CommandExit::Exited(code),
+            Exit::Signal(signal) => CommandExit::Signalled(signal),
         };
         self.phase = Phase::Dying { main: Some(self.killed.unwrap_or(main)) };
     }
@@ -142,7 +144,7 @@ impl Job {
         self.pipe = None;
         self.input = None;
         self.unread = Vec::new();
-        let end = main.or(self.killed).unwrap_or(HowEnded::Cancelled);
+        let end = main.or(self.killed).unwrap_or(CommandExit::Cancelled);
         self.phase = Phase::Ended(Ended { end, took_us: micros(self.started.elapsed()), survivors });
     }
 
@@ -204,8 +206,15 @@ impl Job {
             Phase::Ended(ended) => (Some(ended.end), ended.took_us),
             _ => (None, micros(self.started.elapsed())),
         };
-        JobState { id: self.id, end, total: self.output.total(), took_us, command: self.command.clone() }
+        JobState { id: self.id, end, total: self.output.total, took_us, command: self.command.clone() }
     }
+}
+
+/// Replaces this process with a program. Returns only if that fails, with the exit code that a shell would have.
+pub fn exec(program: &OsStr, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("{}: {}", program.display(), reason(&error));
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
 /// Returns the system's message without the number that the standard library appends.

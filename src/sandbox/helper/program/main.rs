@@ -11,9 +11,10 @@ mod confine;
 mod frame;
 mod guest;
 mod job;
-mod kept;
 #[path = "../message.rs"]
 mod message;
+#[path = "../output_buffer.rs"]
+mod output_buffer;
 mod probe;
 mod server;
 mod streams;

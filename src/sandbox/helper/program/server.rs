@@ -11,11 +11,11 @@ use crate::frame::{self, Decoder, Nonce};
 use crate::guest::Guests;
 use crate::job::{Job, Phase};
 use crate::message::{
-    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
+    JobRequest, HELLO, CommandExit, Output, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
 };
 use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};
-use crate::sys::{self, Child, POLLIN, POLLOUT, PollFd};
+use crate::sys::{self, Child, POLLIN, POLLOUT, PollFd, is_transient};
 
 /// Limit on queued answers in bytes. Above it no more requests are read.
 const MAX_QUEUED: usize = 4 << 20;
@@ -200,7 +200,7 @@ impl Server {
         for job in &mut self.jobs {
             job.waiters.clear();
             if !job.background {
-                job.kill(HowEnded::Cancelled);
+                job.kill(CommandExit::Cancelled);
             }
         }
         self.guests.end_all();
@@ -233,40 +233,40 @@ impl Server {
     fn cancel(&mut self, request: u32) {
         let mut asked = self.jobs.iter_mut().filter(|job| !job.background && job.waiters.contains(&request));
         if let Some(job) = asked.next() {
-            job.kill(HowEnded::Cancelled);
+            job.kill(CommandExit::Cancelled);
         }
     }
 
-    fn ask(&mut self, request: u32, ask: Ask) {
+    fn ask(&mut self, request: u32, ask: JobRequest) {
         let id = match &ask {
-            Ask::List => {
+            JobRequest::List => {
                 let jobs = self.jobs.iter().filter(|job| job.background).map(Job::state).collect();
-                return self.reply(&Reply::Jobs { request, jobs, output: Kept::default() });
+                return self.reply(&Reply::Jobs { request, jobs, output: Output::default() });
             }
-            Ask::Poll(id) | Ask::Log(id) | Ask::Write(id, _) | Ask::Kill(id) => *id,
+            JobRequest::Poll(id) | JobRequest::Log(id) | JobRequest::Write(id, _) | JobRequest::Kill(id) => *id,
         };
         let Some(job) = self.jobs.iter_mut().find(|job| job.background && job.id == id) else {
             return self.refuse(request, Refusal::NoJob, "");
         };
-        let mut output = Kept::default();
+        let mut output = Output::default();
         match ask {
-            Ask::List => {}
-            Ask::Poll(_) => {
+            JobRequest::List => {}
+            JobRequest::Poll(_) => {
                 output = job.output.since(job.polled);
-                job.polled = job.output.total();
+                job.polled = job.output.total;
             }
-            Ask::Log(_) => output = job.output.all(),
-            Ask::Write(_, data) => {
+            JobRequest::Log(_) => output = job.output.all(),
+            JobRequest::Write(_, data) => {
                 if let Err(text) = job.write(&data) {
                     return self.refuse(request, Refusal::Failed, &text);
                 }
             }
-            Ask::Kill(_) if is_over(job) => {}
-            Ask::Kill(_) if job.waiters.len() >= MAX_WAITERS => {
+            JobRequest::Kill(_) if is_over(job) => {}
+            JobRequest::Kill(_) if job.waiters.len() >= MAX_WAITERS => {
                 return self.refuse(request, Refusal::Failed, "too many wait for its end");
             }
-            Ask::Kill(_) => {
-                job.kill(HowEnded::Cancelled);
+            JobRequest::Kill(_) => {
+                job.kill(CommandExit::Cancelled);
                 return job.waiters.push(request);
             }
         }
@@ -304,7 +304,7 @@ impl Server {
         let now = Instant::now();
         for job in &mut self.jobs {
             if job.deadline.is_some_and(|deadline| deadline <= now) {
-                job.kill(HowEnded::TimedOut);
+                job.kill(CommandExit::TimedOut);
             }
         }
     }
@@ -349,7 +349,7 @@ impl Server {
             {
                 let job = &self.jobs[index];
                 let reply = if job.background {
-                    Reply::Jobs { request, jobs: vec![job.state()], output: Kept::default() }
+                    Reply::Jobs { request, jobs: vec![job.state()], output: Output::default() }
                 } else {
                     Reply::Ended { request, ended, output: job.output.all() }
                 };
@@ -409,7 +409,7 @@ impl Server {
     fn end(&mut self) {
         self.ending = true;
         for job in &mut self.jobs {
-            job.kill(HowEnded::Cancelled);
+            job.kill(CommandExit::Cancelled);
         }
         self.guests.end_all();
     }
@@ -417,8 +417,4 @@ impl Server {
 
 fn is_over(job: &Job) -> bool {
     matches!(job.phase, Phase::Ended(_))
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
 use crate::message::{MAX_DATA, MAX_STREAMS, Step, WINDOW};
-use crate::sys::{POLLIN, POLLOUT, PollFd};
+use crate::sys::{POLLIN, POLLOUT, PollFd, is_transient};
 
 /// A step of a stream to send to flock.
 pub type Tell = (u32, Step);
@@ -193,8 +193,4 @@ fn bind(port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -79,8 +79,8 @@ unsafe extern "C" {
     fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int;
     fn pipe2(fds: *mut c_int, flags: c_int) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
-    fn prctl(option: c_int, ...) -> c_int;
-    fn syscall(number: c_long, ...) -> c_long;
+    pub fn prctl(option: c_int, ...) -> c_int;
+    pub fn syscall(number: c_long, ...) -> c_long;
     fn setrlimit(resource: c_int, limit: *const Limit) -> c_int;
     fn getrlimit(resource: c_int, limit: *mut Limit) -> c_int;
     fn prlimit(pid: Pid, resource: c_int, new: *const Limit, old: *mut Limit) -> c_int;
@@ -320,4 +320,9 @@ pub fn spawn(spawn: &Spawn) -> io::Result<Pid> {
         error
     };
     if error == 0 { Ok(pid) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// Returns `true` if a call on a non-blocking descriptor may succeed later.
+pub fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::sys::{self, O_CLOEXEC, O_NONBLOCK, Pid, owned};
+use crate::sys::{self, O_CLOEXEC, O_NONBLOCK, Pid, owned, prctl, syscall};
 
 #[repr(C)]
 struct SocketAddress {
@@ -20,8 +20,6 @@ unsafe extern "C" {
     fn unlink(path: *const c_char) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const SocketAddress, length: c_uint) -> c_int;
-    fn syscall(number: c_long, ...) -> c_long;
-    fn prctl(option: c_int, ...) -> c_int;
     fn uname(name: *mut [[u8; 65]; 6]) -> c_int;
     fn _exit(code: c_int) -> !;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut c_uint) -> c_int;

@@ -147,21 +147,17 @@ fn is_kernel(mount: &Mount) -> bool {
     matches!(mount.kind.as_str(), "proc" | "sysfs" | "devpts" | "mqueue") || mount.kind.starts_with("cgroup")
 }
 
-pub struct Walk {
-    pub sockets: Vec<PathBuf>,
-}
-
 /// Reports `device=<path>` for each device that opens for reading or writing, and `walked=<entries> <whole|truncated>`.
-pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
+pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Vec<PathBuf> {
     let start = Instant::now();
-    let mut walk = Walk { sockets: Vec::new() };
+    let mut sockets = Vec::new();
     let mut places: Vec<(PathBuf, usize)> =
         PLACES.iter().rev().map(|(path, deep)| (path.into(), *deep)).collect();
     // Other mounts may be parts of the host. A single mounted file may itself be a socket.
     for mount in mounts.iter().filter(|mount| !is_kernel(mount)) {
         let listed = |place: &str| Path::new(place) == mount.target || mount.target.starts_with("/nix");
         match fs::symlink_metadata(&mount.target) {
-            Ok(metadata) if metadata.file_type().is_socket() => walk.sockets.push(mount.target.clone()),
+            Ok(metadata) if metadata.file_type().is_socket() => sockets.push(mount.target.clone()),
             Ok(metadata) if metadata.is_dir() && !PLACES.iter().any(|(place, _)| listed(place)) => {
                 places.push((mount.target.clone(), 3));
             }
@@ -180,7 +176,7 @@ pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
             let Ok(kind) = entry.file_type() else { continue };
             let path = entry.path();
             if kind.is_socket() {
-                walk.sockets.push(path);
+                sockets.push(path);
             } else if kind.is_block_device() || kind.is_char_device() {
                 device(&path, lines);
             } else if kind.is_dir() && deep > 1 && !(folder == Path::new("/") && is_listed(&path)) {
@@ -196,7 +192,7 @@ pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
         Device::Made => b"open",
     };
     lines.say("mknod", &[result]);
-    walk
+    sockets
 }
 
 fn is_listed(path: &Path) -> bool {

@@ -47,6 +47,11 @@ impl Lines {
         }
         self.text.push('\n');
     }
+
+    /// Adds a line that says if something is open.
+    pub fn say_open(&mut self, key: &str, open: bool) {
+        self.say(key, &[if open { b"open" } else { b"closed" }]);
+    }
 }
 
 /// Runs all checks and prints the lines. `targets` are addresses to try besides the well-known ones.
@@ -60,8 +65,8 @@ pub fn run(targets: &str) -> ExitCode {
     files::writes(&mounts, &mut lines);
     network::interfaces(&mut lines);
     network::connects(targets, &mut lines);
-    let walk = files::walk(&mounts, &mut lines);
-    network::sockets(&walk.sockets, &mut lines);
+    let sockets = files::walk(&mounts, &mut lines);
+    network::sockets(&sockets, &mut lines);
     walls::kernel(&mut lines);
     walls::calls(&mut lines);
     walls::set_id(&mut lines);

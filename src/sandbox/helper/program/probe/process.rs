@@ -79,11 +79,11 @@ pub fn helper(lines: &mut Lines) {
         ("ptrace", calls::can_trace(pid)),
     ];
     for (what, open) in tries {
-        lines.say(&format!("helper.{what}"), &[if open { b"open" } else { b"closed" }]);
+        lines.say_open(&format!("helper.{what}"), open);
     }
 }
 
 /// Reports `namespace.user=open|closed`: if a namespace can be created in which this user has all capabilities.
 pub fn namespaces(lines: &mut Lines) {
-    lines.say("namespace.user", &[if calls::new_user_namespace() { b"open" } else { b"closed" }]);
+    lines.say_open("namespace.user", calls::new_user_namespace());
 }

@@ -29,7 +29,7 @@ pub fn calls(lines: &mut Lines) {
         ("clone3", calls::can_clone3_into_a_user_namespace),
     ];
     for (name, can) in tries {
-        say(lines, name, can());
+        lines.say_open(&format!("wall.{name}"), can());
     }
 }
 
@@ -64,11 +64,7 @@ pub fn set_id(lines: &mut Lines) {
         make(&path);
         // The mode is read back, because the bit in the file counts and not the result of the call.
         let is_set = fs::symlink_metadata(&path).is_ok_and(|found| found.mode() & SET_ID != 0);
-        say(lines, &format!("setuid-{name}"), is_set);
+        lines.say_open(&format!("wall.setuid-{name}"), is_set);
         drop(fs::remove_file(&path));
     }
-}
-
-fn say(lines: &mut Lines, name: &str, open: bool) {
-    lines.say(&format!("wall.{name}"), &[if open { b"open" } else { b"closed" }]);
 }

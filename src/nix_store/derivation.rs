@@ -4,7 +4,7 @@ use super::path::StorePath;
 
 /// An output of a derivation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DerivationOutput {
+pub(crate) struct DerivationOutput {
     /// The path of the output.
     pub path: StorePath,
     /// The hash that fixes the content in advance, or `None` if the path depends on the derivation alone.
@@ -13,7 +13,7 @@ pub struct DerivationOutput {
 
 /// The kind of hash that fixes an output in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FixedOutput {
+pub(crate) struct FixedOutput {
     /// `true` if the hash covers the archive of a tree, `false` if it covers the bytes of a file.
     pub is_recursive: bool,
     /// The algorithm, for example `sha256`.

@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount, MountPoint,
-    MountType, MountVolumeOptions, MountVolumeOptionsDriverConfig, ResourcesUlimits, RestartPolicy,
-    RestartPolicyNameEnum,
+    ContainerCreateBody, ContainerInspectResponse, HostConfig, Mount, MountPoint, MountType,
+    MountVolumeOptions, MountVolumeOptionsDriverConfig,
 };
-use bollard::query_parameters::CreateContainerOptionsBuilder;
 use tokio_util::sync::CancellationToken;
 
 use super::NixError;
@@ -24,8 +22,8 @@ use crate::sandbox::docker::{attach, install_helper};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{Environment, HelperClient, HelperError, ProbeExpectations};
-use crate::sandbox::spec::HELPER_TARGET;
-use crate::sandbox::{Command, CommandExit, CommandOutcome, SandboxError, containers, names, seccomp};
+use crate::sandbox::spec::{self, HELPER_TARGET};
+use crate::sandbox::{Command, CommandExit, SandboxError, containers, names};
 
 /// User and group id of builds. It is neither root nor the user of any sandbox.
 const BUILD_UID: u32 = 30_001;
@@ -34,11 +32,11 @@ const FALLBACK_UID: u32 = 30_002;
 /// Memory limit in bytes. There is no swap beyond it.
 pub const MEMORY: i64 = 4 << 30;
 /// Limit on processor cores.
-pub const CORES: u64 = 2;
+pub(crate) const CORES: u64 = 2;
 /// Limit on processes.
 pub const PIDS: i64 = 1024;
 /// Limit on disk space in KiB.
-pub const DISK_KIB: u64 = 16 << 20;
+pub(crate) const DISK_KIB: u64 = 16 << 20;
 /// Folder with flock's own files, below the store that the container sees.
 pub const FILES: &str = ".flock";
 /// Writable folders in the container besides `/tmp` and `/workspace`, which are in memory.
@@ -75,10 +73,8 @@ pub(super) struct Volumes {
 
 /// A running build container. Dropping it removes it.
 pub(super) struct BuildContainer {
-    engine: Arc<Engine>,
-    name: String,
     client: HelperClient,
-    is_there: bool,
+    removal: RemoveOnDrop,
 }
 
 impl BuildContainer {
@@ -91,10 +87,7 @@ impl BuildContainer {
             })??;
         let name = names::build(plan.home, &plan.id);
         let body = body(plan, helper.to_string_lossy().into_owned());
-        let client = engine.client()?;
-        let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let what = format!("create {name}");
-        engine.call(&what, engine::SLOW, client.create_container(Some(options), body)).await?;
+        containers::create(engine, &name, body).await?;
         Ok(())
     }
 
@@ -106,19 +99,15 @@ impl BuildContainer {
     /// [`NixError::Lost`] if the helper inside does not answer. After a failure the container is removed.
     pub async fn start(engine: &Arc<Engine>, plan: &BuildSpec<'_>) -> Result<Self, NixError> {
         let name = names::build(plan.home, &plan.id);
-        let mut unused = RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
+        let removal = RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
         let client = engine.client()?;
-        let what = format!("start {name}");
-        let (streams, started) = tokio::join!(
-            attach(&client, &name),
-            engine.call(&what, engine::SLOW, client.start_container(&name, None))
-        );
+        let (streams, started) = tokio::join!(attach(&client, &name), containers::start(engine, &name));
         started?;
         let (reader, writer) = streams.map_err(|error| engine.error("attach", error))?;
         let entrance = plan.proxy.clone().map(egress::entrance);
         let look = format!("inspect {name}");
         let (helper, found) = tokio::join!(
-            HelperClient::attach_with_forward(reader, writer, entrance),
+            HelperClient::attach(reader, writer, entrance),
             engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
         );
         let helper = helper.map_err(|error| lost_error(&error))?;
@@ -130,10 +119,7 @@ impl BuildContainer {
         if let Some(finding) = findings.into_iter().next() {
             return Err(NixError::NotConfined { finding });
         }
-        // The container is used from here on, so the guard must not remove it.
-        unused.name = None;
-        let client = helper.with_environment(environment(plan));
-        Ok(Self { engine: Arc::clone(engine), name, client, is_there: true })
+        Ok(Self { client: helper.with_environment(environment(plan)), removal })
     }
 
     /// Runs a script, waits for its end and returns its output. `what` completes "nix failed to …".
@@ -158,14 +144,10 @@ impl BuildContainer {
             timeout: Some(limit),
             keep: MAX_OUTPUT,
         };
-        let outcome: CommandOutcome =
-            self.client.run(&command, cancel).await.map_err(|error| lost_error(&error))?;
+        let outcome = self.client.run(&command, cancel).await.map_err(|error| lost_error(&error))?;
         let what = what.to_owned();
         match outcome.end {
-            CommandExit::Exited(0) => {
-                let text = [outcome.output.head, outcome.output.tail].concat();
-                Ok(String::from_utf8_lossy(&text).into_owned())
-            }
+            CommandExit::Exited(0) => Ok(outcome.output.text()),
             CommandExit::TimedOut => Err(NixError::TimedOut { what, limit: super::profile::LONG }),
             CommandExit::Cancelled => Err(NixError::Cancelled { what }),
             CommandExit::Exited(_) | CommandExit::Signalled(_) => {
@@ -177,20 +159,16 @@ impl BuildContainer {
     /// Removes the container with every process in it. The files that it wrote remain, and nothing can change them any
     /// more.
     pub async fn remove(mut self) -> Result<(), NixError> {
-        self.is_there = false;
-        Ok(remove(&self.engine, &self.name).await?)
-    }
-}
-
-impl Drop for BuildContainer {
-    fn drop(&mut self) {
-        if self.is_there {
-            remove_later(&self.engine, std::mem::take(&mut self.name));
+        // The engine may be removing it already, because it is created with `auto_remove`.
+        if let Some(name) = self.removal.name.take() {
+            containers::remove(&self.removal.engine, &name).await?;
         }
+        Ok(())
     }
 }
 
-/// A guard that removes a started container unless its start succeeds.
+/// A guard that removes a container in the background, unless its name is taken out before. Without an async runtime it
+/// does nothing, because the closing of the container's standard input ends it as well.
 struct RemoveOnDrop {
     engine: Arc<Engine>,
     name: Option<String>,
@@ -198,28 +176,14 @@ struct RemoveOnDrop {
 
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
-            remove_later(&self.engine, name);
-        }
-    }
-}
-
-/// Removes a container in the background. Without an async runtime nothing is done, because the closing of its standard
-/// input ends the container as well.
-fn remove_later(engine: &Arc<Engine>, name: String) {
-    let engine = Arc::clone(engine);
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let (engine, Some(name)) = (Arc::clone(&self.engine), self.name.take()) else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = remove(&engine, &name).await {
+            if let Err(error) = containers::remove(&engine, &name).await {
                 tracing::warn!(container = name, error = %crate::error::chain(&error), "it could not be removed");
             }
         });
     }
-}
-
-/// Removes a container. The engine may be removing it already, because it is created with `auto_remove`.
-async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
-    containers::remove(engine, name).await
 }
 
 fn lost_error(error: &HelperError) -> NixError {
@@ -254,11 +218,6 @@ fn tmpfs() -> HashMap<String, String> {
         ("/workspace".to_owned(), own.clone()),
         ("/nix/var".to_owned(), own),
     ])
-}
-
-/// Returns the security options of the container.
-pub(super) fn security() -> Vec<String> {
-    vec!["no-new-privileges".to_owned(), seccomp::option()]
 }
 
 fn nano_cpus() -> i64 {
@@ -305,11 +264,6 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
         read_only: Some(true),
         ..Mount::default()
     };
-    let limit = |name: &str, value| ResourcesUlimits {
-        name: Some(name.to_owned()),
-        soft: Some(value),
-        hard: Some(value),
-    };
     let user = user();
     ContainerCreateBody {
         hostname: Some("build".to_owned()),
@@ -332,37 +286,27 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
         stop_signal: Some("SIGKILL".to_owned()),
         host_config: Some(HostConfig {
             // Even with a proxy there is no interface. Connections go through the helper's streams.
-            network_mode: Some("none".to_owned()),
-            readonly_rootfs: Some(true),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(security()),
             privileged: Some(false),
-            ipc_mode: Some("private".to_owned()),
             pids_limit: Some(PIDS),
             memory: Some(MEMORY),
             memory_swap: Some(MEMORY),
             nano_cpus: Some(nano_cpus()),
             // If memory runs out, the kernel kills this container before other processes of the machine.
             oom_score_adj: Some(500),
-            ulimits: Some(vec![limit("nofile", OPEN_FILES), limit("core", 0)]),
+            ulimits: Some(spec::ulimits(OPEN_FILES)),
             tmpfs: Some(tmpfs()),
             mounts: Some(vec![overlay, helper]),
-            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-            restart_policy: Some(RestartPolicy {
-                name: Some(RestartPolicyNameEnum::NO),
-                maximum_retry_count: None,
-            }),
             // The engine removes the container and its overlay when the helper has ended.
             auto_remove: Some(true),
             init: Some(false),
-            ..HostConfig::default()
+            ..spec::confined_host_config()
         }),
         ..ContainerCreateBody::default()
     }
 }
 
 /// Returns the differences between the engine's description of a container and the plan.
-fn differences(plan: &BuildSpec<'_>, found: &ContainerInspectResponse) -> Vec<String> {
+fn differences<'f>(plan: &BuildSpec<'_>, found: &'f ContainerInspectResponse) -> Vec<String> {
     // The helper's path is left out, because mounts are compared by their targets only.
     let asked = body(plan, String::new());
     let mut findings = Vec::new();
@@ -391,20 +335,13 @@ fn differences(plan: &BuildSpec<'_>, found: &ContainerInspectResponse) -> Vec<St
     check("devices", none(host.devices.as_ref().map(Vec::len)));
     check("binds", none(host.binds.as_ref().map(Vec::len)));
     check("volumes of other containers", none(host.volumes_from.as_ref().map(Vec::len)));
-    let mut mounts: Vec<(&str, bool)> =
-        // Memory mounts are compared by their options above.
-        found.mounts.iter().flatten().filter_map(place).filter(|(target, _)| !is_memory_mount(target)).collect();
+    let in_memory = tmpfs();
+    let place = |mount: &'f MountPoint| Some((mount.destination.as_deref()?, mount.rw == Some(true)));
+    let places = found.mounts.iter().flatten().filter_map(place);
+    let mut mounts: Vec<_> = places.filter(|(target, _)| !in_memory.contains_key(*target)).collect();
     mounts.sort_unstable();
     check("mounts", mounts == [(HELPER_TARGET, false), ("/nix/store", true)]);
     findings
-}
-
-fn place(mount: &MountPoint) -> Option<(&str, bool)> {
-    Some((mount.destination.as_deref()?, mount.rw == Some(true)))
-}
-
-fn is_memory_mount(target: &str) -> bool {
-    tmpfs().contains_key(target)
 }
 
 /// Limit on the kept output of a script in bytes. It has room for the names of some thousand paths.

@@ -6,17 +6,17 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 /// Path of the store in every container.
-pub const STORE_DIR: &str = "/nix/store";
+pub(crate) const STORE_DIR: &str = "/nix/store";
 
 /// A path directly below the store, for example `/nix/store/<32 characters>-hello-2.12`. It contains no character that
 /// would end a quoted word in a shell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StorePath(String);
+pub(crate) struct StorePath(String);
 
 /// The error for a text that is not a path in the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a path of the store")]
-pub struct InvalidStorePath(String);
+pub(crate) struct InvalidStorePath(String);
 
 impl StorePath {
     /// Returns the whole path.
@@ -45,14 +45,14 @@ impl StorePath {
 
     /// Returns `true` if it is the path of a derivation.
     #[must_use]
-    pub fn is_derivation(&self) -> bool {
+    pub(crate) fn is_derivation(&self) -> bool {
         self.0.ends_with(".drv")
     }
 
     /// Returns the path of a source tree whose archive has this SHA-256. Nix computes the path from the hash, so it can
     /// hold no other content.
     #[must_use]
-    pub fn for_source(digest: &[u8; 32]) -> Self {
+    pub(crate) fn for_source(digest: &[u8; 32]) -> Self {
         let inner = crate::id::hex(digest);
         // Nix's scheme: hash a description of the path, and fold the digest to 160 bits by XOR.
         let outer = Sha256::digest(format!("source:sha256:{inner}:{STORE_DIR}:source"));

@@ -8,33 +8,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::{
-    ContainerCreateBody, ContainerStateStatusEnum, HostConfig, HostConfigLogConfig, Mount, MountType,
-    MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, ContainerStateStatusEnum, HostConfig, Mount, MountType, MountVolumeOptions,
 };
-use bollard::query_parameters::CreateContainerOptionsBuilder;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::NixError;
 use super::container::Volumes;
-use super::substituter::Substituter;
+use super::substituter::TRUSTED_KEYS;
 use crate::home::Home;
+use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::egress::{Dialer, SystemDialer};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, EngineExec};
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{CommandExit, CommandOutcome, SandboxError, containers, inspect, names, volumes};
+use crate::sandbox::{CommandExit, CommandOutcome, SandboxError, containers, names, spec};
 
 /// Folder of the agents' profiles.
-pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
+pub(crate) const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
 /// Folder of the builds in the store's container, with one subfolder per build.
 pub(super) const BUILDS: &str = "/build";
 /// Folder of the links that keep parts of an unfinished request from being collected.
 pub(super) const GC_ROOTS: &str = "/nix/var/nix/gcroots/flock";
 
 /// The Nix store of one home.
-pub struct Store {
+pub struct PackageStore {
     pub(super) home: Home,
     pub(super) config: ConfigSource,
     pub(super) engine: Arc<Engine>,
@@ -42,8 +41,6 @@ pub struct Store {
     pub(super) writing: tokio::sync::Mutex<()>,
     /// Limits the requests that are evaluated and built at once.
     pub(super) building: tokio::sync::Semaphore,
-    /// The binary cache for packages that are already built.
-    pub(super) cache: Substituter,
     /// The way to the internet for fetching packages.
     pub(super) dial: Arc<dyn Dialer>,
 }
@@ -58,7 +55,7 @@ pub struct StoreStatus {
     pub volume: String,
 }
 
-impl Store {
+impl PackageStore {
     /// Creates the value without calling the engine.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
@@ -68,15 +65,8 @@ impl Store {
             engine,
             writing: tokio::sync::Mutex::default(),
             building: tokio::sync::Semaphore::new(MAX_BUILDS),
-            cache: Substituter::default(),
             dial: Arc::new(SystemDialer::default()),
         }
-    }
-
-    /// Replaces the binary cache, which is that of nixpkgs by default.
-    #[must_use]
-    pub fn with_cache(self, cache: Substituter) -> Self {
-        Self { cache, ..self }
     }
 
     /// Replaces the way to the internet, which is this machine's own network by default.
@@ -91,8 +81,7 @@ impl Store {
     ///
     /// Fails if the engine or the image is missing, or if the store cannot be initialised.
     pub async fn ensure(&self) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         self.sweep(&container).await?;
         let configured = (self.config)().nix_flake.clone();
         // If the folder cannot be pinned, the request for a package of it reports the error.
@@ -109,41 +98,6 @@ impl Store {
         let state = found.into_iter().find(|found| found.name == container).map(|found| found.state);
         let volume = names::store_volume(&self.home);
         Ok(StoreStatus { container, state: state.unwrap_or_else(|| "absent".to_owned()), volume })
-    }
-
-    /// Removes the container and the volumes with all packages.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SandboxError::Foreign`] for a container or a volume of this name that belongs to another home or to
-    /// nobody. It is left alone.
-    pub async fn remove(&self) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let name = names::store(&self.home);
-        if let Some(id) = self.own_container(&name).await?.map(|(id, ..)| id) {
-            containers::remove(&self.engine, &id).await?;
-        }
-        // Build containers use the volumes, so they have to go first.
-        for found in containers::list(&self.engine, &self.home).await? {
-            if found.build.is_some() {
-                containers::remove(&self.engine, &found.id).await?;
-            }
-        }
-        for volume in [names::build_volume(&self.home), names::store_volume(&self.home)] {
-            self.remove_volume(&volume).await?;
-        }
-        Ok(())
-    }
-
-    async fn remove_volume(&self, volume: &str) -> Result<(), NixError> {
-        let client = self.engine.client()?;
-        let what = format!("inspect the volume {volume}");
-        let found = self.engine.find(&what, engine::QUICK, client.inspect_volume(volume)).await?;
-        let Some(found) = found else { return Ok(()) };
-        if found.labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
-            return Err(SandboxError::Foreign { name: volume.to_owned() }.into());
-        }
-        Ok(volumes::remove(&self.engine, volume).await?)
     }
 
     /// Returns the id of the store's image.
@@ -180,10 +134,7 @@ impl Store {
         script: &str,
         limit: Duration,
     ) -> Result<String, NixError> {
-        let exec = EngineExec { command: shell(script), timeout: limit, ..EngineExec::default() };
-        let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        self.command(container, what, exec(script, limit), &CancellationToken::new(), &|_| {}).await
     }
 
     /// Runs a command as root in the running container. `what` completes "nix failed to …".
@@ -194,14 +145,14 @@ impl Store {
         exec: EngineExec,
         cancel: &CancellationToken,
         watch: &(dyn Fn(&[u8]) + Send + Sync),
-    ) -> Result<CommandOutcome, NixError> {
+    ) -> Result<String, NixError> {
         let limit = exec.timeout;
         let exec = EngineExec {
             container: container.to_owned(),
             user: Some("0:0".to_owned()),
             workdir: Some("/".to_owned()),
             env: vec![
-                format!("NIX_CONFIG={NIX_CONFIG}\n{}\n{STORE_NIX_CONFIG}", self.cache.keys()),
+                format!("NIX_CONFIG={NIX_CONFIG}\n{TRUSTED_KEYS}\n{STORE_NIX_CONFIG}"),
                 "HOME=/root".to_owned(),
                 "NIX_REMOTE=local".to_owned(),
             ],
@@ -212,7 +163,7 @@ impl Store {
         let outcome = exec::run_with(&self.engine, &exec, cancel, watch).await?;
         let what = what.to_owned();
         match outcome.end {
-            CommandExit::Exited(0) => Ok(outcome),
+            CommandExit::Exited(0) => Ok(outcome.output.text()),
             CommandExit::TimedOut => Err(NixError::TimedOut { what, limit }),
             CommandExit::Cancelled => Err(NixError::Cancelled { what }),
             CommandExit::Exited(_) | CommandExit::Signalled(_) => {
@@ -226,23 +177,26 @@ impl Store {
         let name = names::store(&self.home);
         let config = (self.config)();
         let reference = image::reference(&self.home, &config, Recipe::Store);
-        let (image, found) =
-            tokio::try_join!(image::id(&self.engine, &reference), self.own_container(&name))?;
+        let own = containers::find_own(&self.engine, &self.home, &name);
+        let (image, found) = tokio::try_join!(image::id(&self.engine, &reference), own)?;
         let image = image.ok_or(SandboxError::NoImage { image: reference })?;
         let body = self.body(&image);
         let hash = hash(&body);
-        let client = self.engine.client()?;
         let id = match found {
-            Some((id, spec, Some(ContainerStateStatusEnum::RUNNING))) if spec == hash => return Ok(id),
-            Some((id, spec, Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED)))
+            Some(OwnContainer { id, spec, state: Some(ContainerStateStatusEnum::RUNNING) })
                 if spec == hash =>
             {
-                id
+                return Ok(id);
             }
+            Some(OwnContainer {
+                id,
+                spec,
+                state: Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED),
+            }) if spec == hash => id,
             found => {
                 // The container has another specification, or a state from which it cannot be started.
-                if let Some((id, ..)) = found {
-                    containers::remove(&self.engine, &id).await?;
+                if let Some(found) = found {
+                    containers::remove(&self.engine, &found.id).await?;
                 }
                 // The labels contain the hash, so they are added after it was computed.
                 let labels = HashMap::from([
@@ -250,45 +204,13 @@ impl Store {
                     (names::LABEL_SPEC.to_owned(), hash),
                 ]);
                 let body = ContainerCreateBody { labels: Some(labels), ..body };
-                let options = CreateContainerOptionsBuilder::default().name(&name).build();
-                let what = format!("create {name}");
-                let created = client.create_container(Some(options), body);
-                self.engine.call(&what, engine::SLOW, created).await?.id
+                containers::create(&self.engine, &name, body).await?
             }
         };
-        let what = format!("start {name}");
-        self.engine.call(&what, engine::SLOW, client.start_container(&id, None)).await?;
+        containers::start(&self.engine, &id).await?;
         // Initialising an existing store again changes nothing, so it is done after each start.
-        let seed = EngineExec {
-            command: shell(INIT_SCRIPT),
-            timeout: Duration::from_secs(120),
-            ..EngineExec::default()
-        };
-        self.command(&id, "make the store", seed, &CancellationToken::new(), &|_| {}).await?;
+        self.script(&id, "make the store", INIT_SCRIPT, Duration::from_secs(120)).await?;
         Ok(id)
-    }
-
-    /// Returns id, specification hash and state of the container, or `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SandboxError::Foreign`] if the container belongs to another home or to nobody.
-    async fn own_container(
-        &self,
-        name: &str,
-    ) -> Result<Option<(String, String, Option<ContainerStateStatusEnum>)>, SandboxError> {
-        let client = self.engine.client()?;
-        let what = format!("inspect {name}");
-        let found = self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await?;
-        let Some(found) = found else { return Ok(None) };
-        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
-        match inspect::spec_hash(&names::owner(&self.home), &labels) {
-            Some(hash) => {
-                let state = found.state.and_then(|state| state.status);
-                Ok(Some((found.id.unwrap_or_else(|| name.to_owned()), hash.to_owned(), state)))
-            }
-            None => Err(SandboxError::Foreign { name: name.to_owned() }),
-        }
     }
 
     /// Returns the specification of the container. It runs as root, because root owns the store, but only with the
@@ -322,23 +244,13 @@ impl Store {
             cmd: Some(Vec::new()),
             stop_signal: Some("SIGKILL".to_owned()),
             host_config: Some(HostConfig {
-                network_mode: Some("none".to_owned()),
-                readonly_rootfs: Some(true),
-                ipc_mode: Some("private".to_owned()),
                 mounts: Some(mounts),
                 tmpfs: Some(tmpfs.map(|(target, options)| (target.to_owned(), options)).into()),
                 memory: Some(MEMORY),
                 memory_swap: Some(MEMORY),
-                cap_drop: Some(vec!["ALL".to_owned()]),
                 cap_add: Some(["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"].map(str::to_owned).to_vec()),
-                security_opt: Some(super::container::security()),
                 pids_limit: Some(512),
-                log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-                restart_policy: Some(RestartPolicy {
-                    name: Some(RestartPolicyNameEnum::NO),
-                    maximum_retry_count: None,
-                }),
-                ..HostConfig::default()
+                ..spec::confined_host_config()
             }),
             ..ContainerCreateBody::default()
         }
@@ -357,6 +269,19 @@ fn hash(body: &ContainerCreateBody) -> String {
 
 pub(super) fn shell(script: &str) -> Vec<String> {
     vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()]
+}
+
+/// Returns the run of a shell script with a time limit.
+pub(super) fn exec(script: &str, timeout: Duration) -> EngineExec {
+    EngineExec { command: shell(script), timeout, ..EngineExec::default() }
+}
+
+/// Runs blocking work on a thread of its own.
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NixError> + Send + 'static,
+) -> Result<T, NixError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| NixError::Lost { reason: error.to_string() })?
 }
 
 /// Returns the last lines of an output, for an error message.

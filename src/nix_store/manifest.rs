@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The origin of a path in a profile. Nix is given plain paths to install and knows nothing else about them. So flock
 /// records the origin beside the profiles, by the path's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PackageOrigin {
+pub(crate) struct PackageOrigin {
     /// The attribute it was installed as.
     pub package: String,
     /// The flake, with its revision if it has one.

@@ -77,7 +77,7 @@ impl Pin {
     /// # Errors
     ///
     /// Returns [`NixError::PinRecord`] if the recorded hash is not a SHA-256.
-    pub fn source(&self, home: &Home) -> Result<StorePath, NixError> {
+    pub(crate) fn source(&self, home: &Home) -> Result<StorePath, NixError> {
         let digest = self.nar_hash.strip_prefix("sha256-").and_then(|text| STANDARD.decode(text).ok());
         let digest: Option<[u8; 32]> = digest.and_then(|bytes| bytes.try_into().ok());
         let reason = format!("{:?} is no hash", self.nar_hash);
@@ -91,7 +91,7 @@ impl Pin {
 /// # Errors
 ///
 /// Returns [`NixError::FlakeFolder`] if the folder cannot be read or has no `flake.nix`.
-pub fn folder_hash(folder: &Path) -> Result<String, NixError> {
+pub(crate) fn folder_hash(folder: &Path) -> Result<String, NixError> {
     let failed = |source| NixError::FlakeFolder { path: folder.to_owned(), source };
     fs_err::metadata(folder.join("flake.nix")).map_err(failed)?;
     Ok(format!("sha256-{}", STANDARD.encode(nar::hash(folder).map_err(failed)?)))
@@ -103,7 +103,7 @@ pub fn folder_hash(folder: &Path) -> Result<String, NixError> {
 /// # Errors
 ///
 /// Fails under the same conditions as [`Pin::read`] and [`Pin::folder`].
-pub fn adopt(home: &Home, configured: Option<&str>) -> Result<Option<Pin>, NixError> {
+pub(crate) fn adopt(home: &Home, configured: Option<&str>) -> Result<Option<Pin>, NixError> {
     match (Flake::configured(configured)?, Pin::read(home, configured)?) {
         (Flake::Folder(folder), None) => Pin::folder(home, &folder).map(Some),
         (_, pin) => Ok(pin),

@@ -1,29 +1,35 @@
-//! Counts the programs of a sandbox that were told to end and may not have ended yet.
+//! Counts activities in a sandbox that others wait for: commands that run, and programs that were told to end and may not
+//! have ended yet.
 
 use tokio::sync::watch;
 
 /// The shared counter.
 #[derive(Clone, Debug, Default)]
-pub struct PendingShutdowns(watch::Sender<usize>);
+pub(crate) struct ActivityCount(watch::Sender<usize>);
 
-/// A guard for one program that is ending. Dropping it decreases the counter.
+/// A guard for one activity. Dropping it decreases the counter.
 #[derive(Debug)]
-pub struct ShutdownGuard(watch::Sender<usize>);
+pub(crate) struct ActivityGuard(watch::Sender<usize>);
 
-impl PendingShutdowns {
-    pub fn begin(&self) -> ShutdownGuard {
+impl ActivityCount {
+    /// Counts an activity until the guard is dropped.
+    pub fn begin(&self) -> ActivityGuard {
         self.0.send_modify(|count| *count += 1);
-        ShutdownGuard(self.0.clone())
+        ActivityGuard(self.0.clone())
     }
 
-    /// Waits until the counter is zero. Endings that begin in the meantime are waited for, too.
+    pub fn is_zero(&self) -> bool {
+        *self.0.borrow() == 0
+    }
+
+    /// Waits until the counter is zero. Activities that begin in the meantime are waited for, too.
     pub async fn wait(&self) {
         // The channel cannot be closed, because `self` holds a sender.
         drop(self.0.subscribe().wait_for(|count| *count == 0).await);
     }
 }
 
-impl Drop for ShutdownGuard {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
@@ -36,8 +42,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn wait_includes_a_shutdown_that_begins_meanwhile() {
-        let endings = PendingShutdowns::default();
+    async fn wait_includes_an_activity_that_begins_meanwhile() {
+        let endings = ActivityCount::default();
         assert!(endings.wait().now_or_never().is_some(), "there is none");
         let first = endings.begin();
         let mut waits = Box::pin(endings.wait());

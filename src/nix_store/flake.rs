@@ -8,15 +8,15 @@ use bytes::Bytes;
 use super::NixError;
 
 /// The flake if the configuration names none.
-pub const DEFAULT_FLAKE: &str = "github:NixOS/nixpkgs";
+pub(crate) const DEFAULT_FLAKE: &str = "github:NixOS/nixpkgs";
 /// The revision of the default flake. It is the last one of release 24.11, which every Nix from 2.4 on can read.
-pub const DEFAULT_REV: &str = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
+pub(crate) const DEFAULT_REV: &str = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
 /// The hash of that revision's content.
-pub const DEFAULT_NAR_HASH: &str = "sha256-/bVBlRpECLVzjV19t5KMdMFWSwKLtb5RyXdjz3LJT+g=";
+pub(crate) const DEFAULT_NAR_HASH: &str = "sha256-/bVBlRpECLVzjV19t5KMdMFWSwKLtb5RyXdjz3LJT+g=";
 
 /// A source of packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flake {
+pub(crate) enum Flake {
     /// A flake reference that Nix fetches itself.
     Remote(String),
     /// A folder of this machine.

@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::container::{self, BuildContainer, BuildSpec, FILES, Volumes};
-use super::derivation::{self, DerivationOutput, FixedOutput};
+use super::derivation::{self, DerivationOutput};
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
-use super::store::{BUILDS, GC_ROOTS, shell};
-use super::{Attribute, Flake, NixError, Pin, Store};
+use super::store::{BUILDS, GC_ROOTS, exec, run_blocking};
+use super::substituter::{FETCH_SETTINGS, TRUSTED_KEYS};
+use super::{Attribute, Flake, NixError, PackageStore, Pin};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
@@ -41,7 +42,7 @@ pub(super) struct RealisedPackage {
 /// The work for one request in throw-away containers. While this value lives, the paths that it has brought to the
 /// store are not collected.
 pub(super) struct Realisation<'a> {
-    store: &'a Store,
+    store: &'a PackageStore,
     /// The id of the store's container.
     daemon: &'a str,
     agent: AgentId,
@@ -56,7 +57,7 @@ pub(super) struct Realisation<'a> {
     _lock: Lock,
 }
 
-impl Store {
+impl PackageStore {
     /// Begins the work for one request. Waits while a garbage collection runs.
     pub(super) async fn begin<'a>(
         &'a self,
@@ -97,15 +98,12 @@ impl Store {
 
     async fn lock(&self, name: &str) -> Result<Lock, NixError> {
         let path = self.home.nix_lock(name);
-        let taken = tokio::task::spawn_blocking(move || Lock::acquire(&path, SHORT)).await;
-        let taken = taken.map_err(|error| NixError::Lost { reason: error.to_string() })?;
-        Ok(taken?)
+        run_blocking(move || Ok(Lock::acquire(&path, SHORT)?)).await
     }
 
     async fn is_locked(&self, name: &str) -> Result<bool, NixError> {
         let path = self.home.nix_lock(name);
-        let held = tokio::task::spawn_blocking(move || Lock::is_held(&path)).await;
-        Ok(held.map_err(|error| NixError::Lost { reason: error.to_string() })??)
+        run_blocking(move || Ok(Lock::is_held(&path)?)).await
     }
 
     /// Waits until no request of any process of this home is in progress, and keeps new ones out until the returned
@@ -130,9 +128,11 @@ impl Store {
     /// Returns the ids of the requests in progress, in any process.
     async fn working(&self) -> Result<BTreeSet<String>, NixError> {
         let run = self.home.run();
-        let found = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let mut ids = BTreeSet::new();
-            for entry in fs_err::read_dir(&run)?.filter_map(Result::ok) {
+            let entries =
+                fs_err::read_dir(&run).map_err(|error| NixError::Lost { reason: error.to_string() })?;
+            for entry in entries.filter_map(Result::ok) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let id = name.strip_prefix("nix-").and_then(|rest| rest.strip_suffix(".lock"));
                 let Some(id) = id.filter(|id| is_request_id(id)) else { continue };
@@ -144,10 +144,9 @@ impl Store {
                     let _ = fs_err::remove_file(entry.path());
                 }
             }
-            Ok::<_, std::io::Error>(ids)
-        });
-        let found = found.await.map_err(|error| NixError::Lost { reason: error.to_string() })?;
-        found.map_err(|source| NixError::Lost { reason: source.to_string() })
+            Ok(ids)
+        })
+        .await
     }
 
     /// Removes what requests of dead processes left behind: containers, folders and garbage collection roots.
@@ -186,19 +185,17 @@ impl Realisation<'_> {
     ///
     /// Returns the error of the step that failed. The store then contains at most parts of the packages, which the next
     /// garbage collection removes.
-    pub async fn realise(
+    pub(crate) async fn realise(
         &self,
         flake: &str,
         packages: &[Attribute],
     ) -> Result<Vec<RealisedPackage>, NixError> {
-        let evaluated = self.evaluate(flake, packages).await?;
-        let mut missing = evaluated.missing;
-        let all = missing.len();
-        for (at, derivation) in missing.drain(..).enumerate() {
-            (self.watch)(&format!("building {} ({} of {all})", derivation.name(), at + 1));
-            self.build(&derivation).await?;
+        let (evaluated, missing) = self.evaluate(flake, packages).await?;
+        for (at, derivation) in missing.iter().enumerate() {
+            (self.watch)(&format!("building {} ({} of {})", derivation.name(), at + 1, missing.len()));
+            self.build(derivation).await?;
         }
-        Ok(evaluated.packages)
+        Ok(evaluated)
     }
 
     /// Returns the id of the store's container.
@@ -214,19 +211,12 @@ impl Realisation<'_> {
     /// Resolves a reference to its current revision and content hash.
     pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
         let what = format!("look up {reference}");
-        (self.watch)(&what);
         let mark = mark();
-        // With `max-jobs = 0` Nix builds nothing.
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let script = format!(
             "set -e; nix-store --load-db < registration
              found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{mark} locked $found\""
         );
-        let said = self.work(&container, &folder, &what, script).await;
-        // The container is removed even if the script failed.
-        container.remove().await?;
-        let said = said?;
+        let (said, _) = self.fetch_in_container(&what, script).await?;
         let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{mark} locked ")));
         let found: Option<serde_json::Value> = found.and_then(|line| serde_json::from_str(line).ok());
         let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
@@ -253,10 +243,7 @@ impl Realisation<'_> {
         let fetched =
             if query.is_empty() { place.to_owned() } else { format!("{place}?{}", query.join("&")) };
         let what = format!("fetch {fetched}");
-        (self.watch)(&what);
         let mark = mark();
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         // `nix flake prefetch` of Nix 2.8 cannot be used: it requests an empty address for a tarball.
         let script = format!(
             "set -e; nix-store --load-db < registration; nix flake metadata --no-write-lock-file '{fetched}' > /dev/null
@@ -264,9 +251,8 @@ impl Realisation<'_> {
              then nix copy --to 'file:///nix/store/{FILES}/cache?compression=none' '{source}'
              else echo; echo '{mark} changed'; fi"
         );
-        let said = self.work(&container, &folder, &what, script).await;
-        container.remove().await?;
-        if said?.lines().any(|line| line == format!("{mark} changed")) {
+        let (said, folder) = self.fetch_in_container(&what, script).await?;
+        if said.lines().any(|line| line == format!("{mark} changed")) {
             return Err(NixError::Changed { flake: reference.to_owned() });
         }
         let root = self.root("source");
@@ -291,18 +277,18 @@ impl Realisation<'_> {
         done
     }
 
-    /// Evaluates the packages and fetches the paths that the caches have.
-    async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluation, NixError> {
+    /// Evaluates the packages and fetches the paths that the caches have. Returns the packages, and the derivations that
+    /// have to be built, each after those that it needs.
+    async fn evaluate(
+        &self,
+        flake: &str,
+        packages: &[Attribute],
+    ) -> Result<(Vec<RealisedPackage>, Vec<StorePath>), NixError> {
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("evaluate {}", names.join(", "));
-        (self.watch)(&what);
-        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
-        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let mark = mark();
         let script = evaluate_script(flake, &names, &mark);
-        let said = self.work(&container, &folder, &what, script).await;
-        container.remove().await?;
-        let said = said?;
+        let (said, folder) = self.fetch_in_container(&what, script).await?;
         let mut evaluated = Vec::new();
         let mut derivations = Vec::new();
         for package in packages {
@@ -315,7 +301,7 @@ impl Realisation<'_> {
             }
         }
         let missing = self.import_evaluation(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
-        Ok(Evaluation { packages: evaluated, missing })
+        Ok((evaluated, missing))
     }
 
     /// Takes derivations, their sources and the fetched paths out of the folder of an evaluation. Returns the
@@ -342,16 +328,8 @@ impl Realisation<'_> {
              nix-store --realise --dry-run {quoted} 2>&1"
         );
         let fetched: String = fetched.iter().map(|path| format!("{path}\n")).collect();
-        let exec = EngineExec {
-            input: Some(fetched.into()),
-            command: shell(&script),
-            timeout: LONG,
-            ..EngineExec::default()
-        };
-        let what = "take over the evaluated packages";
-        let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        Ok(missing_derivations(&String::from_utf8_lossy(&text)))
+        let exec = EngineExec { input: Some(fetched.into()), ..exec(&script, LONG) };
+        Ok(missing_derivations(&self.command("take over the evaluated packages", exec).await?))
     }
 
     /// Builds one derivation whose inputs are in the store, and takes its outputs.
@@ -361,14 +339,10 @@ impl Realisation<'_> {
         // Only a derivation whose content is fixed by a hash may use the network.
         let network = fixed.iter().all(|output| output.fixed.is_some());
         let settings = format!("max-jobs = 1\ncores = {}\nsubstitute = false", container::cores());
-        let (container, folder) = Box::pin(self.open(network, settings, Some(derivation))).await?;
         let script = format!(
             "set -e; nix-store --load-db < /nix/store/{FILES}/registration; exec nix-store --realise '{derivation}'"
         );
-        let built = self.work(&container, &folder, &what, script).await;
-        // Remove the container first, so that none of its processes runs when the files are examined.
-        container.remove().await?;
-        built?;
+        let (_, folder) = self.run_in_container(&what, network, settings, Some(derivation), script).await?;
         self.import_outputs(&folder, derivation, fixed).await
     }
 
@@ -381,149 +355,40 @@ impl Realisation<'_> {
             ..EngineExec::default()
         };
         let what = format!("read {}", derivation.name());
-        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        derivation::outputs(&String::from_utf8_lossy(&text)).filter(|outputs| !outputs.is_empty()).ok_or_else(
-            || NixError::Nix {
-                what,
-                tail: "the paths of its outputs are not known before the build".to_owned(),
-            },
-        )
+        let text = self.command(&what, exec).await?;
+        let outputs = derivation::outputs(&text).filter(|outputs| !outputs.is_empty());
+        let tail = || "the paths of its outputs are not known before the build".to_owned();
+        outputs.ok_or_else(|| NixError::Nix { what, tail: tail() })
     }
 
-    /// Takes the outputs of a derivation out of the folder of its build.
-    async fn import_outputs(
-        &self,
-        folder: &str,
-        derivation: &StorePath,
-        outputs: Vec<DerivationOutput>,
-    ) -> Result<(), NixError> {
-        let (fixed, mut plain): (Vec<_>, Vec<_>) =
-            outputs.into_iter().partition(|output| output.fixed.is_some());
-        for output in fixed {
-            if let Some(fixed) = &output.fixed {
-                self.import_fixed_output(folder, &output.path, fixed).await?;
-            }
-        }
-        let own: BTreeSet<StorePath> = plain.iter().map(|output| output.path.clone()).collect();
-        let mut references = self.references(folder, derivation, &own).await?;
-        // The store accepts an output only after the outputs of the same derivation that it refers to.
-        let mut taken = BTreeSet::new();
-        while !plain.is_empty() {
-            let ready = plain.iter().position(|output| {
-                let needs = references.get(&output.path).cloned().unwrap_or_default();
-                needs.iter().all(|path| *path == output.path || !own.contains(path) || taken.contains(path))
-            });
-            let Some(ready) = ready else {
-                let tail = "its outputs refer to each other in a circle".to_owned();
-                return Err(NixError::Nix { what: format!("build {}", derivation.name()), tail });
-            };
-            let path = plain.remove(ready).path;
-            let needs = references.remove(&path).unwrap_or_default();
-            self.import_output(folder, derivation, &path, &needs).await?;
-            taken.insert(path);
-        }
-        Ok(())
+    /// Runs a command in the store's container.
+    pub(super) async fn command(&self, what: &str, exec: EngineExec) -> Result<String, NixError> {
+        self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await
     }
 
-    /// Finds the paths that each output refers to, among those that it can know. The files are searched here, because
-    /// the build's own account cannot be trusted.
-    async fn references(
-        &self,
-        folder: &str,
-        derivation: &StorePath,
-        own: &BTreeSet<StorePath>,
-    ) -> Result<std::collections::BTreeMap<StorePath, BTreeSet<StorePath>>, NixError> {
-        let mut references = std::collections::BTreeMap::new();
-        if own.is_empty() {
-            return Ok(references);
-        }
-        let what = format!("look through {}", derivation.name());
-        let paths: Vec<String> = own.iter().map(|path| format!("'{}'", path.base())).collect();
-        let paths = paths.join(" ");
-        let own_names: Vec<&str> = own.iter().map(StorePath::as_str).collect();
-        // Characters 12 to 43 of a store path are its hash. The first dump makes the script fail on an output that
-        // cannot be read, which the pipeline after it would hide.
-        let script = format!(
-            "set -e; export LC_ALL=C; cd '{BUILDS}/{folder}'
-             {{ nix-store -q --requisites --include-outputs '{derivation}'; printf '%s\\n' {own}; }} > known
-             cut -c12-43 known | sort -u > hashes
-             for path in {paths}; do
-               nix-store --dump \"upper/$path\" > /dev/null
-               echo \"{OUTPUT_PREFIX} output $path\"
-               nix-store --dump \"upper/$path\" | tr -c '0-9a-z' '\\n' | grep -E '.{{32}}' | grep -oFf hashes | sort -u || :
-             done
-             echo '{OUTPUT_PREFIX} known'; cat known",
-            own = own_names.join(" "),
-        );
-        let exec = EngineExec {
-            command: shell(&script),
-            timeout: LONG,
-            keep: MAX_DERIVATION,
-            ..EngineExec::default()
-        };
-        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        let text = String::from_utf8_lossy(&text);
-        let (found, known) = text.split_once(&format!("{OUTPUT_PREFIX} known\n")).unwrap_or((&text, ""));
-        let known: Vec<StorePath> = known.lines().filter_map(|line| line.parse().ok()).collect();
-        let mut of: Option<StorePath> = None;
-        for line in found.lines() {
-            if let Some(base) = line.strip_prefix(&format!("{OUTPUT_PREFIX} output ")) {
-                of = own.iter().find(|path| path.base() == base).cloned();
-                continue;
-            }
-            if let (Some(of), Some(path)) = (&of, known.iter().find(|path| path.hash() == line)) {
-                references.entry(of.clone()).or_insert_with(BTreeSet::new).insert(path.clone());
-            }
-        }
-        Ok(references)
+    /// Runs a script that may fetch and builds nothing, as [`Self::run_in_container`] does.
+    async fn fetch_in_container(&self, what: &str, script: String) -> Result<(String, String), NixError> {
+        (self.watch)(what);
+        // With `max-jobs = 0` Nix builds nothing.
+        let settings = format!("max-jobs = 0\n{TRUSTED_KEYS}\n{FETCH_SETTINGS}");
+        self.run_in_container(what, true, settings, None, script).await
     }
 
-    async fn import_output(
+    /// Runs a script in a new container, which is gone afterwards, also if the script fails. Returns the output and the
+    /// name of the folder that holds the container's files.
+    async fn run_in_container(
         &self,
-        folder: &str,
-        derivation: &StorePath,
-        path: &StorePath,
-        references: &BTreeSet<StorePath>,
-    ) -> Result<(), NixError> {
-        // The stream of `nix-store --import`: the number 1, the archive, and the trailer from standard input.
-        let script = format!(
-            "set -e; cd '{BUILDS}/{folder}/upper'
-             {{ printf '\\001\\000\\000\\000\\000\\000\\000\\000'; nix-store --dump '{base}'; cat; }} | nix-store --import",
-            base = path.base()
-        );
-        let what = format!("take over {}", path.name());
-        let input = Some(trailer(path, references, derivation).into());
-        let exec = EngineExec { command: shell(&script), input, timeout: LONG, ..EngineExec::default() };
-        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
-    }
-
-    /// Takes an output whose content is fixed in advance. Nix computes the path from the content, so any other content
-    /// ends up at another path.
-    async fn import_fixed_output(
-        &self,
-        folder: &str,
-        path: &StorePath,
-        fixed: &FixedOutput,
-    ) -> Result<(), NixError> {
-        let (recursive, test) = if fixed.is_recursive {
-            ("--recursive ", String::new())
-        } else {
-            ("", format!("[ -f '{0}' ] && [ ! -L '{0}' ]; ", path.base()))
-        };
-        // Nix takes the name of the path from the file, so the output is renamed to its plain name first.
-        let script = format!(
-            "set -e; cd '{BUILDS}/{folder}/upper'; {test}mkdir ../fixed; mv '{base}' '../fixed/{name}'
-             made=$(nix-store --add-fixed {recursive}{algorithm} '../fixed/{name}')
-             if [ \"$made\" != '{path}' ]; then echo \"its content has another hash: $made\" >&2; exit 1; fi",
-            base = path.base(),
-            name = path.name(),
-            algorithm = fixed.algorithm,
-        );
-        let what = format!("take over {}", path.name());
-        let exec = EngineExec { command: shell(&script), timeout: LONG, ..EngineExec::default() };
-        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
+        what: &str,
+        network: bool,
+        settings: String,
+        derivation: Option<&StorePath>,
+        script: String,
+    ) -> Result<(String, String), NixError> {
+        let (container, folder) = Box::pin(self.open(network, settings, derivation)).await?;
+        let said = self.work(&container, &folder, what, script).await;
+        // None of its processes may run any more when the files are examined.
+        container.remove().await?;
+        Ok((said?, folder))
     }
 
     /// Creates and starts a container for one step. Returns it with the name of its folder.
@@ -622,12 +487,6 @@ impl Realisation<'_> {
     }
 }
 
-struct Evaluation {
-    packages: Vec<RealisedPackage>,
-    /// The derivations to build, each after those that it needs.
-    missing: Vec<StorePath>,
-}
-
 /// The egress policy of package builds: any public host is allowed by its name.
 struct PublicNames;
 
@@ -700,39 +559,17 @@ fn missing_derivations(said: &str) -> Vec<StorePath> {
     found
 }
 
-/// Returns the bytes that follow a path's archive in the stream of `nix-store --import`.
-fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePath) -> Vec<u8> {
-    let mut bytes = EXPORT_MAGIC.to_le_bytes().to_vec();
-    let text = |bytes: &mut Vec<u8>, text: &str| {
-        bytes.extend((text.len() as u64).to_le_bytes());
-        bytes.extend(text.as_bytes());
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-    };
-    text(&mut bytes, path.as_str());
-    bytes.extend((references.len() as u64).to_le_bytes());
-    for reference in references {
-        text(&mut bytes, reference.as_str());
-    }
-    text(&mut bytes, deriver.as_str());
-    // No signature, and no further path.
-    bytes.extend([0; 16]);
-    bytes
-}
-
 fn is_request_id(id: &str) -> bool {
     id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 // The magic number `NIXE` of the export format.
-const EXPORT_MAGIC: u64 = 0x4558_494e;
-/// Prefix of the output lines that are meant for flock, where nothing else in the output can have it.
-const OUTPUT_PREFIX: &str = "flock:";
 /// Nix function that returns a package's derivation and the paths of the outputs to install.
 const PATHS_FUNCTION: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
                      builtins.map (o: p.${o}.outPath) (p.meta.outputsToInstall or [ p.outputName ])) else throw \"it is \
                      not a package\"";
 /// Limit on a derivation and on a list of paths, in bytes.
-const MAX_DERIVATION: usize = 16 << 20;
+pub(super) const MAX_DERIVATION: usize = 16 << 20;
 /// Free disk space in KiB below which a build is ended.
 const MIN_FREE_KIB: u64 = 1 << 20;
 const DISK_POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -763,7 +600,7 @@ mod tests {
         let mark = mark();
         // `builtins.trace` prints a text of several lines as it is, before and after the line of the script.
         let guess = super::mark();
-        let traced = [OUTPUT_PREFIX, guess.as_str()]
+        let traced = ["flock:", guess.as_str()]
             .map(|mark| format!("trace: a text\n{mark} package lib {LIB} {OTHER}\n{mark} fetched {OTHER}\n"));
         let traced = traced.concat();
         let said =
@@ -774,14 +611,5 @@ mod tests {
         assert_eq!(fetched_paths(&said, &mark), []);
         assert_eq!(package_paths(&traced, &mark, "lib"), None);
         assert_eq!(fetched_paths(&format!("{mark} fetched {OUT}\n"), &mark).len(), 1);
-    }
-
-    #[test]
-    fn an_export_trailer_matches_nix() {
-        let path: StorePath = LIB.parse().unwrap();
-        let bytes = trailer(&path, &BTreeSet::from([path.clone()]), &path);
-        assert_eq!(bytes.len() % 8, 0);
-        assert_eq!(&bytes[..8], b"NIXE\0\0\0\0");
-        assert_eq!(bytes.len(), 8 + 3 * (8 + LIB.len().next_multiple_of(8)) + 8 + 16);
     }
 }

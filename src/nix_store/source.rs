@@ -7,12 +7,12 @@ use super::path::StorePath;
 use super::pin;
 use super::profile::{LONG, SHORT, Watch};
 use super::realise::Realisation;
-use super::store::{GC_ROOTS, shell};
-use super::{NixError, Pin, Store};
+use super::store::{GC_ROOTS, exec, run_blocking};
+use super::{NixError, PackageStore, Pin};
 use crate::id::AgentId;
 use crate::sandbox::exec::EngineExec;
 
-impl Store {
+impl PackageStore {
     /// Pins the configured flake to its current content, or to a revision, and records the pin. Returns the pin.
     ///
     /// # Errors
@@ -35,8 +35,7 @@ impl Store {
         }
         // The write lock is not held while the reference is looked up.
         let container = {
-            let _writing = self.writing.lock().await;
-            let container = Box::pin(self.running()).await?;
+            let (_writing, container) = self.lock_running().await?;
             self.sweep(&container).await?;
             container
         };
@@ -55,11 +54,8 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`NixError::NotConfined`] if the container has something open that must be closed.
-    pub async fn probe_builds(&self) -> Result<(), NixError> {
-        let container = {
-            let _writing = self.writing.lock().await;
-            Box::pin(self.running()).await?
-        };
+    pub(crate) async fn probe_builds(&self) -> Result<(), NixError> {
+        let (_, container) = self.lock_running().await?;
         let never = CancellationToken::new();
         let work = self.begin(&container, &log_agent()?, "probe a build container", &never, &|_| {}).await?;
         let probed = work.probe().await;
@@ -141,15 +137,9 @@ impl Store {
              path=$(nix store add-path --name source \"$made/source\" 2> \"$made/said\") || {{ cat \"$made/said\"; exit 1; }}
              mkdir -p \"$(dirname '{root}')\"; ln -sfn \"$path\" '{root}'; echo; echo \"$path\""
         );
-        let exec = EngineExec {
-            command: shell(&script),
-            input: Some(packed),
-            timeout: LONG,
-            ..EngineExec::default()
-        };
+        let exec = EngineExec { input: Some(packed), ..exec(&script, LONG) };
         let what = "take over the flake";
-        let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
-        let said = String::from_utf8_lossy(&[outcome.output.head, outcome.output.tail].concat()).into_owned();
+        let said = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
         let path = said.lines().rev().find_map(|line| line.trim().parse().ok());
         path.ok_or_else(|| NixError::Nix { what: what.to_owned(), tail: said })
     }
@@ -158,11 +148,4 @@ impl Store {
 /// Returns the name for the log if no agent has made the request.
 fn log_agent() -> Result<AgentId, NixError> {
     "owner".parse().map_err(|_| NixError::Lost { reason: "no name for it".to_owned() })
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, NixError> + Send + 'static,
-) -> Result<T, NixError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| NixError::Lost { reason: error.to_string() })?
 }

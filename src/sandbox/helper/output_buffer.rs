@@ -1,27 +1,28 @@
-//! The kept part of a job's output: the first half, and a ring buffer with the last half. The bytes in between are only
-//! counted.
+//! The part of an output that is kept: the first bytes, and a ring buffer with the last bytes. The bytes in between are
+//! only counted. The helper program compiles this file, too.
 
-use super::message::Kept;
+use super::message::Output;
 
+/// The first and the last bytes of an output of any length.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct OutputBuffer {
     head: Vec<u8>,
     ring: Vec<u8>,
     /// Index of the oldest byte in the ring once it is full.
     oldest: usize,
-    total: u64,
+    /// The number of all bytes printed.
+    pub total: u64,
     half: usize,
 }
 
-impl Output {
+impl OutputBuffer {
+    /// Creates a buffer that keeps at most `keep` bytes.
+    #[must_use]
     pub fn new(keep: usize) -> Self {
         Self { half: keep / 2, ..Self::default() }
     }
 
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
+    /// Adds the next chunk of the output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (first, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
@@ -44,13 +45,15 @@ impl Output {
     }
 
     /// Returns everything that is kept.
-    pub fn all(&self) -> Kept {
+    #[must_use]
+    pub fn all(&self) -> Output {
         self.since(0)
     }
 
     /// Returns the kept part of the output after the first `from` bytes. If no byte is missing in between, all of it is
     /// in `head`.
-    pub fn since(&self, from: u64) -> Kept {
+    #[must_use]
+    pub fn since(&self, from: u64) -> Output {
         let from = from.min(self.total);
         let mut head = self.head.get(from as usize..).unwrap_or_default().to_vec();
         let ring_from = self.total - self.ring.len() as u64;
@@ -61,7 +64,7 @@ impl Output {
         if (head.len() + tail.len()) as u64 == total {
             head.append(&mut tail);
         }
-        Kept { head, tail, total }
+        Output { head, tail, total }
     }
 }
 
@@ -73,7 +76,7 @@ mod tests {
     fn agrees_with_a_plain_model_for_every_size_and_cursor() {
         for keep in [0, 1, 2, 7, 8, 64] {
             for step in [1, 2, 3, 5, 31, 200] {
-                let mut output = Output::new(keep);
+                let mut output = OutputBuffer::new(keep);
                 let mut all: Vec<u8> = Vec::new();
                 for round in 0..40_u8 {
                     let bytes: Vec<u8> = (0..step).map(|n| round.wrapping_mul(31).wrapping_add(n)).collect();
@@ -87,8 +90,8 @@ mod tests {
         }
     }
 
-    fn check(output: &Output, all: &[u8], keep: usize, from: usize) {
-        assert_eq!(output.total(), all.len() as u64);
+    fn check(output: &OutputBuffer, all: &[u8], keep: usize, from: usize) {
+        assert_eq!(output.total, all.len() as u64);
         assert_eq!(output.all(), output.since(0));
         let kept = output.since(from as u64);
         let wanted = all.get(from..).unwrap_or_default();

@@ -1,46 +1,10 @@
-//! The shared Nix store. One container alone writes to it, a volume holds it, and each agent has a profile of packages.
-//! Sandboxes see the store read-only. Packages are evaluated, fetched and built in throw-away containers, and only
-//! their checked outputs enter the store.
-
-mod container;
-mod derivation;
-mod flake;
-mod manifest;
-mod nar;
-mod package;
-mod path;
-pub mod pin;
-mod profile;
-mod realise;
-mod source;
-mod store;
-mod substituter;
+//! The errors of the package store, each with the command that helps.
 
 use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-
-pub use container::{CORES, DISK_KIB, MEMORY, PIDS, user as build_user};
-pub use flake::Flake;
-pub use manifest::InstalledPackage;
-pub use package::Attribute;
-pub use pin::Pin;
-pub use store::{Store, StoreStatus};
-pub use substituter::Substituter;
-
-/// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
-/// person approves.
-#[must_use]
-pub fn confinement() -> String {
-    format!(
-        "evaluated and built in throw-away containers as user {}, without capabilities, with {} GiB of memory, {CORES} \
-         cores and {PIDS} processes at most; only what is fetched for it reaches a network, and only public hosts",
-        build_user(),
-        MEMORY >> 30
-    )
-}
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]

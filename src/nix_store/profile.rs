@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::flake::Flake;
 use super::manifest::PackageOrigin;
 use super::realise::RealisedPackage;
-use super::store::{PROFILES, shell};
-use super::{Attribute, InstalledPackage, NixError, Pin, Store, manifest};
+use super::store::{PROFILES, exec, shell};
+use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest};
 use crate::id::AgentId;
 use crate::sandbox::containers;
 use crate::sandbox::exec::EngineExec;
@@ -29,7 +29,7 @@ struct ProfileChange<'a> {
     watch: Watch<'a>,
 }
 
-impl Store {
+impl PackageStore {
     /// Installs packages for an agent. Packages that it already has from the same pinned flake stay as they are.
     /// Returns the packages that are new.
     ///
@@ -74,7 +74,7 @@ impl Store {
     ///
     /// Returns [`NixError::NotAnAttribute`] for a malformed or local reference, and otherwise the error of the step
     /// that failed. The profile is then unchanged.
-    pub async fn install_reference(
+    pub(crate) async fn install_reference(
         &self,
         agent: &AgentId,
         reference: &str,
@@ -202,8 +202,14 @@ impl Store {
         // Refuses an agent whose name cannot be that of a profile.
         profile(agent)?;
         let input = Some(records.into());
-        let exec = EngineExec { command: shell(&script), input, timeout: LONG, ..EngineExec::default() };
+        let exec = EngineExec { input, ..exec(&script, LONG) };
         self.command(container, what, exec, cancel, &|_| {}).await.map(drop)
+    }
+
+    /// Waits for the write lock, and makes sure that the store's container runs. Returns the lock and the container's id.
+    pub(super) async fn lock_running(&self) -> Result<(tokio::sync::MutexGuard<'_, ()>, String), NixError> {
+        let writing = self.writing.lock().await;
+        Ok((writing, Box::pin(self.running()).await?))
     }
 
     /// Waits for the write lock of the profiles, unless the caller cancels.
@@ -222,8 +228,7 @@ impl Store {
     ///
     /// Returns [`NixError::NotInstalled`] if one of them is not installed. Nothing is removed then.
     pub async fn uninstall(&self, agent: &AgentId, packages: &[Attribute]) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         let there = self.read(&container, agent).await?;
         let mut paths = Vec::new();
         for package in packages {
@@ -242,13 +247,12 @@ impl Store {
         arguments.extend(paths.iter().map(String::as_str));
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("remove {}", names.join(", "));
-        self.nix(&container, &what, &arguments, &CancellationToken::new(), &|_| {}).await
+        self.nix(&container, &what, &arguments).await
     }
 
     /// Returns the packages that an agent has installed, sorted by name.
     pub async fn installed(&self, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         self.read(&container, agent).await
     }
 
@@ -258,11 +262,9 @@ impl Store {
     ///
     /// Returns [`NixError::Nix`] if there is no earlier generation.
     pub async fn rollback(&self, agent: &AgentId) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         let profile = profile(agent)?;
-        let arguments = ["profile", "rollback", "--profile", &profile];
-        self.nix(&container, "roll back", &arguments, &CancellationToken::new(), &|_| {}).await
+        self.nix(&container, "roll back", &["profile", "rollback", "--profile", &profile]).await
     }
 
     /// Deletes everything that no profile needs. With `keep_days`, generations that were replaced more than that many
@@ -276,8 +278,7 @@ impl Store {
     ) -> Result<String, NixError> {
         // A collection must not delete paths that a running request counts on.
         let _quiet = self.quiet(cancel, watch).await?;
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         self.sweep(&container).await?;
         let last = Mutex::new(String::new());
         let note = |line: &str| {
@@ -306,8 +307,7 @@ impl Store {
 
     /// Removes an agent's profile with all its generations. The packages are deleted by the next garbage collection.
     pub async fn forget(&self, agent: &AgentId) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         // An id contains no character that is special in a shell or a pattern.
         let script = format!(
             "set -e; rm -rf {ORIGINS}/{agent}; cd {PROFILES}; rm -f {agent}; ls | grep -E '^{agent}-[0-9]+-link$' | xargs -r rm -f"
@@ -316,36 +316,36 @@ impl Store {
     }
 
     /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
-    /// its packages. A store that does not run is started for this and stopped again.
-    pub async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
-        let state = self.state().await?;
-        if state.state == "absent" {
-            return Ok(());
-        }
-        let forgotten = self.forget(agent).await;
-        if state.state != "running" {
-            containers::stop(&self.engine, &state.container).await?;
-        }
-        forgotten
+    /// its packages.
+    pub(crate) async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
+        self.change_if_present(self.forget(agent)).await
     }
 
     /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
     /// nothing.
-    pub async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+    pub(crate) async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+        self.change_if_present(self.rename(old, new)).await
+    }
+
+    /// Makes a change of profiles if this home has a store. A store that does not run is started by the change, and
+    /// stopped again.
+    async fn change_if_present(
+        &self,
+        change: impl Future<Output = Result<(), NixError>>,
+    ) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
             return Ok(());
         }
-        let renamed = self.rename(old, new).await;
+        let changed = change.await;
         if state.state != "running" {
             containers::stop(&self.engine, &state.container).await?;
         }
-        renamed
+        changed
     }
 
     async fn rename(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
-        let _writing = self.writing.lock().await;
-        let container = Box::pin(self.running()).await?;
+        let (_writing, container) = self.lock_running().await?;
         // The generations are moved first. While the old link exists, an interrupted move can be repeated.
         let script = format!(
             "set -e; [ ! -e {ORIGINS}/{old} ] || mv {ORIGINS}/{old} {ORIGINS}/{new}; cd {PROFILES}; \
@@ -365,28 +365,14 @@ impl Store {
                [ ! -e \"$origin\" ] || printf '%s %s\\n' \"${{origin##*/}}\" \"$(cat \"$origin\")\"
              done"
         );
-        let exec = EngineExec {
-            command: shell(&script),
-            timeout: SHORT,
-            keep: MAX_PROFILE,
-            ..EngineExec::default()
-        };
+        let exec = EngineExec { keep: MAX_PROFILE, ..exec(&script, SHORT) };
         let never = CancellationToken::new();
-        let outcome = self.command(container, "read the profile", exec, &never, &|_| {}).await?;
-        let text = [outcome.output.head, outcome.output.tail].concat();
-        Ok(manifest::read(&String::from_utf8_lossy(&text)))
+        Ok(manifest::read(&self.command(container, "read the profile", exec, &never, &|_| {}).await?))
     }
 
-    async fn nix(
-        &self,
-        container: &str,
-        what: &str,
-        arguments: &[&str],
-        cancel: &CancellationToken,
-        watch: Watch<'_>,
-    ) -> Result<(), NixError> {
+    async fn nix(&self, container: &str, what: &str, arguments: &[&str]) -> Result<(), NixError> {
         let command = std::iter::once("nix").chain(arguments.iter().copied()).map(str::to_owned).collect();
-        self.run(container, what, command, cancel, watch).await
+        self.run(container, what, command, &CancellationToken::new(), &|_| {}).await
     }
 
     async fn run(
@@ -501,7 +487,8 @@ mod tests {
         let home = Home::new(folder.path().to_owned(), None);
         let document = json!({"gateway": {"auth": {"token": "t"}}});
         let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
-        let store = Store::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
+        let store =
+            PackageStore::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
         // Another task holds the lock, as during an installation that takes an hour.
         let _busy = store.writing.lock().await;
         let cancel = CancellationToken::new();

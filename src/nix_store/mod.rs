@@ -1,0 +1,40 @@
+//! The shared Nix store. One container alone writes to it, a volume holds it, and each agent has a profile of packages.
+//! Sandboxes see the store read-only. Packages are evaluated, fetched and built in throw-away containers, and only
+//! their checked outputs enter the store.
+
+mod container;
+mod derivation;
+mod error;
+mod flake;
+mod manifest;
+mod nar;
+mod outputs;
+mod package;
+mod path;
+pub(crate) mod pin;
+mod profile;
+mod realise;
+mod source;
+mod store;
+mod substituter;
+
+use container::{CORES, MEMORY};
+pub use container::{PIDS, user as build_user};
+pub use error::NixError;
+pub(crate) use flake::Flake;
+pub(crate) use manifest::InstalledPackage;
+pub use package::Attribute;
+pub use pin::Pin;
+pub use store::PackageStore;
+
+/// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
+/// person approves.
+#[must_use]
+pub(crate) fn confinement() -> String {
+    format!(
+        "evaluated and built in throw-away containers as user {}, without capabilities, with {} GiB of memory, {CORES} \
+         cores and {PIDS} processes at most; only what is fetched for it reaches a network, and only public hosts",
+        build_user(),
+        MEMORY >> 30
+    )
+}

@@ -1,0 +1,130 @@
+//! The errors of a sandbox, each with the command that helps.
+
+use std::path::PathBuf;
+
+use crate::error::{Explain, Kind};
+use crate::id::AgentId;
+
+/// An error of a sandbox or of its engine.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The agent's configuration turns the sandbox off.
+    #[error("agent {0} has no sandbox: its sandbox.mode is \"off\"")]
+    Off(AgentId),
+    /// No engine answers, or it does not answer in time.
+    #[error("the Docker engine at {endpoint} does not answer")]
+    Unavailable {
+        /// The address that was tried, such as `unix:///var/run/docker.sock`.
+        endpoint: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The engine's socket refuses the user that runs flock.
+    #[error("the Docker engine at {endpoint} refuses this user")]
+    Denied {
+        /// The address that was tried.
+        endpoint: String,
+    },
+    /// An image is missing and could not be pulled or built.
+    #[error("the image {image} is not there")]
+    NoImage { image: String },
+    /// The engine does not know the OCI runtime that the agent's configuration names.
+    #[error("the Docker engine has no runtime {runtime:?}, which is configured for agent {agent}")]
+    NoRuntime {
+        agent: AgentId,
+        /// The runtime's name in `sandbox.docker.runtime`.
+        runtime: String,
+    },
+    /// The sandbox is not confined as its specification demands, so nothing may run in it.
+    #[error("the sandbox of {agent} is not confined: {finding}")]
+    NotConfined {
+        agent: AgentId,
+        /// The difference that the inspection found, or the way out that the probe found.
+        finding: String,
+    },
+    /// The configuration or an approval asks for something that no sandbox may have.
+    #[error("the sandbox of {agent} may not have {what}")]
+    Refused {
+        agent: AgentId,
+        /// The refused thing, for example `a bind of /var/run/docker.sock`.
+        what: String,
+        /// `true` if an approval granted it, `false` if the configuration asks for it.
+        granted: bool,
+    },
+    /// The configuration has no agent of this id.
+    #[error("there is no agent {0}")]
+    Unknown(AgentId),
+    /// A container has the expected name but was not made by this home. It is left alone.
+    #[error("the container {name} is not of this home")]
+    Foreign { name: String },
+    /// The agent has no background job of this number.
+    #[error("there is no job {0}")]
+    NoJob(u32),
+    /// The background job ended because its container was replaced by a new one.
+    #[error("job {id} ({command}) has ended: its sandbox was made anew, with changed settings")]
+    JobEnded {
+        id: u32,
+        /// The shell text of the job.
+        command: String,
+    },
+    #[error("failed to start the command: {reason}")]
+    NotStarted {
+        /// The reason, for example `can't enter the folder "/workspace/x"`.
+        reason: String,
+    },
+    /// The agent is frozen, so nothing runs until it is thawed.
+    #[error("the sandbox of {0} is frozen")]
+    Frozen(AgentId),
+    /// The helper inside the sandbox broke the protocol or closed its streams.
+    #[error("the sandbox of {agent} stopped answering: {reason}")]
+    Lost {
+        agent: AgentId,
+        /// A description of the broken frame or of the lost connection.
+        reason: String,
+    },
+    #[error("failed to prepare {}", path.display())]
+    Host {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("Docker failed to {what}")]
+    Engine {
+        /// The attempted action, for example `create flock-sbx-coder`. It completes "Docker failed to …".
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl Explain for SandboxError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Unavailable { .. } | Self::Denied { .. } => Kind::DockerUnavailable,
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
+                "sudo systemctl start docker"
+            }
+            Self::Unavailable { .. } => "unset DOCKER_HOST",
+            Self::Denied { .. } => "sudo usermod -aG docker $USER && newgrp docker",
+            Self::NoImage { .. } => "flock init",
+            Self::NoRuntime { .. } | Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => {
+                "flock doctor"
+            }
+            Self::Foreign { name } => {
+                return Some(format!("docker rm -f {name}"));
+            }
+            Self::Frozen(agent) => return Some(format!("flock thaw {agent}")),
+            Self::Unknown(_) => "flock list",
+            Self::Refused { granted: true, .. } => "flock approvals list --all",
+            Self::Refused { .. } => "flock config validate",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
