@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::overflow::is_too_long;
 use super::turn::TurnError;
 use crate::id::ModelRef;
-use crate::sync::lock;
 use crate::provider::ProviderError;
+use crate::sync::lock;
 
 /// First time for which a failed model is avoided. It doubles with each further failure.
 const FIRST_COOLDOWN: Duration = Duration::from_secs(30);

@@ -16,8 +16,8 @@ use std::time::SystemTime;
 use super::transcript::hygiene::{Target, sanitise};
 use super::transcript::{Entry, EntryKind, MessageRecord, Record, repair};
 use crate::id::SessionKey;
-use crate::sync::lock;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
+use crate::sync::lock;
 
 /// The fewest messages for which a prefix is cached. Fewer are read faster than the cache would save.
 pub(super) const MIN_MESSAGES: usize = 100;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crate::id::SessionKey;
-use crate::sync::lock;
 use crate::provider::Route;
+use crate::sync::lock;
 
 /// The most entries. More sessions are not in use at a time.
 const MAX_ENTRIES: usize = 4_096;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use super::estimate;
 use super::metering::CallUsage;
 use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
-use crate::sync::lock;
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
+use crate::sync::lock;
 
 /// A reservation for a model call. Dropping it settles it.
 pub struct CallReservation {

@@ -16,7 +16,6 @@ use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::{Kind, chain};
 use crate::home::Home;
-use crate::id::Party;
 use crate::nix_store::{Attribute, NixError};
 use crate::store::{RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;

@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
     let found = database::read(&home, async |reader| reader.tasks().list(&filter, args.limit).await)?;
     // A home without a database has no tasks.
-    let tasks: Vec<Value> = found.unwrap_or_default().iter().map(describe).collect();
+    let found = found.unwrap_or_default();
+    let tasks: Vec<Value> = found.iter().map(describe).collect();
     let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
     found.iter().for_each(|task| table.styled_row(row(task)));
     context.printer.list(&json!({"tasks": tasks}), &table, "There are no such tasks.");

@@ -147,7 +147,8 @@ impl Swarm {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.channels().pending_archives().await? {
             if due_at <= now {
-                self.finish(&Actor::system(), &self.channel(&id).await?, "its time is over", false, now).await?;
+                self.finish(&Actor::system(), &self.channel(&id).await?, "its time is over", false, now)
+                    .await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }

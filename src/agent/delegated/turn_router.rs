@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_tracker::CallTracker;
 use crate::id::{AgentId, SessionKey};
-use crate::sync::lock;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
+use crate::sync::lock;
 
 /// The most events that wait for one turn.
 const MAX_QUEUED_EVENTS: usize = 64;

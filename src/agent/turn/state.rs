@@ -8,8 +8,8 @@ use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::model_chain::ModelChain;
 use crate::agent::turn_recorder::TurnRecorder;
-use crate::sync::lock;
 use crate::provider::{Request, StopReason};
+use crate::sync::lock;
 use crate::tool::CallContext;
 
 /// The sink for a turn's events. A mutex guards it because both the answer's stream and the retry callback report here.

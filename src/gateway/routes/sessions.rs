@@ -170,7 +170,11 @@ fn session_key(key: &str) -> Result<SessionKey, ApiError> {
 }
 
 /// Parses the key of one of this agent's sessions and returns it in its stored spelling.
-pub(super) async fn session_of(gateway: &Gateway, key: &str, agent: &AgentId) -> Result<SessionKey, ApiError> {
+pub(super) async fn session_of(
+    gateway: &Gateway,
+    key: &str,
+    agent: &AgentId,
+) -> Result<SessionKey, ApiError> {
     let key = session_key(key)?;
     if key.agent() != agent {
         let message = format!("session {key} does not belong to agent {agent}");

@@ -13,8 +13,8 @@ use super::locate;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, hex};
-use crate::sync::lock;
 use crate::sandbox::program_mounts::{PROGRAMS_TARGET, ProgramMount, ProgramMounts};
+use crate::sync::lock;
 
 /// Returns the folder of a program's conversations with an agent. It has a folder for each session.
 #[must_use]

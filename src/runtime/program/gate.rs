@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
-use crate::sync::lock;
 use crate::provider::Usage;
 use crate::runtime::{RuntimeError, RuntimeRequest};
+use crate::sync::lock;
 
 /// Grants access to turns.
 pub trait AccessProvider: Send + Sync {

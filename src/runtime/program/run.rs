@@ -24,13 +24,13 @@ use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
-use crate::sync::lock;
 use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
 };
 use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError};
 use crate::store::{ConversationOrigin, ProgramConversation, Store};
+use crate::sync::lock;
 use crate::tool::policy::DisabledTools;
 
 /// Time in which a program must exit after it has reported how its run went.

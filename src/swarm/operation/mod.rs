@@ -183,7 +183,10 @@ pub(crate) async fn rename_packages(
 /// # Errors
 ///
 /// Returns the package store's error as text.
-pub(crate) async fn forget_packages(packages: &nix_store::PackageStore, agent: &AgentId) -> Result<(), String> {
+pub(crate) async fn forget_packages(
+    packages: &nix_store::PackageStore,
+    agent: &AgentId,
+) -> Result<(), String> {
     unless_unavailable(packages.clean_up_profile(agent).await)
 }
 

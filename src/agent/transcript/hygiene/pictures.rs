@@ -13,9 +13,9 @@ use super::applied_rules::{Rule, RuleLog};
 use super::policy::HygienePolicy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
-use crate::sync::lock;
 use crate::picture::{self, FittedPicture, MAX_INPUT_BYTES, PictureLimits};
 use crate::provider::Block;
+use crate::sync::lock;
 
 /// Above this number of pictures, Anthropic accepts none that is longer than [`MANY_SIDE`] pixels.
 const MANY_PICTURES: usize = 20;
