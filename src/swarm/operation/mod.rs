@@ -175,7 +175,7 @@ pub(crate) async fn rename_packages(
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
-    unless_unavailable(packages.rename_profile(old, new).await)
+    unless_unavailable(Box::pin(packages.rename_profile(old, new)).await)
 }
 
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
@@ -187,7 +187,7 @@ pub(crate) async fn forget_packages(
     packages: &nix_store::PackageStore,
     agent: &AgentId,
 ) -> Result<(), String> {
-    unless_unavailable(packages.clean_up_profile(agent).await)
+    unless_unavailable(Box::pin(packages.clean_up_profile(agent)).await)
 }
 
 /// Returns the error of a change in the package store as text. Without an engine there is nothing to change.
