@@ -318,13 +318,13 @@ impl PackageStore {
     /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
     /// its packages.
     pub(crate) async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
-        self.change_if_present(self.forget(agent)).await
+        self.change_if_present(Box::pin(self.forget(agent))).await
     }
 
     /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
     /// nothing.
     pub(crate) async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
-        self.change_if_present(self.rename(old, new)).await
+        self.change_if_present(Box::pin(self.rename(old, new))).await
     }
 
     /// Makes a change of profiles if this home has a store. A store that does not run is started by the change, and
