@@ -285,7 +285,6 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
         stdin_once: Some(true),
         stop_signal: Some("SIGKILL".to_owned()),
         host_config: Some(HostConfig {
-            // Even with a proxy there is no interface. Connections go through the helper's streams.
             privileged: Some(false),
             pids_limit: Some(PIDS),
             memory: Some(MEMORY),
@@ -299,6 +298,7 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
             // The engine removes the container and its overlay when the helper has ended.
             auto_remove: Some(true),
             init: Some(false),
+            // Even with a proxy there is no interface. Connections go through the helper's streams.
             ..spec::confined_host_config()
         }),
         ..ContainerCreateBody::default()

@@ -57,7 +57,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
 /// Returns the plugin's configuration (`plugins.entries.flock.config` in OpenClaw's own file): the address of this
 /// home's gateway, the file with the token, and the tools that each of OpenClaw's agents is offered.
 #[must_use]
-pub(crate) fn settings(home: &Home, config: &Config) -> Value {
+pub fn settings(home: &Home, config: &Config) -> Value {
     let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);
     let offered: Map<String, Value> = agents
         .map(|agent| {

@@ -134,8 +134,8 @@ impl Unit for OpenClawUnit {
         let (started, instance) = (Arc::clone(&self.started), self.instance.clone());
         let home = self.live.home().clone();
         Box::pin(async move {
-            // The lock is released before the probe: a guard must not be held across an await.
             let unseen = |reason| HealthCheckFailure { reason, counts: true };
+            // The lock is released before the probe: a guard must not be held across an await.
             let (port, token, version, proved) = {
                 let started = lock_start(&started);
                 let prepared =
