@@ -180,7 +180,7 @@ pub fn fit(
             ProgramMount::Part { .. } => {}
             ProgramMount::State(path) => writable(path, owner)?,
             ProgramMount::Turn(path) => {
-                fs_err::create_dir_all(path).and_then(|()| make_readable(path, 0o755)).map_err(at(path))?
+                fs_err::create_dir_all(path).and_then(|()| make_readable(path, 0o755)).map_err(at(path))?;
             }
             ProgramMount::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
