@@ -2,8 +2,8 @@
 
 use rusqlite::Transaction;
 
-use super::agent_state::Agents;
 use super::audit::{self, AuditEntry};
+use super::subjects::Agents;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -102,10 +102,9 @@ impl<A> Agents<&Database<A>> {
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
     /// memberships, grants, or something that waits for it.
     pub(crate) async fn has_data(self, agent: &AgentId) -> Result<bool, StoreError> {
-        self.0
-            .read("look for an agent", |connection| {
-                connection.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
+        self.read("look for an agent", |connection| {
+            connection.query_row(
+                "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM member WHERE member = ?1)
                  OR EXISTS (SELECT 1 FROM delivery WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM agent_state WHERE agent = ?1)
@@ -114,26 +113,25 @@ impl<A> Agents<&Database<A>> {
                  OR EXISTS (SELECT 1 FROM request WHERE agent = ?1 AND revoked_at IS NULL
                      AND (state IN ('triage', 'waiting', 'approved', 'running')
                          OR (state = 'done' AND scope = 'agent')))",
-                    [agent.as_str()],
-                    |row| row.get(0),
-                )
-            })
-            .await
+                [agent.as_str()],
+                |row| row.get(0),
+            )
+        })
+        .await
     }
 
     /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
     pub(crate) async fn longest_session_key(self, agent: &AgentId) -> Result<usize, StoreError> {
-        self.0
-            .read("look for an agent's sessions", |connection| {
-                let longest: i64 = connection.query_row(
-                    "SELECT coalesce(max(length(key)), 0) FROM session
+        self.read("look for an agent's sessions", |connection| {
+            let longest: i64 = connection.query_row(
+                "SELECT coalesce(max(length(key)), 0) FROM session
                  WHERE agent = ?1 OR key GLOB 'agent:*:flock:dm:' || ?1",
-                    [agent.as_str()],
-                    |row| row.get(0),
-                )?;
-                Ok(usize::try_from(longest).unwrap_or(0))
-            })
-            .await
+                [agent.as_str()],
+                |row| row.get(0),
+            )?;
+            Ok(usize::try_from(longest).unwrap_or(0))
+        })
+        .await
     }
 }
 
@@ -151,17 +149,16 @@ impl Agents<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("give an agent another id", move |transaction| {
-                // An interrupted rename is run again. Its audit row must not appear twice.
-                let is_there: bool = transaction.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
-                    (entry.action, &entry.subject, &entry.detail),
-                    |row| row.get(0),
-                )?;
-                rename(transaction, &old, &new)?;
-                if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
-            })
-            .await
+        self.write("give an agent another id", move |transaction| {
+            // An interrupted rename is run again. Its audit row must not appear twice.
+            let is_there: bool = transaction.query_row(
+                "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
+                (entry.action, &entry.subject, &entry.detail),
+                |row| row.get(0),
+            )?;
+            rename(transaction, &old, &new)?;
+            if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
+        })
+        .await
     }
 }
