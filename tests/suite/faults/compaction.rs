@@ -2,6 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
+use flock::fault_point::FaultPoint;
+
 use super::provider::with_agents;
 use super::{LONG, end, gateway};
 use crate::support::home::TempHome;
@@ -27,7 +29,7 @@ fn a_kill_between_write_and_use_costs_nothing() {
     for n in 0..200 {
         std::fs::write(folder.join(format!("finding_{n:03}.md")), "found").unwrap();
     }
-    let mut first = gateway(&home, "compacted");
+    let mut first = gateway(&home, &format!("{:?}", FaultPoint::Compacted));
     until_answering(&home);
     for n in 0..4 {
         home.flock(["chat", "ada", &format!("message {n}"), "--session", KEY]).ok();
