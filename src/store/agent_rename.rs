@@ -29,7 +29,7 @@ const ID_COLUMNS: [(&str, &str); 17] = [
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEY_COLUMNS: [(&str, &str); 9] = [
+const KEY_COLUMNS: [(&str, &str); 10] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -39,6 +39,7 @@ const KEY_COLUMNS: [(&str, &str); 9] = [
     ("request", "session"),
     ("usage", "session"),
     ("charge", "id"),
+    ("idempotency_key", "session"),
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
@@ -160,5 +161,48 @@ impl Agents<&Store> {
             if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    /// Columns of such names that hold no agent of the team, or that a rename leaves on purpose.
+    const EXCEPTIONS: [(&str, &str); 3] = [
+        // The statements of `rename` and `OTHER_STATEMENTS` are for these.
+        ("program_conversation", "session"),
+        ("usage_sum", "agent"),
+        // The audit keeps the old id.
+        ("audit", "session"),
+    ];
+
+    #[test]
+    fn every_column_named_like_one_of_an_agent_follows_a_rename() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        drop(Store::open(&home).unwrap());
+        let connection = rusqlite::Connection::open(home.database()).unwrap();
+        let columns: Vec<(String, String)> = connection
+            .prepare(
+                "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+                 WHERE t.type = 'table' AND c.type = 'TEXT'",
+            )
+            .unwrap()
+            .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let followed: Vec<(&str, &str)> = [&ID_COLUMNS[..], &KEY_COLUMNS, &EXCEPTIONS].concat();
+        let names = |column: &str| column != "id" && followed.iter().any(|(_, name)| *name == column);
+        let forgotten: Vec<_> = columns
+            .iter()
+            .filter(|(table, column)| names(column) && !followed.contains(&(table, column)))
+            .collect();
+        assert_eq!(forgotten, Vec::<&(String, String)>::new(), "a new agent would inherit these");
+        let is_there =
+            |(table, column): &&(&str, &str)| columns.contains(&((*table).to_owned(), (*column).to_owned()));
+        assert_eq!(followed.iter().find(|column| !is_there(column)), None);
     }
 }
