@@ -20,6 +20,7 @@ pub mod program_mounts;
 pub mod seccomp;
 pub(crate) mod spec;
 #[cfg(test)]
+#[path = "../../tests/unit/sandbox.rs"]
 pub(crate) mod testing;
 pub(crate) mod usage;
 pub mod volumes;

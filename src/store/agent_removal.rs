@@ -2,8 +2,9 @@
 
 use rusqlite::Transaction;
 
-use super::agent_state::Agents;
-use super::audit::{self, AuditEntry, AuditLog};
+use super::audit::{self, AuditEntry};
+use super::subjects::Agents;
+use super::subjects::AuditLog;
 use super::{Store, StoreError};
 use crate::id::AgentId;
 
@@ -40,7 +41,7 @@ impl Agents<&Store> {
     ///
     /// A later agent with the same id therefore inherits nothing.
     pub(crate) async fn delete(self, agent: AgentId) -> Result<(), StoreError> {
-        self.0.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
+        self.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
     }
 }
 
@@ -56,7 +57,7 @@ impl AuditLog<&Store> {
         since: i64,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.0.write("write the audit", move |transaction| {
+        self.write("write the audit", move |transaction| {
             let is_there: bool = transaction.query_row(
                 "SELECT EXISTS (SELECT 1 FROM audit WHERE actor = ?1 AND action = ?2 AND subject = ?3 AND at >= ?4)",
                 (&entry.actor, entry.action, &entry.subject, since),

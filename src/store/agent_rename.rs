@@ -2,8 +2,8 @@
 
 use rusqlite::Transaction;
 
-use super::agent_state::Agents;
 use super::audit::{self, AuditEntry};
+use super::subjects::Agents;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -29,7 +29,7 @@ const ID_COLUMNS: [(&str, &str); 17] = [
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEY_COLUMNS: [(&str, &str); 9] = [
+const KEY_COLUMNS: [(&str, &str); 10] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -39,6 +39,7 @@ const KEY_COLUMNS: [(&str, &str); 9] = [
     ("request", "session"),
     ("usage", "session"),
     ("charge", "id"),
+    ("idempotency_key", "session"),
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
@@ -102,10 +103,9 @@ impl<A> Agents<&Database<A>> {
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
     /// memberships, grants, or something that waits for it.
     pub(crate) async fn has_data(self, agent: &AgentId) -> Result<bool, StoreError> {
-        self.0
-            .read("look for an agent", |connection| {
-                connection.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
+        self.read("look for an agent", |connection| {
+            connection.query_row(
+                "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM member WHERE member = ?1)
                  OR EXISTS (SELECT 1 FROM delivery WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM agent_state WHERE agent = ?1)
@@ -114,26 +114,25 @@ impl<A> Agents<&Database<A>> {
                  OR EXISTS (SELECT 1 FROM request WHERE agent = ?1 AND revoked_at IS NULL
                      AND (state IN ('triage', 'waiting', 'approved', 'running')
                          OR (state = 'done' AND scope = 'agent')))",
-                    [agent.as_str()],
-                    |row| row.get(0),
-                )
-            })
-            .await
+                [agent.as_str()],
+                |row| row.get(0),
+            )
+        })
+        .await
     }
 
     /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
     pub(crate) async fn longest_session_key(self, agent: &AgentId) -> Result<usize, StoreError> {
-        self.0
-            .read("look for an agent's sessions", |connection| {
-                let longest: i64 = connection.query_row(
-                    "SELECT coalesce(max(length(key)), 0) FROM session
+        self.read("look for an agent's sessions", |connection| {
+            let longest: i64 = connection.query_row(
+                "SELECT coalesce(max(length(key)), 0) FROM session
                  WHERE agent = ?1 OR key GLOB 'agent:*:flock:dm:' || ?1",
-                    [agent.as_str()],
-                    |row| row.get(0),
-                )?;
-                Ok(usize::try_from(longest).unwrap_or(0))
-            })
-            .await
+                [agent.as_str()],
+                |row| row.get(0),
+            )?;
+            Ok(usize::try_from(longest).unwrap_or(0))
+        })
+        .await
     }
 }
 
@@ -151,17 +150,59 @@ impl Agents<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("give an agent another id", move |transaction| {
-                // An interrupted rename is run again. Its audit row must not appear twice.
-                let is_there: bool = transaction.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
-                    (entry.action, &entry.subject, &entry.detail),
-                    |row| row.get(0),
-                )?;
-                rename(transaction, &old, &new)?;
-                if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
-            })
-            .await
+        self.write("give an agent another id", move |transaction| {
+            // An interrupted rename is run again. Its audit row must not appear twice.
+            let is_there: bool = transaction.query_row(
+                "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
+                (entry.action, &entry.subject, &entry.detail),
+                |row| row.get(0),
+            )?;
+            rename(transaction, &old, &new)?;
+            if is_there { Ok(()) } else { audit::append(transaction, &entry, now) }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    /// Columns of such names that hold no agent of the team, or that a rename leaves on purpose.
+    const EXCEPTIONS: [(&str, &str); 3] = [
+        // The statements of `rename` and `OTHER_STATEMENTS` are for these.
+        ("program_conversation", "session"),
+        ("usage_sum", "agent"),
+        // The audit keeps the old id.
+        ("audit", "session"),
+    ];
+
+    #[test]
+    fn every_column_named_like_one_of_an_agent_follows_a_rename() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        drop(Store::open(&home).unwrap());
+        let connection = rusqlite::Connection::open(home.database()).unwrap();
+        let columns: Vec<(String, String)> = connection
+            .prepare(
+                "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+                 WHERE t.type = 'table' AND c.type = 'TEXT'",
+            )
+            .unwrap()
+            .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let followed: Vec<(&str, &str)> = [&ID_COLUMNS[..], &KEY_COLUMNS, &EXCEPTIONS].concat();
+        let names = |column: &str| column != "id" && followed.iter().any(|(_, name)| *name == column);
+        let forgotten: Vec<_> = columns
+            .iter()
+            .filter(|(table, column)| names(column) && !followed.contains(&(table, column)))
+            .collect();
+        assert_eq!(forgotten, Vec::<&(String, String)>::new(), "a new agent would inherit these");
+        let is_there =
+            |(table, column): &&(&str, &str)| columns.contains(&((*table).to_owned(), (*column).to_owned()));
+        assert_eq!(followed.iter().find(|column| !is_there(column)), None);
     }
 }

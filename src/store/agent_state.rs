@@ -2,8 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use super::audit::{self, AuditEntry, AuditLog};
+use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::subjects::Agents;
+use super::subjects::AuditLog;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -37,26 +39,21 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
         .collect()
 }
 
-/// The agents in the database: their scheduling states, and what is stored under their ids.
-#[derive(Clone, Copy)]
-pub struct Agents<D>(pub(super) D);
-
 impl<A> Agents<&Database<A>> {
     /// Returns the states of all agents that have one.
     pub async fn states(self) -> Result<Vec<AgentState>, StoreError> {
-        self.0.read("list the agents' states", states).await
+        self.read("list the agents' states", states).await
     }
 
     /// Returns the state of one agent, if it has one.
     pub async fn state(self, agent: &AgentId) -> Result<Option<AgentState>, StoreError> {
-        self.0
-            .read("read an agent's state", |connection| {
-                connection
-                    .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state WHERE agent = ?1"))?
-                    .query_row([agent.as_str()], state)
-                    .optional()
-            })
-            .await
+        self.read("read an agent's state", |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state WHERE agent = ?1"))?
+                .query_row([agent.as_str()], state)
+                .optional()
+        })
+        .await
     }
 }
 
@@ -70,30 +67,29 @@ impl Agents<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.0
-            .write("put an agent to sleep or wake it", move |transaction| {
-                // The agent may have no row yet, and the update below would then change nothing.
-                transaction
-                    .prepare_cached("INSERT OR IGNORE INTO agent_state (agent) VALUES (?1)")?
-                    .execute([agent.as_str()])?;
-                // Only a change between asleep and awake counts. An agent that sleeps keeps its first reason.
-                let changed = transaction
-                    .prepare_cached(
-                        "UPDATE agent_state SET asleep_at = ?2, sleep_reason = ?3
+        self.write("put an agent to sleep or wake it", move |transaction| {
+            // The agent may have no row yet, and the update below would then change nothing.
+            transaction
+                .prepare_cached("INSERT OR IGNORE INTO agent_state (agent) VALUES (?1)")?
+                .execute([agent.as_str()])?;
+            // Only a change between asleep and awake counts. An agent that sleeps keeps its first reason.
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE agent_state SET asleep_at = ?2, sleep_reason = ?3
                      WHERE agent = ?1 AND (asleep_at IS NULL) <> (?2 IS NULL)",
-                    )?
-                    .execute((agent.as_str(), asleep.as_ref().map(|_| now), &asleep))?;
-                if changed == 1 {
-                    audit::append(transaction, &entry, now)?;
-                }
-                Ok(changed == 1)
-            })
-            .await
+                )?
+                .execute((agent.as_str(), asleep.as_ref().map(|_| now), &asleep))?;
+            if changed == 1 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(changed == 1)
+        })
+        .await
     }
 
     /// Records, without waiting, that an agent has a turn for ordinary messages.
     pub(crate) fn record_turn(self, agent: AgentId, now: i64) {
-        self.0.write_behind("note an agent's turn", move |transaction| {
+        self.write_behind("note an agent's turn", move |transaction| {
             transaction
                 .prepare_cached(
                     "INSERT INTO agent_state (agent, last_turn_at) VALUES (?1, ?2)
@@ -108,15 +104,14 @@ impl Agents<&Store> {
 impl AuditLog<&Store> {
     /// Appends audit rows that belong to no other change.
     pub(crate) async fn append_all(self, entries: Vec<AuditEntry>, now: i64) -> Result<(), StoreError> {
-        self.0
-            .write("write the audit", move |transaction| {
-                entries.iter().try_for_each(|entry| audit::append(transaction, entry, now))
-            })
-            .await
+        self.write("write the audit", move |transaction| {
+            entries.iter().try_for_each(|entry| audit::append(transaction, entry, now))
+        })
+        .await
     }
 
     /// Appends an audit row that belongs to no other change.
     pub async fn append(self, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
-        self.0.write("write the audit", move |transaction| audit::append(transaction, &entry, now)).await
+        self.write("write the audit", move |transaction| audit::append(transaction, &entry, now)).await
     }
 }

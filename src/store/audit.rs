@@ -7,6 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
 use sha2::{Digest as _, Sha256};
 
+use super::subjects::AuditLog;
 use super::{Database, StoreError, audit_chain};
 use crate::id::{SessionKey, TurnId};
 
@@ -203,31 +204,26 @@ fn select_rows(connection: &Connection, filter: &AuditFilter, limit: u32) -> rus
         .collect()
 }
 
-/// The rows of the audit.
-#[derive(Clone, Copy)]
-pub struct AuditLog<D>(pub(super) D);
-
 impl<A> AuditLog<&Database<A>> {
     /// Returns the Unix milliseconds of the newest audit row or session turn, whichever is later, or `None` in an empty
     /// database.
     pub(crate) async fn newest_time(self) -> Result<Option<i64>, StoreError> {
         // Both parts read one entry of an index, so this is fast in a large database.
-        self.0
-            .read("look for the newest row", |connection| {
-                connection.query_row(
-                    "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1)
+        self.read("look for the newest row", |connection| {
+            connection.query_row(
+                "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1)
                  UNION ALL SELECT max(updated_at) FROM session)",
-                    (),
-                    |row| row.get(0),
-                )
-            })
-            .await
+                (),
+                |row| row.get(0),
+            )
+        })
+        .await
     }
 
     /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
     pub async fn rows(self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         let filter = filter.clone();
-        self.0.read_long("read the audit", move |connection| select_rows(connection, &filter, limit)).await
+        self.read_long("read the audit", move |connection| select_rows(connection, &filter, limit)).await
     }
 }
 
@@ -235,15 +231,14 @@ impl<A> AuditLog<&Database<A>> {
 impl<A> AuditLog<&Database<A>> {
     /// Returns the actions in the audit, oldest first.
     pub(crate) async fn actions(self) -> Vec<String> {
-        self.0
-            .read("read the audit", |connection| {
-                connection
-                    .prepare("SELECT action FROM audit ORDER BY id")?
-                    .query_map((), |row| row.get(0))?
-                    .collect()
-            })
-            .await
-            .unwrap()
+        self.read("read the audit", |connection| {
+            connection
+                .prepare("SELECT action FROM audit ORDER BY id")?
+                .query_map((), |row| row.get(0))?
+                .collect()
+        })
+        .await
+        .unwrap()
     }
 }
 

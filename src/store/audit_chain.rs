@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
-use super::audit::{self, AuditEntry, AuditLog, Level};
+use super::audit::{self, AuditEntry, Level};
+use super::subjects::AuditLog;
 use super::{Database, Store, StoreError};
 use crate::home::{HomeError, atomic};
 use crate::id::hex;
@@ -394,24 +395,23 @@ impl<A> AuditLog<&Database<A>> {
     /// Returns an error if the database or one of the two files beside it can't be read.
     pub(crate) async fn check_ends(self) -> Result<Option<ChainFault>, StoreError> {
         let (written, given_up) = (ChainHead::read(&self.0.head)?, PruneMarker::read(&self.0.head)?);
-        self.0
-            .read("look at the audit", |connection| {
-                if written.is_none() && head(connection)?.id == 0 {
-                    return Ok(None);
-                }
-                if let Some(broken) = find_truncation(connection, written.as_ref(), &given_up)? {
-                    return Ok(Some(broken));
-                }
-                // An earlier cut does not show at the ends any more, only in the row that recorded it.
-                let noted: Option<i64> = connection
+        self.read("look at the audit", |connection| {
+            if written.is_none() && head(connection)?.id == 0 {
+                return Ok(None);
+            }
+            if let Some(broken) = find_truncation(connection, written.as_ref(), &given_up)? {
+                return Ok(Some(broken));
+            }
+            // An earlier cut does not show at the ends any more, only in the row that recorded it.
+            let noted: Option<i64> = connection
                 .prepare_cached(
                     "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",
                 )?
                 .query_row([TRUNCATED_ACTION], |row| row.get(0))
                 .optional()?;
-                Ok(noted.map(|id| ChainFault { id, reason: TRUNCATION_RECORDED }))
-            })
-            .await
+            Ok(noted.map(|id| ChainFault { id, reason: TRUNCATION_RECORDED }))
+        })
+        .await
     }
 
     /// Verifies the whole audit. A broken chain is reported in the result.
@@ -421,7 +421,7 @@ impl<A> AuditLog<&Database<A>> {
     /// Returns an error if the database or one of the two files beside it can't be read.
     pub(crate) async fn verify(self) -> Result<AuditVerification, StoreError> {
         let head = self.0.head.clone();
-        Ok(self.0.read_long("verify the audit", move |connection| verify(connection, &head)).await??)
+        Ok(self.read_long("verify the audit", move |connection| verify(connection, &head)).await??)
     }
 }
 
@@ -433,13 +433,13 @@ impl AuditLog<&Store> {
     pub(crate) async fn prune(self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
         let what = "forget old rows of the audit";
         let ends =
-            self.0.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?))).await?;
+            self.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?))).await?;
         let (Some((id, hash)), base) = ends else { return Ok(0) };
         let end = ChainHead::new(id, &hash);
         let already = base.map(|(id, hash)| ChainHead::new(id, &hash));
         // Record the new start first. A crash after the deletion would otherwise leave a chain that looks cut.
         self.give_up(PruneMarker { rows: already.into_iter().chain([end.clone()]).collect() }).await?;
-        let pruned = self.0.write(what, move |transaction| {
+        let pruned = self.write(what, move |transaction| {
             // Two callers may prune at once: delete only up to a row that still exists.
             let is_there = transaction
                 .query_row("SELECT 1 FROM audit WHERE id = ?1 AND hash = ?2", (id, &hash), |_| Ok(()))

@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::subjects::Cards;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -45,14 +46,10 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<StoredCard>> {
         .collect()
 }
 
-/// The agents' cards.
-#[derive(Clone, Copy)]
-pub struct Cards<D>(pub(super) D);
-
 impl<A> Cards<&Database<A>> {
     /// Returns the cards of all agents that have described themselves.
     pub async fn list(self) -> Result<Vec<StoredCard>, StoreError> {
-        self.0.read("list the cards", list).await
+        self.read("list the cards", list).await
     }
 }
 
@@ -65,7 +62,7 @@ impl Cards<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0.write("keep a card", move |transaction| {
+        self.write("keep a card", move |transaction| {
             // Fields that the agent left out keep their stored value.
             transaction
                 .prepare_cached(
@@ -82,10 +79,9 @@ impl Cards<&Store> {
 
     /// Deletes an agent's card, so that a later agent with the same id does not inherit it.
     pub(crate) async fn delete(self, agent: AgentId) -> Result<(), StoreError> {
-        self.0
-            .write("forget a card", move |transaction| {
-                transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
-            })
-            .await
+        self.write("forget a card", move |transaction| {
+            transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
+        })
+        .await
     }
 }

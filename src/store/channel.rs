@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use super::audit::{self, AuditEntry};
 use super::post::{self, CommittedPost, NewPost};
 use super::session::parsed;
+use super::subjects::Channels;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
 
@@ -250,54 +251,47 @@ pub(super) fn join(
 /// The number of past messages that a new member receives.
 const BACKLOG_MESSAGES: i64 = 50;
 
-/// The channels and their members.
-#[derive(Clone, Copy)]
-pub struct Channels<D>(pub(super) D);
-
 impl<A> Channels<&Database<A>> {
     /// Counts the channels in each state.
     pub(crate) async fn counts(self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
-        self.0
-            .read("count channels", |connection| {
-                connection
-                    .prepare_cached("SELECT state, count(*) FROM channel GROUP BY state")?
-                    .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?
-                    .collect()
-            })
-            .await
+        self.read("count channels", |connection| {
+            connection
+                .prepare_cached("SELECT state, count(*) FROM channel GROUP BY state")?
+                .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the agents that are members of at least one channel that is not archived.
     pub(crate) async fn member_agents(self) -> Result<Vec<AgentId>, StoreError> {
-        self.0
-            .read("list members", |connection| {
-                let parties: Vec<Party> = connection
-                    .prepare_cached(
-                        "SELECT DISTINCT member FROM member JOIN channel ON channel.id = member.channel
+        self.read("list members", |connection| {
+            let parties: Vec<Party> = connection
+                .prepare_cached(
+                    "SELECT DISTINCT member FROM member JOIN channel ON channel.id = member.channel
                      WHERE channel.state <> 'archived'",
-                    )?
-                    .query_map((), |row| parsed(row, 0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                Ok(parties.into_iter().filter_map(|party| party.agent().cloned()).collect())
-            })
-            .await
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(parties.into_iter().filter_map(|party| party.agent().cloned()).collect())
+        })
+        .await
     }
 
     /// Returns the channels that are being archived, with the Unix milliseconds at which each is due.
     pub(crate) async fn pending_archives(self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
-        self.0
-            .read("list archives", |connection| {
-                connection
-                    .prepare_cached("SELECT id, archive_due_at FROM channel WHERE state = 'archiving'")?
-                    .query_map((), |row| Ok((parsed(row, 0)?, row.get(1)?)))?
-                    .collect()
-            })
-            .await
+        self.read("list archives", |connection| {
+            connection
+                .prepare_cached("SELECT id, archive_due_at FROM channel WHERE state = 'archiving'")?
+                .query_map((), |row| Ok((parsed(row, 0)?, row.get(1)?)))?
+                .collect()
+        })
+        .await
     }
 
     /// Finds a channel by its id, ignoring case.
     pub async fn find(self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
-        self.0.read("read a channel", |connection| find(connection, id)).await
+        self.read("read a channel", |connection| find(connection, id)).await
     }
 
     /// Lists channels, oldest first, optionally only those of a member or in a state.
@@ -307,7 +301,7 @@ impl<A> Channels<&Database<A>> {
         state: Option<ChannelState>,
     ) -> Result<Vec<Channel>, StoreError> {
         let member = member.cloned();
-        self.0.read_long("list channels", move |connection| list(connection, member.as_ref(), state)).await
+        self.read_long("list channels", move |connection| list(connection, member.as_ref(), state)).await
     }
 }
 
@@ -320,28 +314,27 @@ impl Channels<&Store> {
         first: Option<NewPost>,
         entry: AuditEntry,
     ) -> Result<Option<(Channel, Option<CommittedPost>)>, StoreError> {
-        self.0
-            .write("create a channel", move |transaction| {
-                let made = transaction
-                    .prepare_cached(
-                        "INSERT OR IGNORE INTO channel (id, name, topic, created_by, created_at)
+        self.write("create a channel", move |transaction| {
+            let made = transaction
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO channel (id, name, topic, created_by, created_at)
                      VALUES (?1, ?1, ?2, ?3, ?4)",
-                    )?
-                    .execute((new.id.as_str(), &new.topic, new.created_by.to_string(), new.now))?;
-                // Ids compare without case in the schema, so `Dev` conflicts with `dev` here.
-                if made == 0 {
-                    return Ok(None);
-                }
-                // Members come before the first message, whose recipients are read from the member table.
-                join(transaction, &new.id, &new.members, new.now)?;
-                audit::append(transaction, &entry, new.now)?;
-                let posted = match first {
-                    Some(first) => post::post(transaction, &first)?.posted(),
-                    None => None,
-                };
-                Ok(find(transaction, &new.id)?.map(|channel| (channel, posted)))
-            })
-            .await
+                )?
+                .execute((new.id.as_str(), &new.topic, new.created_by.to_string(), new.now))?;
+            // Ids compare without case in the schema, so `Dev` conflicts with `dev` here.
+            if made == 0 {
+                return Ok(None);
+            }
+            // Members come before the first message, whose recipients are read from the member table.
+            join(transaction, &new.id, &new.members, new.now)?;
+            audit::append(transaction, &entry, new.now)?;
+            let posted = match first {
+                Some(first) => post::post(transaction, &first)?.posted(),
+                None => None,
+            };
+            Ok(find(transaction, &new.id)?.map(|channel| (channel, posted)))
+        })
+        .await
     }
 
     /// Changes the shown name or the topic of a channel, or both, and posts a notice. The id stays.
@@ -355,21 +348,20 @@ impl Channels<&Store> {
         notice: NewPost,
         entry: AuditEntry,
     ) -> Result<Option<CommittedPost>, StoreError> {
-        self.0
-            .write("rename a channel", move |transaction| {
-                let changed = transaction
-                    .prepare_cached(
-                        "UPDATE channel SET name = coalesce(?2, name), topic = coalesce(?3, topic)
+        self.write("rename a channel", move |transaction| {
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE channel SET name = coalesce(?2, name), topic = coalesce(?3, topic)
                      WHERE id = ?1 AND state <> 'archived'",
-                    )?
-                    .execute((id.as_str(), &name, &topic))?;
-                if changed == 0 {
-                    return Ok(None);
-                }
-                audit::append(transaction, &entry, notice.now)?;
-                Ok(post::post(transaction, &notice)?.posted())
-            })
-            .await
+                )?
+                .execute((id.as_str(), &name, &topic))?;
+            if changed == 0 {
+                return Ok(None);
+            }
+            audit::append(transaction, &entry, notice.now)?;
+            Ok(post::post(transaction, &notice)?.posted())
+        })
+        .await
     }
 
     /// Adds and removes members, and posts a notice that `notice` makes from those who joined and left.
@@ -381,32 +373,31 @@ impl Channels<&Store> {
         notice: impl Fn(&[Party], &[Party]) -> NewPost + Send + 'static,
         entry: AuditEntry,
     ) -> Result<Option<Changed>, StoreError> {
-        self.0
-            .write("change a channel's members", move |transaction| {
-                // Checked within the transaction: the channel may have been archived since the caller looked.
-                let found = find(transaction, &change.channel)?;
-                if found.is_none_or(|channel| channel.state == ChannelState::Archived) {
-                    return Ok(None);
+        self.write("change a channel's members", move |transaction| {
+            // Checked within the transaction: the channel may have been archived since the caller looked.
+            let found = find(transaction, &change.channel)?;
+            if found.is_none_or(|channel| channel.state == ChannelState::Archived) {
+                return Ok(None);
+            }
+            let joined = join(transaction, &change.channel, &change.add, change.now)?;
+            let mut left = Vec::new();
+            for party in &change.remove {
+                let gone = transaction
+                    .prepare_cached("DELETE FROM member WHERE channel = ?1 AND member = ?2")?
+                    .execute((change.channel.as_str(), party.to_string()))?;
+                if gone == 1 {
+                    left.push(party.clone());
                 }
-                let joined = join(transaction, &change.channel, &change.add, change.now)?;
-                let mut left = Vec::new();
-                for party in &change.remove {
-                    let gone = transaction
-                        .prepare_cached("DELETE FROM member WHERE channel = ?1 AND member = ?2")?
-                        .execute((change.channel.as_str(), party.to_string()))?;
-                    if gone == 1 {
-                        left.push(party.clone());
-                    }
-                }
-                // A change that changes nothing leaves neither a notice nor an audit row.
-                if joined.is_empty() && left.is_empty() {
-                    return Ok(Some(Changed::default()));
-                }
-                audit::append(transaction, &entry, change.now)?;
-                // Parties that have just left are no longer among the recipients.
-                let posted = post::post(transaction, &notice(&joined, &left))?.posted();
-                Ok(Some(Changed { joined, left, posted }))
-            })
-            .await
+            }
+            // A change that changes nothing leaves neither a notice nor an audit row.
+            if joined.is_empty() && left.is_empty() {
+                return Ok(Some(Changed::default()));
+            }
+            audit::append(transaction, &entry, change.now)?;
+            // Parties that have just left are no longer among the recipients.
+            let posted = post::post(transaction, &notice(&joined, &left))?.posted();
+            Ok(Some(Changed { joined, left, posted }))
+        })
+        .await
     }
 }

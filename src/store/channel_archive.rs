@@ -6,8 +6,8 @@
 use rusqlite::Transaction;
 
 use super::audit::{self, AuditEntry};
-use super::channel::Channels;
 use super::post::{self, CommittedPost, NewPost};
+use super::subjects::Channels;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
 
@@ -122,28 +122,27 @@ impl Channels<&Store> {
         notice: NewPost,
         entry: AuditEntry,
     ) -> Result<Option<CommittedPost>, StoreError> {
-        self.0
-            .write("archive a channel", move |transaction| {
-                let id = id.as_str();
-                if !apply_step(transaction, id, &step, notice.now)? {
-                    return Ok(None);
+        self.write("archive a channel", move |transaction| {
+            let id = id.as_str();
+            if !apply_step(transaction, id, &step, notice.now)? {
+                return Ok(None);
+            }
+            audit::append(transaction, &entry, notice.now)?;
+            // Post first: stopped bridges would not receive the notice.
+            let posted = post::post(transaction, &notice)?.posted();
+            match step {
+                ArchiveStep::Finish { .. } => {
+                    set_session_states(transaction, id, "closed")?;
+                    update_bridges(transaction, id, true, notice.now)?;
                 }
-                audit::append(transaction, &entry, notice.now)?;
-                // Post first: stopped bridges would not receive the notice.
-                let posted = post::post(transaction, &notice)?.posted();
-                match step {
-                    ArchiveStep::Finish { .. } => {
-                        set_session_states(transaction, id, "closed")?;
-                        update_bridges(transaction, id, true, notice.now)?;
-                    }
-                    ArchiveStep::Reopen => {
-                        set_session_states(transaction, id, "open")?;
-                        update_bridges(transaction, id, false, notice.now)?;
-                    }
-                    ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
+                ArchiveStep::Reopen => {
+                    set_session_states(transaction, id, "open")?;
+                    update_bridges(transaction, id, false, notice.now)?;
                 }
-                Ok(posted)
-            })
-            .await
+                ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
+            }
+            Ok(posted)
+        })
+        .await
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
 use super::session::parsed;
+use super::subjects::Deliveries;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
@@ -245,51 +246,45 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(id), 0) FROM message")?.query_row((), |row| row.get(0))
 }
 
-/// The delivery positions of agents in channels.
-#[derive(Clone, Copy)]
-pub struct Deliveries<D>(pub(super) D);
-
 impl<A> Deliveries<&Database<A>> {
     /// Returns the deliveries that an earlier process did not finish.
     pub async fn in_flight(self) -> Result<Vec<InFlightDelivery>, StoreError> {
-        self.0
-            .read("list deliveries", |connection| {
-                connection
-                    .prepare(
-                        "SELECT agent, channel, inflight_turn, inflight_seq FROM delivery
+        self.read("list deliveries", |connection| {
+            connection
+                .prepare(
+                    "SELECT agent, channel, inflight_turn, inflight_seq FROM delivery
                      WHERE inflight_turn IS NOT NULL",
-                    )?
-                    .query_map((), |row| {
-                        Ok(InFlightDelivery {
-                            agent: parsed(row, 0)?,
-                            channel: parsed(row, 1)?,
-                            turn: parsed(row, 2)?,
-                            up_to: row.get::<_, i64>(3)?.unsigned_abs(),
-                        })
-                    })?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map((), |row| {
+                    Ok(InFlightDelivery {
+                        agent: parsed(row, 0)?,
+                        channel: parsed(row, 1)?,
+                        turn: parsed(row, 2)?,
+                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                    })
+                })?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
     pub(crate) async fn turns_in_flight(self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
         let channel = session.channel();
-        self.0
-            .read("list deliveries", |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT inflight_turn FROM delivery
+        self.read("list deliveries", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT inflight_turn FROM delivery
                      WHERE agent = ?1 AND channel = ?2 AND inflight_turn IS NOT NULL
                      UNION SELECT turn FROM inbox WHERE session = ?3 AND turn IS NOT NULL",
-                    )?
-                    .query_map(
-                        (session.agent().as_str(), channel.as_ref().map(ChannelId::as_str), session.as_str()),
-                        |row| parsed(row, 0),
-                    )?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map(
+                    (session.agent().as_str(), channel.as_ref().map(ChannelId::as_str), session.as_str()),
+                    |row| parsed(row, 0),
+                )?
+                .collect()
+        })
+        .await
     }
 
     /// Summarizes an agent's unseen messages in one channel.
@@ -301,17 +296,16 @@ impl<A> Deliveries<&Database<A>> {
         agent: &AgentId,
         channel: &ChannelId,
     ) -> Result<Option<UnseenSummary>, StoreError> {
-        self.0
-            .read("look for new messages", |connection| match channel::find(connection, channel)? {
-                Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
-                _ => Ok(None),
-            })
-            .await
+        self.read("look for new messages", |connection| match channel::find(connection, channel)? {
+            Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
+            _ => Ok(None),
+        })
+        .await
     }
 
     /// Returns a mark of the newest message, for [`Self::unseen_since`].
     pub(crate) async fn newest_message(self) -> Result<i64, StoreError> {
-        self.0.read("look for new messages", newest).await
+        self.read("look for new messages", newest).await
     }
 
     /// Returns the unseen messages that wake somebody, in channels with messages after `mark`, and the mark of the
@@ -319,14 +313,13 @@ impl<A> Deliveries<&Database<A>> {
     ///
     /// The cost depends on the number of channels with new messages, not on the number of all channels.
     pub(crate) async fn unseen_since(self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
-        self.0
-            .read("look for new messages", |connection| {
-                // The newest id is read first: a message committed after this statement is found by the next call.
-                let newest = newest(connection)?;
-                if newest <= mark {
-                    return Ok((mark, Vec::new()));
-                }
-                let members: Vec<(Party, ChannelId)> = connection
+        self.read("look for new messages", |connection| {
+            // The newest id is read first: a message committed after this statement is found by the next call.
+            let newest = newest(connection)?;
+            if newest <= mark {
+                return Ok((mark, Vec::new()));
+            }
+            let members: Vec<(Party, ChannelId)> = connection
                 .prepare_cached(
                     "SELECT member.member, channel.id FROM channel JOIN member ON member.channel = channel.id
                      WHERE channel.state <> 'archived'
@@ -334,29 +327,28 @@ impl<A> Deliveries<&Database<A>> {
                 )?
                 .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-                Ok((newest, unseen_of_members(connection, &members)?))
-            })
-            .await
+            Ok((newest, unseen_of_members(connection, &members)?))
+        })
+        .await
     }
 
     /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
     /// once, at the start of a process.
     pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
-        self.0
-            .read_long("look for new messages", |connection| {
-                let behind: Vec<(Party, ChannelId)> = connection
-                    .prepare(
-                        "SELECT member.member, channel.id FROM channel
+        self.read_long("look for new messages", |connection| {
+            let behind: Vec<(Party, ChannelId)> = connection
+                .prepare(
+                    "SELECT member.member, channel.id FROM channel
                      JOIN member ON member.channel = channel.id
                      LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
                      WHERE channel.state <> 'archived'
                      AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
-                    )?
-                    .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                    .collect::<rusqlite::Result<_>>()?;
-                unseen_of_members(connection, &behind)
-            })
-            .await
+                )?
+                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            unseen_of_members(connection, &behind)
+        })
+        .await
     }
 }
 
@@ -372,8 +364,7 @@ impl Deliveries<&Store> {
         turn: TurnId,
         limits: BatchLimits,
     ) -> Result<Option<Batch>, StoreError> {
-        self.0
-            .write("take new messages", move |transaction| take(transaction, &agent, &channel, turn, limits))
+        self.write("take new messages", move |transaction| take(transaction, &agent, &channel, turn, limits))
             .await
     }
 
@@ -385,7 +376,7 @@ impl Deliveries<&Store> {
         turn: TurnId,
         delivered: Option<u64>,
     ) -> Result<(), StoreError> {
-        self.0.write("end a delivery", move |transaction| {
+        self.write("end a delivery", move |transaction| {
             // The position never goes back, and never past the channel's last message: a transcript can outlive
             // messages that the disk lost.
             transaction
@@ -408,18 +399,17 @@ impl Deliveries<&Store> {
         turn: TurnId,
         delivered: u64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("note a delivery", move |transaction| {
-                transaction
-                    .prepare_cached(
-                        "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
+        self.write("note a delivery", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
                      (SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0)))
                      WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
-                    )?
-                    .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
-                    .map(drop)
-            })
-            .await
+                )?
+                .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
+                .map(drop)
+        })
+        .await
     }
 
     /// Corrects positions that are past the last message of their channel. Returns the number of corrections.
@@ -427,7 +417,7 @@ impl Deliveries<&Store> {
     /// A disk that lost writes can leave such positions behind. New messages that get those sequence numbers would
     /// never be delivered.
     pub(crate) async fn clamp_positions(self) -> Result<usize, StoreError> {
-        self.0.write("set positions back", |transaction| {
+        self.write("set positions back", |transaction| {
             // flock never deletes the last message of a channel. If it is missing, the disk lost it.
             let channels = transaction.execute(
                 "UPDATE channel SET last_seq = newest
@@ -454,15 +444,14 @@ impl Deliveries<&Store> {
         channel: ChannelId,
         to: u64,
     ) -> Result<bool, StoreError> {
-        self.0
-            .write("set a position back", move |transaction| {
-                let changed = transaction.execute(
-                    "UPDATE delivery SET delivered_seq = ?3
+        self.write("set a position back", move |transaction| {
+            let changed = transaction.execute(
+                "UPDATE delivery SET delivered_seq = ?3
                  WHERE agent = ?1 AND channel = ?2 AND delivered_seq > ?3",
-                    (agent.as_str(), channel.as_str(), i64::try_from(to).unwrap_or(i64::MAX)),
-                )?;
-                Ok(changed > 0)
-            })
-            .await
+                (agent.as_str(), channel.as_str(), i64::try_from(to).unwrap_or(i64::MAX)),
+            )?;
+            Ok(changed > 0)
+        })
+        .await
     }
 }

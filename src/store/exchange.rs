@@ -7,6 +7,7 @@ use rusqlite::Transaction;
 use super::post::{PostMentions, WakeUrgency};
 use super::post_outline::{OUTLINE_CHARS, PostOutline};
 use super::session::parsed;
+use super::subjects::Exchanges;
 use super::{Database, StoreError};
 use crate::id::{AgentId, Party};
 
@@ -58,10 +59,6 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite:
         .map(drop)
 }
 
-/// The direct messages between pairs of agents, as outlines.
-#[derive(Clone, Copy)]
-pub struct Exchanges<D>(pub(super) D);
-
 impl<A> Exchanges<&Database<A>> {
     /// Returns what two agents sent each other after a person's last input to either of them, newest first, at most
     /// `limit`.
@@ -73,13 +70,12 @@ impl<A> Exchanges<&Database<A>> {
         b: &AgentId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
-        self.0
-            .read("look at direct messages", |connection| {
-                // All people are between `human:` and `human;`. The condition has to be that of the partial index on
-                // messages, or SQLite would not use the index.
-                let heard: Option<i64> = connection
-                    .prepare_cached(
-                        "SELECT max(at) FROM (
+        self.read("look at direct messages", |connection| {
+            // All people are between `human:` and `human;`. The condition has to be that of the partial index on
+            // messages, or SQLite would not use the index.
+            let heard: Option<i64> = connection
+                .prepare_cached(
+                    "SELECT max(at) FROM (
                          SELECT (SELECT max(created_at) FROM message WHERE message.channel = member.channel
                                  AND author >= 'human:' AND author < 'human;') AS at
                              FROM member WHERE member IN (?1, ?2)
@@ -87,29 +83,29 @@ impl<A> Exchanges<&Database<A>> {
                              WHERE agent IN (?1, ?2) AND decided_by >= 'human:' AND decided_by < 'human;'
                          UNION ALL SELECT max(at) FROM audit
                              WHERE subject IN (?1, ?2) AND action = 'chat.turn')",
-                    )?
-                    .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
-                // If no person has given any input yet, all exchanges count.
-                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                connection
-                    .prepare_cached(
-                        "SELECT sender, receiver, start, length, created_at FROM exchange
+                )?
+                .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
+            // If no person has given any input yet, all exchanges count.
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            connection
+                .prepare_cached(
+                    "SELECT sender, receiver, start, length, created_at FROM exchange
                      WHERE pair = ?1 AND created_at > ?2 ORDER BY id DESC LIMIT ?3",
-                    )?
-                    .query_map((pair(a, b), heard.unwrap_or(-1), limit), |row| {
-                        let receiver: AgentId = parsed(row, 1)?;
-                        Ok(PostOutline {
-                            author: Party::Agent(parsed(row, 0)?),
-                            start: row.get(2)?,
-                            length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
-                            mentions: PostMentions { agents: vec![receiver], all: false },
-                            wake: WakeUrgency::AtOnce,
-                            at: row.get(4)?,
-                        })
-                    })?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map((pair(a, b), heard.unwrap_or(-1), limit), |row| {
+                    let receiver: AgentId = parsed(row, 1)?;
+                    Ok(PostOutline {
+                        author: Party::Agent(parsed(row, 0)?),
+                        start: row.get(2)?,
+                        length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+                        mentions: PostMentions { agents: vec![receiver], all: false },
+                        wake: WakeUrgency::AtOnce,
+                        at: row.get(4)?,
+                    })
+                })?
+                .collect()
+        })
+        .await
     }
 }
 

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::subjects::Freezes;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -128,14 +129,10 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState
         .map(drop)
 }
 
-/// The freezes of agents and of the home.
-#[derive(Clone, Copy)]
-pub struct Freezes<D>(pub(super) D);
-
 impl<A> Freezes<&Database<A>> {
     /// Returns all freezes.
     pub async fn state(self) -> Result<FreezeState, StoreError> {
-        self.0.read("look who is frozen", frozen).await
+        self.read("look who is frozen", frozen).await
     }
 }
 
@@ -148,24 +145,23 @@ impl Freezes<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.0
-            .write("freeze or thaw an agent", move |transaction| {
-                let before = frozen(transaction)?;
-                let mut after = before.clone();
-                match by {
-                    Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
-                    None => after.thaw(Some(&agent)),
-                }
-                let changed = before.holds(&agent) != after.holds(&agent);
-                if after != before {
-                    write_agent(transaction, &agent, &after)?;
-                }
-                if changed {
-                    audit::append(transaction, &entry, now)?;
-                }
-                Ok(changed)
-            })
-            .await
+        self.write("freeze or thaw an agent", move |transaction| {
+            let before = frozen(transaction)?;
+            let mut after = before.clone();
+            match by {
+                Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
+                None => after.thaw(Some(&agent)),
+            }
+            let changed = before.holds(&agent) != after.holds(&agent);
+            if after != before {
+                write_agent(transaction, &agent, &after)?;
+            }
+            if changed {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(changed)
+        })
+        .await
     }
 
     /// Freezes the whole home in the name of `by`, or thaws it with all its agents if `by` is `None`.
@@ -179,41 +175,37 @@ impl Freezes<&Store> {
         agents: Vec<(AgentId, AuditEntry)>,
         now: i64,
     ) -> Result<Vec<bool>, StoreError> {
-        self.0
-            .write("freeze or thaw all agents", move |transaction| {
-                let before = frozen(transaction)?;
-                let mut after = before.clone();
-                if let Some(by) = by {
-                    after.freeze(None, Freeze { at: now, by });
-                    // As in memory: exemptions from an earlier freeze end.
-                    transaction.execute("UPDATE agent_state SET spared = 0", ())?;
-                } else {
-                    after.thaw(None);
-                    transaction.execute(
-                        "UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0",
-                        (),
-                    )?;
+        self.write("freeze or thaw all agents", move |transaction| {
+            let before = frozen(transaction)?;
+            let mut after = before.clone();
+            if let Some(by) = by {
+                after.freeze(None, Freeze { at: now, by });
+                // As in memory: exemptions from an earlier freeze end.
+                transaction.execute("UPDATE agent_state SET spared = 0", ())?;
+            } else {
+                after.thaw(None);
+                transaction
+                    .execute("UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0", ())?;
+            }
+            // The row is written again below. A freeze that continues keeps its time and author.
+            transaction.execute("DELETE FROM home_freeze", ())?;
+            if let Some(Freeze { at, by }) = &after.home {
+                transaction.execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
+            }
+            if before.home.is_some() != after.home.is_some() {
+                audit::append(transaction, &entry, now)?;
+            }
+            let mut changed = Vec::new();
+            for (agent, entry) in &agents {
+                let differs = before.holds(agent) != after.holds(agent);
+                if differs {
+                    audit::append(transaction, entry, now)?;
                 }
-                // The row is written again below. A freeze that continues keeps its time and author.
-                transaction.execute("DELETE FROM home_freeze", ())?;
-                if let Some(Freeze { at, by }) = &after.home {
-                    transaction
-                        .execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
-                }
-                if before.home.is_some() != after.home.is_some() {
-                    audit::append(transaction, &entry, now)?;
-                }
-                let mut changed = Vec::new();
-                for (agent, entry) in &agents {
-                    let differs = before.holds(agent) != after.holds(agent);
-                    if differs {
-                        audit::append(transaction, entry, now)?;
-                    }
-                    changed.push(differs);
-                }
-                Ok(changed)
-            })
-            .await
+                changed.push(differs);
+            }
+            Ok(changed)
+        })
+        .await
     }
 }
 

@@ -4,6 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
+use super::subjects::IdempotencyKeys;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
@@ -87,10 +88,6 @@ pub(super) fn insert(
         .map(drop)
 }
 
-/// The clients' idempotency keys.
-#[derive(Clone, Copy)]
-pub struct IdempotencyKeys<D>(pub(super) D);
-
 impl<A> IdempotencyKeys<&Database<A>> {
     /// Finds the request of a key.
     pub(crate) async fn find(
@@ -98,7 +95,7 @@ impl<A> IdempotencyKeys<&Database<A>> {
         key: &IdempotencyKey,
         now: i64,
     ) -> Result<Option<KeyedRequest>, StoreError> {
-        self.0.read("look an idempotency key up", |connection| find(connection, key, now)).await
+        self.read("look an idempotency key up", |connection| find(connection, key, now)).await
     }
 }
 
@@ -111,43 +108,40 @@ impl IdempotencyKeys<&Store> {
         turn: TurnId,
         now: i64,
     ) -> Result<Option<KeyedRequest>, StoreError> {
-        self.0
-            .write("keep an idempotency key", move |transaction| {
-                // Both statements are in one transaction, so of two simultaneous requests only one begins a turn.
-                if let Some(found) = find(transaction, &key, now)? {
-                    return Ok(Some(found));
-                }
-                insert(transaction, &key, Some((&session, turn)), None, now)?;
-                Ok(None)
-            })
-            .await
+        self.write("keep an idempotency key", move |transaction| {
+            // Both statements are in one transaction, so of two simultaneous requests only one begins a turn.
+            if let Some(found) = find(transaction, &key, now)? {
+                return Ok(Some(found));
+            }
+            insert(transaction, &key, Some((&session, turn)), None, now)?;
+            Ok(None)
+        })
+        .await
     }
 
     /// Stores the outcome of a request.
     pub(crate) async fn set_answer(self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
-        self.0
-            .write("keep the answer to a request", move |transaction| {
-                transaction
-                    .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
-                    .execute((&key.caller, &key.name, answer))
-                    .map(drop)
-            })
-            .await
+        self.write("keep the answer to a request", move |transaction| {
+            transaction
+                .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
+                .execute((&key.caller, &key.name, answer))
+                .map(drop)
+        })
+        .await
     }
 
     /// Frees a key whose request had no effect. A key with an outcome is kept.
     pub(crate) async fn release(self, key: IdempotencyKey) -> Result<(), StoreError> {
-        self.0
-            .write("free an idempotency key", move |transaction| {
-                // A key with an answer belongs to a request that had an effect.
-                transaction
-                    .prepare_cached(
-                        "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
-                    )?
-                    .execute((&key.caller, &key.name))
-                    .map(drop)
-            })
-            .await
+        self.write("free an idempotency key", move |transaction| {
+            // A key with an answer belongs to a request that had an effect.
+            transaction
+                .prepare_cached(
+                    "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
+                )?
+                .execute((&key.caller, &key.name))
+                .map(drop)
+        })
+        .await
     }
 }
 

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::subjects::InboxItems;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
@@ -133,45 +134,39 @@ fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Opti
         .optional()
 }
 
-/// The items in the inboxes of sessions.
-#[derive(Clone, Copy)]
-pub struct InboxItems<D>(pub(super) D);
-
 impl<A> InboxItems<&Database<A>> {
     /// Returns `true` if an item waits for a session.
     pub(crate) async fn has_items(self, session: &SessionKey) -> Result<bool, StoreError> {
-        self.0.read("look for messages", |connection| Ok(first(connection, session)?.is_some())).await
+        self.read("look for messages", |connection| Ok(first(connection, session)?.is_some())).await
     }
 
     /// Returns the sessions with waiting items.
     pub async fn sessions(self) -> Result<Vec<SessionKey>, StoreError> {
-        self.0
-            .read("look for messages", |connection| {
-                connection
-                    .prepare("SELECT DISTINCT session FROM inbox WHERE turn IS NULL")?
-                    .query_map((), |row| parsed(row, 0))?
-                    .collect()
-            })
-            .await
+        self.read("look for messages", |connection| {
+            connection
+                .prepare("SELECT DISTINCT session FROM inbox WHERE turn IS NULL")?
+                .query_map((), |row| parsed(row, 0))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the items that turns have received, oldest first.
     pub async fn in_flight(self) -> Result<Vec<InboxItem>, StoreError> {
-        self.0
-            .read("list messages", |connection| {
-                connection
-                    .prepare(&format!("SELECT {COLUMNS} FROM inbox WHERE turn IS NOT NULL ORDER BY id"))?
-                    .query_map((), item)?
-                    .collect()
-            })
-            .await
+        self.read("list messages", |connection| {
+            connection
+                .prepare(&format!("SELECT {COLUMNS} FROM inbox WHERE turn IS NOT NULL ORDER BY id"))?
+                .query_map((), item)?
+                .collect()
+        })
+        .await
     }
 }
 
 impl InboxItems<&Store> {
     /// Adds an item for a session and returns its id.
     pub(crate) async fn add(self, new: NewInboxItem) -> Result<String, StoreError> {
-        self.0.write("keep a message", move |transaction| add(transaction, &new)).await
+        self.write("keep a message", move |transaction| add(transaction, &new)).await
     }
 
     /// Adds an item, as [`Self::add`] does, with a row in the audit.
@@ -180,12 +175,11 @@ impl InboxItems<&Store> {
         new: NewInboxItem,
         entry: AuditEntry,
     ) -> Result<String, StoreError> {
-        self.0
-            .write("keep a message", move |transaction| {
-                audit::append(transaction, &entry, new.now)?;
-                add(transaction, &new)
-            })
-            .await
+        self.write("keep a message", move |transaction| {
+            audit::append(transaction, &entry, new.now)?;
+            add(transaction, &new)
+        })
+        .await
     }
 
     /// Gives a session's next waiting item to a turn: a [`InboxItemKind::Resume`] item first, then the oldest.
@@ -194,41 +188,38 @@ impl InboxItems<&Store> {
         session: SessionKey,
         turn: TurnId,
     ) -> Result<Option<InboxItem>, StoreError> {
-        self.0
-            .write("take a message", move |transaction| {
-                // The item stays in the table until the turn has ended, so that a crash does not lose it.
-                let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
-                transaction
-                    .prepare_cached("UPDATE inbox SET turn = ?2 WHERE id = ?1")?
-                    .execute((&found.id, turn.to_string()))?;
-                found.turn = Some(turn);
-                Ok(Some(found))
-            })
-            .await
+        self.write("take a message", move |transaction| {
+            // The item stays in the table until the turn has ended, so that a crash does not lose it.
+            let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
+            transaction
+                .prepare_cached("UPDATE inbox SET turn = ?2 WHERE id = ?1")?
+                .execute((&found.id, turn.to_string()))?;
+            found.turn = Some(turn);
+            Ok(Some(found))
+        })
+        .await
     }
 
     /// Deletes the items of a turn that has ended.
     pub(crate) async fn delete(self, turn: TurnId) -> Result<(), StoreError> {
-        self.0
-            .write("end a message", move |transaction| {
-                transaction
-                    .prepare_cached("DELETE FROM inbox WHERE turn = ?1")?
-                    .execute([turn.to_string()])
-                    .map(drop)
-            })
-            .await
+        self.write("end a message", move |transaction| {
+            transaction
+                .prepare_cached("DELETE FROM inbox WHERE turn = ?1")?
+                .execute([turn.to_string()])
+                .map(drop)
+        })
+        .await
     }
 
     /// Returns the items of a turn that never began to the queue.
     pub(crate) async fn requeue(self, turn: TurnId) -> Result<(), StoreError> {
-        self.0
-            .write("return a message", move |transaction| {
-                transaction
-                    .prepare_cached("UPDATE inbox SET turn = NULL WHERE turn = ?1")?
-                    .execute([turn.to_string()])
-                    .map(drop)
-            })
-            .await
+        self.write("return a message", move |transaction| {
+            transaction
+                .prepare_cached("UPDATE inbox SET turn = NULL WHERE turn = ?1")?
+                .execute([turn.to_string()])
+                .map(drop)
+        })
+        .await
     }
 
     /// Replaces the items of an interrupted turn by one [`InboxItemKind::Resume`] item, which keeps their task.
@@ -242,7 +233,7 @@ impl InboxItems<&Store> {
         attempts: u32,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0.write("resume a turn later", move |transaction| {
+        self.write("resume a turn later", move |transaction| {
             let task: Option<String> = transaction
                 .prepare_cached("SELECT task FROM inbox WHERE turn = ?1 AND task IS NOT NULL")?
                 .query_row([turn.to_string()], |row| row.get(0))

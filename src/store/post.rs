@@ -7,6 +7,7 @@ use super::audit::{self, AuditEntry, Level};
 use super::channel::ChannelState;
 use super::idempotency::{self, IdempotencyKey};
 use super::session::parsed;
+use super::subjects::Posts;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
@@ -328,29 +329,24 @@ fn search(
         .collect()
 }
 
-/// The messages in channels.
-#[derive(Clone, Copy)]
-pub struct Posts<D>(pub(super) D);
-
 impl<A> Posts<&Database<A>> {
     /// Returns `true` if a turn has posted in this channel after `seq`.
     pub async fn has_posted(self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
-        self.0
-            .read("look for a turn's message", |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT EXISTS (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND turn = ?3)",
-                    )?
-                    .query_row((id.as_str(), number(seq), turn.to_string()), |row| row.get(0))
-            })
-            .await
+        self.read("look for a turn's message", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND turn = ?3)",
+                )?
+                .query_row((id.as_str(), number(seq), turn.to_string()), |row| row.get(0))
+        })
+        .await
     }
 
     /// Returns messages of a channel, oldest first, at most `limit`.
     pub async fn page(self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
         let id = id.clone();
         // Short as the list is, each message may have a megabyte.
-        self.0.read_long("read messages", move |connection| page(connection, &id, which, limit)).await
+        self.read_long("read messages", move |connection| page(connection, &id, which, limit)).await
     }
 
     /// Returns the messages that contain all words of the query, newest first.
@@ -362,25 +358,24 @@ impl<A> Posts<&Database<A>> {
     ) -> Result<Vec<Post>, StoreError> {
         let (channel, query) = (channel.cloned(), query.to_owned());
         let work = move |connection: &Connection| search(connection, channel.as_ref(), &query, limit);
-        self.0.read_long("search messages", work).await
+        self.read_long("search messages", work).await
     }
 }
 
 impl Posts<&Store> {
     /// Posts a message to a channel.
     pub async fn add(self, new: NewPost) -> Result<PostOutcome, StoreError> {
-        self.0.write("post a message", move |transaction| post(transaction, &new)).await
+        self.write("post a message", move |transaction| post(transaction, &new)).await
     }
 
     /// Deletes messages from before `time` (Unix milliseconds), at most `limit` of them. Returns their number.
     ///
     /// The last message of a channel is kept, as is a message that a member of an active channel has not received.
     pub(crate) async fn delete_before(self, time: i64, limit: u32) -> Result<usize, StoreError> {
-        self.0
-            .write("forget old messages", move |transaction| {
-                transaction
-                    .prepare_cached(
-                        "DELETE FROM message WHERE id IN (
+        self.write("forget old messages", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "DELETE FROM message WHERE id IN (
                         SELECT message.id FROM message JOIN channel ON channel.id = message.channel
                         WHERE message.created_at < ?1 AND message.seq < channel.last_seq
                         AND (channel.state = 'archived' OR NOT EXISTS (
@@ -392,9 +387,9 @@ impl Posts<&Store> {
                         ))
                         ORDER BY message.id LIMIT ?2
                      )",
-                    )?
-                    .execute((time, limit))
-            })
-            .await
+                )?
+                .execute((time, limit))
+        })
+        .await
     }
 }

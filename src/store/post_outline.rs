@@ -1,7 +1,8 @@
 //! An outline of a channel's newest messages, for checks that run at each post.
 
-use super::post::{PostMentions, Posts, WakeUrgency};
+use super::post::{PostMentions, WakeUrgency};
 use super::session::parsed;
+use super::subjects::Posts;
 use super::{Database, StoreError};
 use crate::id::{ChannelId, Party};
 
@@ -29,34 +30,33 @@ impl<A> Posts<&Database<A>> {
         channel: &ChannelId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
-        self.0
-            .read("look at the newest messages", |connection| {
-                let mut statement = connection.prepare_cached(
-                    "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake,
+        self.read("look at the newest messages", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake,
                     created_at FROM message WHERE channel = ?1 ORDER BY seq DESC",
-                )?;
-                let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64))?;
-                let mut found = Vec::new();
-                // The rows are read lazily, so a long channel costs no more than the messages returned.
-                while found.len() < limit
-                    && let Some(row) = rows.next()?
-                {
-                    let author: Party = parsed(row, 0)?;
-                    let is_human = author.is_human();
-                    found.push(PostOutline {
-                        author,
-                        start: row.get(1)?,
-                        length: usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
-                        mentions: PostMentions::from_column(row.get_ref(3)?.as_str_or_null()?),
-                        wake: row.get(4)?,
-                        at: row.get(5)?,
-                    });
-                    if is_human {
-                        break;
-                    }
+            )?;
+            let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64))?;
+            let mut found = Vec::new();
+            // The rows are read lazily, so a long channel costs no more than the messages returned.
+            while found.len() < limit
+                && let Some(row) = rows.next()?
+            {
+                let author: Party = parsed(row, 0)?;
+                let is_human = author.is_human();
+                found.push(PostOutline {
+                    author,
+                    start: row.get(1)?,
+                    length: usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+                    mentions: PostMentions::from_column(row.get_ref(3)?.as_str_or_null()?),
+                    wake: row.get(4)?,
+                    at: row.get(5)?,
+                });
+                if is_human {
+                    break;
                 }
-                Ok(found)
-            })
-            .await
+            }
+            Ok(found)
+        })
+        .await
     }
 }

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::session::parsed;
+use super::subjects::ProgramConversations;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
@@ -47,10 +48,6 @@ fn find(
         .optional()
 }
 
-/// The sessions' conversations in agent programs.
-#[derive(Clone, Copy)]
-pub struct ProgramConversations<D>(pub(super) D);
-
 impl<A> ProgramConversations<&Database<A>> {
     /// Finds a session's conversation in a program.
     pub(crate) async fn find(
@@ -58,7 +55,7 @@ impl<A> ProgramConversations<&Database<A>> {
         session: &SessionKey,
         program: &str,
     ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.0.read(FIND_OPERATION, |connection| find(connection, session, program)).await
+        self.read(FIND_OPERATION, |connection| find(connection, session, program)).await
     }
 }
 
@@ -71,28 +68,27 @@ impl ProgramConversations<&Store> {
         kept: ProgramConversation,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("keep a program's conversation", move |transaction| {
-                let ProgramConversation { name, turn, begun } = kept;
-                // A session has one conversation in each program, so a new one replaces the old one.
-                transaction
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO program_conversation
+        self.write("keep a program's conversation", move |transaction| {
+            let ProgramConversation { name, turn, begun } = kept;
+            // A session has one conversation in each program, so a new one replaces the old one.
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO program_conversation
                          (session, program, name, turn, conversation, place, prompt, updated_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                    )?
-                    .execute((
-                        session.as_str(),
-                        program,
-                        name,
-                        turn.to_string(),
-                        begun.conversation,
-                        begun.place,
-                        begun.prompt,
-                        now,
-                    ))?;
-                Ok(())
-            })
-            .await
+                )?
+                .execute((
+                    session.as_str(),
+                    program,
+                    name,
+                    turn.to_string(),
+                    begun.conversation,
+                    begun.place,
+                    begun.prompt,
+                    now,
+                ))?;
+            Ok(())
+        })
+        .await
     }
 }

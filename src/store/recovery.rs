@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::audit_chain::{self, ChainHead, PruneMarker};
 use super::connection::{connect, create_private, files_of, require_files, wal_of};
 use super::integrity::{self, CheckDepth};
-use super::session::Sessions;
+use super::subjects::Sessions;
 use super::{Store, StoreError, backup, damage_recheck, schema};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
@@ -369,35 +369,34 @@ impl Sessions<&Store> {
     /// Adds sessions known only from their transcripts, and advances delivery positions to what transcripts show as
     /// delivered. Returns the number of added sessions.
     pub(crate) async fn restore(self, sessions: Vec<LostSession>) -> Result<usize, StoreError> {
-        self.0
-            .write("restore sessions", move |transaction| {
-                let mut added = 0;
-                for lost in sessions {
-                    let agent = lost.key.agent().as_str();
-                    added += transaction.execute(
-                        "INSERT OR IGNORE INTO session (key, file, agent, kind, created_at, updated_at)
+        self.write("restore sessions", move |transaction| {
+            let mut added = 0;
+            for lost in sessions {
+                let agent = lost.key.agent().as_str();
+                added += transaction.execute(
+                    "INSERT OR IGNORE INTO session (key, file, agent, kind, created_at, updated_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                        (
-                            lost.key.as_str(),
-                            &lost.file,
-                            agent,
-                            lost.key.kind().as_str(),
-                            lost.created_at,
-                            lost.updated_at,
-                        ),
-                    )?;
-                    if let Some((channel, seq)) = &lost.delivered {
-                        transaction.execute(
-                            "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?3,
+                    (
+                        lost.key.as_str(),
+                        &lost.file,
+                        agent,
+                        lost.key.kind().as_str(),
+                        lost.created_at,
+                        lost.updated_at,
+                    ),
+                )?;
+                if let Some((channel, seq)) = &lost.delivered {
+                    transaction.execute(
+                        "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?3,
                              (SELECT last_seq FROM channel WHERE channel.id = delivery.channel)))
                          WHERE agent = ?1 AND channel = ?2",
-                            (agent, channel.as_str(), super::post::number(*seq)),
-                        )?;
-                    }
+                        (agent, channel.as_str(), super::post::number(*seq)),
+                    )?;
                 }
-                Ok(added)
-            })
-            .await
+            }
+            Ok(added)
+        })
+        .await
     }
 }
 

@@ -11,8 +11,8 @@ use super::{StoreError, integrity};
 /// The size of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RowCounts {
-    /// The schema version.
-    pub schema: i64,
+    /// The schema version; `None` if it can't be read.
+    pub schema: Option<i64>,
     /// In the order in which they were created.
     pub tables: Vec<TableCount>,
 }
@@ -33,7 +33,9 @@ pub struct TableCount {
 pub fn census(path: &Path) -> Result<RowCounts, StoreError> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let failed = |source| StoreError::query("count what the database holds", source);
-    let schema = connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(failed)?;
+    let schema = "SELECT max(version) FROM schema_version";
+    // A damaged database may have lost this table too, and its other tables still count.
+    let schema = connection.query_row(schema, (), |row| row.get(0)).ok();
     let names = integrity::tables(&connection).map_err(failed)?;
     let count = |name: &str| -> rusqlite::Result<i64> {
         connection.query_row(&format!("SELECT count(*) FROM \"{name}\""), (), |row| row.get(0))
@@ -58,6 +60,7 @@ mod tests {
         let home = Home::new(folder.path().to_owned(), None);
         filled(&home);
         let whole = census(&home.database()).unwrap();
+        assert_eq!(whole.schema, crate::store::schema_version(&home).unwrap().map(i64::from));
         assert!(whole.tables.contains(&TableCount { name: "audit".into(), rows: Some(200) }), "{whole:?}");
         flip(&home.database());
         let names =

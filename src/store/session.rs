@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
+use super::subjects::Sessions;
 use super::{Database, Store, StoreError, TokenCounts};
 use crate::id::{AgentId, SessionKey, SessionKind};
 
@@ -223,72 +224,65 @@ fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlit
     }
 }
 
-/// The sessions.
-#[derive(Clone, Copy)]
-pub struct Sessions<D>(pub(super) D);
-
 impl<A> Sessions<&Database<A>> {
     /// Returns the number of sessions.
     pub(crate) async fn count(self) -> Result<i64, StoreError> {
-        self.0
-            .read("count sessions", |connection| {
-                connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
-            })
-            .await
+        self.read("count sessions", |connection| {
+            connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
+        })
+        .await
     }
 
     /// Returns the agents that have sessions.
     pub(crate) async fn agents(self) -> Result<Vec<AgentId>, StoreError> {
-        self.0
-            .read("list agents with sessions", |connection| {
-                let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
-                select.query_map((), |row| parsed(row, 0))?.collect()
-            })
-            .await
+        self.read("list agents with sessions", |connection| {
+            let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
+            select.query_map((), |row| parsed(row, 0))?.collect()
+        })
+        .await
     }
 
     /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
     /// `limit`.
     pub(crate) async fn old_requests(self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.0
-            .read("find old request sessions", |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
+        self.read("find old request sessions", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
                        AND NOT EXISTS
                          (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
                      ORDER BY updated_at LIMIT ?2"
-                    ))?
-                    .query_map((before, limit), session)?
-                    .collect()
-            })
-            .await
+                ))?
+                .query_map((before, limit), session)?
+                .collect()
+        })
+        .await
     }
 
     /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
     /// names the same session.
     pub async fn canonical_key(self, key: &SessionKey) -> Result<SessionKey, StoreError> {
-        let known = self.0.read("find a session", |connection| spelled(connection, key)).await?;
+        let known = self.read("find a session", |connection| spelled(connection, key)).await?;
         // The session does not exist yet, so the first spelling that was asked for becomes the established one.
         Ok(known.unwrap_or_else(|| self.0.spellings.first(key)))
     }
 
     /// Finds a session by its key, ignoring case if there is no exact match.
     pub async fn find(self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
-        self.0.read("find a session", |connection| find(connection, key)).await
+        self.read("find a session", |connection| find(connection, key)).await
     }
 
     /// Returns sessions of one agent or of all, last used first, at most `limit`.
     pub async fn list(self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         let agent = agent.cloned();
-        self.0.read_long("list sessions", move |connection| list(connection, agent.as_ref(), limit)).await
+        self.read_long("list sessions", move |connection| list(connection, agent.as_ref(), limit)).await
     }
 }
 
 impl Sessions<&Store> {
     /// Deletes sessions with their turns, and the prompts that no other session uses.
     pub(crate) async fn delete(self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
-        self.0.write("forget sessions", move |transaction| {
+        self.write("forget sessions", move |transaction| {
             let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
             for key in &keys {
                 delete.execute([key.as_str()])?;
@@ -311,37 +305,35 @@ impl Sessions<&Store> {
         prompt: Option<StoredPrompt>,
         at: i64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("renew a session", move |transaction| {
-                if let Some(prompt) = &prompt {
-                    // Sessions with the same inputs share one stored prompt.
-                    transaction
-                        .prepare_cached(
-                            "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
-                        )?
-                        .execute((&prompt.inputs, &*prompt.text, at))?;
-                }
+        self.write("renew a session", move |transaction| {
+            if let Some(prompt) = &prompt {
+                // Sessions with the same inputs share one stored prompt.
                 transaction
                     .prepare_cached(
-                        "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
+                        "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
                     )?
-                    .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
-                Ok(())
-            })
-            .await
+                    .execute((&prompt.inputs, &*prompt.text, at))?;
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
+                )?
+                .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
+            Ok(())
+        })
+        .await
     }
 
     /// Creates a session for an existing transcript. Returns `false` if the key is in use.
     pub async fn create(self, new: NewSession, now: i64) -> Result<bool, StoreError> {
-        self.0
-            .write("make a session", move |transaction| {
-                // A key that differs in case only counts as in use.
-                if find(transaction, &new.key)?.is_some() {
-                    return Ok(false);
-                }
-                find_or_create(transaction, &new, now)?;
-                Ok(true)
-            })
-            .await
+        self.write("make a session", move |transaction| {
+            // A key that differs in case only counts as in use.
+            if find(transaction, &new.key)?.is_some() {
+                return Ok(false);
+            }
+            find_or_create(transaction, &new, now)?;
+            Ok(true)
+        })
+        .await
     }
 }

@@ -1,112 +1,75 @@
-//! The handles of the subjects, one for each.
+//! The handles of the subjects, one for each: the functions of one subject of the database.
+//!
+//! The functions stand in the subject's file. Those that read are there for any database, and those that write only for
+//! one that is open for writing.
+
+use std::ops::Deref;
 
 use super::Database;
-use super::agent_state::Agents;
-use super::audit::AuditLog;
-use super::card::Cards;
-use super::channel::Channels;
-use super::delivery::Deliveries;
-use super::exchange::Exchanges;
-use super::freeze::Freezes;
-use super::idempotency::IdempotencyKeys;
-use super::inbox::InboxItems;
-use super::post::Posts;
-use super::program_conversation::ProgramConversations;
-use super::request::{Grants, Requests};
-use super::session::Sessions;
-use super::task::Tasks;
-use super::token::Tokens;
-use super::turn::Turns;
-use super::usage::UsageRecords;
 
-impl<A> Database<A> {
-    /// Returns the handle of the agents.
-    pub fn agents(&self) -> Agents<&Self> {
-        Agents(self)
-    }
+macro_rules! handles {
+    ($($(#[doc = $doc:literal])+ $accessor:ident: $Handle:ident;)+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy)]
+            pub struct $Handle<D>(pub(super) D);
 
-    /// Returns the handle of the audit.
-    pub fn audit(&self) -> AuditLog<&Self> {
-        AuditLog(self)
-    }
+            /// For the functions themselves: they read and write the database.
+            impl<D> Deref for $Handle<&D> {
+                type Target = D;
 
-    /// Returns the handle of the agents' cards.
-    pub fn cards(&self) -> Cards<&Self> {
-        Cards(self)
-    }
+                fn deref(&self) -> &D {
+                    self.0
+                }
+            }
+        )+
 
-    /// Returns the handle of the channels and their members.
-    pub fn channels(&self) -> Channels<&Self> {
-        Channels(self)
-    }
+        impl<A> Database<A> {
+            $(
+                $(#[doc = $doc])+
+                pub fn $accessor(&self) -> $Handle<&Self> {
+                    $Handle(self)
+                }
+            )+
+        }
+    };
+}
 
-    /// Returns the handle of the delivery positions.
-    pub fn deliveries(&self) -> Deliveries<&Self> {
-        Deliveries(self)
-    }
-
-    /// Returns the handle of the direct messages between agents.
-    pub(crate) fn exchanges(&self) -> Exchanges<&Self> {
-        Exchanges(self)
-    }
-
-    /// Returns the handle of the freezes.
-    pub fn freezes(&self) -> Freezes<&Self> {
-        Freezes(self)
-    }
-
-    /// Returns the handle of the grants.
-    pub fn grants(&self) -> Grants<&Self> {
-        Grants(self)
-    }
-
-    /// Returns the handle of the idempotency keys.
-    pub(crate) fn idempotency_keys(&self) -> IdempotencyKeys<&Self> {
-        IdempotencyKeys(self)
-    }
-
-    /// Returns the handle of the inboxes.
-    pub fn inbox(&self) -> InboxItems<&Self> {
-        InboxItems(self)
-    }
-
-    /// Returns the handle of the messages in channels.
-    pub fn posts(&self) -> Posts<&Self> {
-        Posts(self)
-    }
-
-    /// Returns the handle of the conversations in agent programs.
-    pub(crate) fn program_conversations(&self) -> ProgramConversations<&Self> {
-        ProgramConversations(self)
-    }
-
-    /// Returns the handle of the requests.
-    pub fn requests(&self) -> Requests<&Self> {
-        Requests(self)
-    }
-
-    /// Returns the handle of the sessions.
-    pub fn sessions(&self) -> Sessions<&Self> {
-        Sessions(self)
-    }
-
-    /// Returns the handle of the tasks.
-    pub fn tasks(&self) -> Tasks<&Self> {
-        Tasks(self)
-    }
-
-    /// Returns the handle of the client tokens.
-    pub fn tokens(&self) -> Tokens<&Self> {
-        Tokens(self)
-    }
-
-    /// Returns the handle of the turns.
-    pub fn turns(&self) -> Turns<&Self> {
-        Turns(self)
-    }
-
-    /// Returns the handle of the usage of models.
-    pub fn usage(&self) -> UsageRecords<&Self> {
-        UsageRecords(self)
-    }
+handles! {
+    /// The agents in the database: their scheduling states, and what is stored under their ids.
+    agents: Agents;
+    /// The rows of the audit.
+    audit: AuditLog;
+    /// The agents' cards.
+    cards: Cards;
+    /// The channels and their members.
+    channels: Channels;
+    /// The delivery positions of agents in channels.
+    deliveries: Deliveries;
+    /// The direct messages between pairs of agents, as outlines.
+    exchanges: Exchanges;
+    /// The freezes of agents and of the home.
+    freezes: Freezes;
+    /// The grants that requests led to.
+    grants: Grants;
+    /// The clients' idempotency keys.
+    idempotency_keys: IdempotencyKeys;
+    /// The items in the inboxes of sessions.
+    inbox: InboxItems;
+    /// The messages in channels.
+    posts: Posts;
+    /// The sessions' conversations in agent programs.
+    program_conversations: ProgramConversations;
+    /// The requests of agents.
+    requests: Requests;
+    /// The sessions.
+    sessions: Sessions;
+    /// The tasks.
+    tasks: Tasks;
+    /// The client tokens.
+    tokens: Tokens;
+    /// The turns.
+    turns: Turns;
+    /// The usage of models, and what it is charged to.
+    usage: UsageRecords;
 }

@@ -11,6 +11,7 @@ use super::exchange::{self, NewExchange};
 use super::idempotency::{self, IdempotencyKey};
 use super::inbox::{self, NewInboxItem};
 use super::session::parsed;
+use super::subjects::Tasks;
 use super::{Database, Store, StoreError, usage};
 use crate::id::{AgentId, ChannelId, SessionKey, TurnId};
 
@@ -414,65 +415,58 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The tasks.
-#[derive(Clone, Copy)]
-pub struct Tasks<D>(pub(super) D);
-
 impl<A> Tasks<&Database<A>> {
     /// Returns the messages of a task submitted by A2A, oldest first. Tasks from before messages were stored have none.
     pub(crate) async fn messages(self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
-        self.0
-            .read("read what was said in a task", |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT is_client, name, text FROM task_message WHERE task = ?1 ORDER BY seq",
-                    )?
-                    .query_map([id], |row| {
-                        Ok(TaskMessage { is_client: row.get(0)?, name: row.get(1)?, text: row.get(2)? })
-                    })?
-                    .collect()
-            })
-            .await
+        self.read("read what was said in a task", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT is_client, name, text FROM task_message WHERE task = ?1 ORDER BY seq",
+                )?
+                .query_map([id], |row| {
+                    Ok(TaskMessage { is_client: row.get(0)?, name: row.get(1)?, text: row.get(2)? })
+                })?
+                .collect()
+        })
+        .await
     }
 
     /// Finds a task by its id.
     pub async fn find(self, id: &str) -> Result<Option<Task>, StoreError> {
-        self.0.read("find a task", |connection| find(connection, id)).await
+        self.read("find a task", |connection| find(connection, id)).await
     }
 
     /// Returns the number of tasks.
     pub(crate) async fn count(self, filter: &TaskFilter) -> Result<u64, StoreError> {
         let filter = filter.clone();
-        self.0
-            .read_long("count tasks", move |connection| {
-                let (conditions, values) = conditions(&filter);
-                let count: i64 = connection
-                    .prepare_cached(&format!("SELECT count(*) FROM task WHERE {conditions}"))?
-                    .query_row(rusqlite::params_from_iter(values), |row| row.get(0))?;
-                Ok(count.unsigned_abs())
-            })
-            .await
+        self.read_long("count tasks", move |connection| {
+            let (conditions, values) = conditions(&filter);
+            let count: i64 = connection
+                .prepare_cached(&format!("SELECT count(*) FROM task WHERE {conditions}"))?
+                .query_row(rusqlite::params_from_iter(values), |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        })
+        .await
     }
 
     /// Counts the tasks of each agent that has any.
     pub(crate) async fn counts(self) -> Result<std::collections::HashMap<String, TaskCounts>, StoreError> {
-        self.0
-            .read_long("count tasks", |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT assignee, count(*), sum(state = 'completed'), sum(state = 'failed')
+        self.read_long("count tasks", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT assignee, count(*), sum(state = 'completed'), sum(state = 'failed')
                      FROM task GROUP BY assignee",
-                    )?
-                    .query_map((), |row| {
-                        let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-                        Ok((
-                            row.get(0)?,
-                            TaskCounts { total: count(1)?, completed: count(2)?, failed: count(3)? },
-                        ))
-                    })?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map((), |row| {
+                    let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+                    Ok((
+                        row.get(0)?,
+                        TaskCounts { total: count(1)?, completed: count(2)?, failed: count(3)? },
+                    ))
+                })?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the ids of open tasks that no inbox item refers to.
@@ -481,54 +475,51 @@ impl<A> Tasks<&Database<A>> {
     /// waits for the reply and is not among them.
     pub async fn stranded(self) -> Result<Vec<String>, StoreError> {
         // An item stays in the inbox until its turn has ended, so an open task without one is lost.
-        self.0
-            .read("look for lost tasks", |connection| {
-                connection
-                    .prepare(
-                        "SELECT id FROM task WHERE state IN ('submitted', 'working')
+        self.read("look for lost tasks", |connection| {
+            connection
+                .prepare(
+                    "SELECT id FROM task WHERE state IN ('submitted', 'working')
                      AND NOT EXISTS
                          (SELECT 1 FROM inbox WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume'))",
-                    )?
-                    .query_map((), |row| row.get(0))?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map((), |row| row.get(0))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the agents with unfinished tasks.
     pub(crate) async fn assignees(self) -> Result<Vec<AgentId>, StoreError> {
-        self.0
-            .read("list tasks", |connection| {
-                connection
-                    .prepare(
-                        "SELECT DISTINCT assignee FROM task
+        self.read("list tasks", |connection| {
+            connection
+                .prepare(
+                    "SELECT DISTINCT assignee FROM task
                      WHERE state IN ('submitted', 'working', 'input-required')",
-                    )?
-                    .query_map((), |row| parsed(row, 0))?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the ids of an agent's unfinished tasks.
     pub(crate) async fn open_ids(self, assignee: &AgentId) -> Result<Vec<String>, StoreError> {
-        self.0
-            .read("list tasks", |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT id FROM task WHERE assignee = ?1
+        self.read("list tasks", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT id FROM task WHERE assignee = ?1
                      AND state IN ('submitted', 'working', 'input-required')",
-                    )?
-                    .query_map([assignee.as_str()], |row| row.get(0))?
-                    .collect()
-            })
-            .await
+                )?
+                .query_map([assignee.as_str()], |row| row.get(0))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns tasks, newest first, at most `limit`.
     pub async fn list(self, filter: &TaskFilter, limit: u32) -> Result<Vec<Task>, StoreError> {
         let filter = filter.clone();
-        self.0.read_long("list tasks", move |connection| list(connection, &filter, limit)).await
+        self.read_long("list tasks", move |connection| list(connection, &filter, limit)).await
     }
 }
 
@@ -540,7 +531,7 @@ impl Tasks<&Store> {
         item: NewInboxItem,
         entry: AuditEntry,
     ) -> Result<TaskSubmission, StoreError> {
-        self.0.write("accept a task", move |transaction| {
+        self.write("accept a task", move |transaction| {
             // A repeated request gets the task that the first one created.
             if let Some(key) = &new.key
                 && let Some(first) = idempotency::find(transaction, key, new.now)?
@@ -601,48 +592,47 @@ impl Tasks<&Store> {
     where
         F: FnOnce(&Task) -> Option<TaskChange> + Send + 'static,
     {
-        self.0
-            .write("change a task", move |transaction| {
-                let Some(before) = find(transaction, &id)? else { return Ok(None) };
-                // The turn that holds the task now: the caller may have to stop it.
-                let in_flight: Option<String> = transaction
+        self.write("change a task", move |transaction| {
+            let Some(before) = find(transaction, &id)? else { return Ok(None) };
+            // The turn that holds the task now: the caller may have to stop it.
+            let in_flight: Option<String> = transaction
                 .prepare_cached(
                     "SELECT turn FROM inbox WHERE task = ?1 AND turn IS NOT NULL AND kind IN ('dm', 'resume')
                      ORDER BY id LIMIT 1",
                 )?
                 .query_row([&id], |row| row.get(0))
                 .optional()?;
-                let in_flight = in_flight.map(|turn| turn.parse()).transpose();
-                let in_flight = in_flight.map_err(|_| rusqlite::Error::InvalidQuery)?;
-                // The callback decides within the transaction, from the current row.
-                let change = change(&before).filter(|change| before.state.may_become(change.task.state));
-                let Some(change) = change else {
-                    return Ok(Some(TaskChangeResult { before, after: None, in_flight }));
-                };
-                write(transaction, &change.task)?;
-                insert_change_message(transaction, &before, &change)?;
-                if let Some(key) = &change.key {
-                    let (id, now) = (&change.task.id, change.task.updated_at);
-                    idempotency::insert(transaction, key, None, Some(id), now)?;
-                }
-                // Items that a turn has received are left for the end of that turn.
-                if change.recall {
-                    transaction
-                        .prepare_cached("DELETE FROM inbox WHERE task = ?1 AND turn IS NULL")?
-                        .execute([&id])?;
-                }
-                if let Some(item) = &change.item {
-                    inbox::add(transaction, item)?;
-                }
-                if let Some(exchange) = &change.exchange {
-                    exchange::add(transaction, exchange)?;
-                }
-                if let Some(entry) = &change.entry {
-                    audit::append(transaction, entry, change.task.updated_at)?;
-                }
-                Ok(Some(TaskChangeResult { before, after: Some(change.task), in_flight }))
-            })
-            .await
+            let in_flight = in_flight.map(|turn| turn.parse()).transpose();
+            let in_flight = in_flight.map_err(|_| rusqlite::Error::InvalidQuery)?;
+            // The callback decides within the transaction, from the current row.
+            let change = change(&before).filter(|change| before.state.may_become(change.task.state));
+            let Some(change) = change else {
+                return Ok(Some(TaskChangeResult { before, after: None, in_flight }));
+            };
+            write(transaction, &change.task)?;
+            insert_change_message(transaction, &before, &change)?;
+            if let Some(key) = &change.key {
+                let (id, now) = (&change.task.id, change.task.updated_at);
+                idempotency::insert(transaction, key, None, Some(id), now)?;
+            }
+            // Items that a turn has received are left for the end of that turn.
+            if change.recall {
+                transaction
+                    .prepare_cached("DELETE FROM inbox WHERE task = ?1 AND turn IS NULL")?
+                    .execute([&id])?;
+            }
+            if let Some(item) = &change.item {
+                inbox::add(transaction, item)?;
+            }
+            if let Some(exchange) = &change.exchange {
+                exchange::add(transaction, exchange)?;
+            }
+            if let Some(entry) = &change.entry {
+                audit::append(transaction, entry, change.task.updated_at)?;
+            }
+            Ok(Some(TaskChangeResult { before, after: Some(change.task), in_flight }))
+        })
+        .await
     }
 }
 

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use sha2::{Digest as _, Sha256};
 
 use super::audit::{self, AuditEntry};
+use super::subjects::Tokens;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
@@ -176,19 +177,15 @@ pub(super) fn named_agents(connection: &Connection) -> rusqlite::Result<Vec<Agen
     Ok(list(connection)?.into_iter().filter_map(|token| token.agents).flatten().collect())
 }
 
-/// The client tokens.
-#[derive(Clone, Copy)]
-pub struct Tokens<D>(pub(super) D);
-
 impl<A> Tokens<&Database<A>> {
     /// Finds a token by its hash, valid or not.
     pub async fn find(self, hash: &str) -> Result<Option<ClientToken>, StoreError> {
-        self.0.read("look a token up", |connection| find(connection, "hash", hash)).await
+        self.read("look a token up", |connection| find(connection, "hash", hash)).await
     }
 
     /// Returns all tokens, sorted by name.
     pub async fn list(self) -> Result<Vec<ClientToken>, StoreError> {
-        self.0.read("list the tokens", list).await
+        self.read("list the tokens", list).await
     }
 }
 
@@ -202,51 +199,49 @@ impl Tokens<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.0
-            .write("keep a token", move |transaction| {
-                if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
-                    return Ok(false);
-                }
-                // A revoked name starts a new generation. An expired token is renewed instead, because the client is the
-                // same.
-                let generation: u32 = transaction
-                    .prepare_cached(
-                        "SELECT generation + (revoked_at IS NOT NULL) FROM client_token WHERE name = ?1",
-                    )?
-                    .query_row([&new.name], |row| row.get(0))
-                    .optional()?
-                    .unwrap_or(1);
-                let joined = |words: Vec<&str>| words.join(",");
-                let agents = new.agents.as_ref().map(|ids| joined(ids.iter().map(AgentId::as_str).collect()));
-                let rights = joined(new.rights.iter().map(|right| right.as_str()).collect());
-                // An existing token of this name is revoked or expired, so its row can be replaced.
-                transaction
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO client_token
+        self.write("keep a token", move |transaction| {
+            if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
+                return Ok(false);
+            }
+            // A revoked name starts a new generation. An expired token is renewed instead, because the client is the
+            // same.
+            let generation: u32 = transaction
+                .prepare_cached(
+                    "SELECT generation + (revoked_at IS NOT NULL) FROM client_token WHERE name = ?1",
+                )?
+                .query_row([&new.name], |row| row.get(0))
+                .optional()?
+                .unwrap_or(1);
+            let joined = |words: Vec<&str>| words.join(",");
+            let agents = new.agents.as_ref().map(|ids| joined(ids.iter().map(AgentId::as_str).collect()));
+            let rights = joined(new.rights.iter().map(|right| right.as_str()).collect());
+            // An existing token of this name is revoked or expired, so its row can be replaced.
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO client_token
                         (name, hash, agents, rights, created_at, expires_at, generation)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    )?
-                    .execute((&new.name, &hash, agents, rights, now, new.expires_at, generation))?;
-                audit::append(transaction, &entry, now)?;
-                Ok(true)
-            })
-            .await
+                )?
+                .execute((&new.name, &hash, agents, rights, now, new.expires_at, generation))?;
+            audit::append(transaction, &entry, now)?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Revokes a token. Returns `false` if there is none with this name, or if it is revoked already.
     pub(crate) async fn revoke(self, name: String, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
-        self.0
-            .write("revoke a token", move |transaction| {
-                let revoked = transaction
-                    .prepare_cached(
-                        "UPDATE client_token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
-                    )?
-                    .execute((&name, now))?;
-                if revoked > 0 {
-                    audit::append(transaction, &entry, now)?;
-                }
-                Ok(revoked > 0)
-            })
-            .await
+        self.write("revoke a token", move |transaction| {
+            let revoked = transaction
+                .prepare_cached(
+                    "UPDATE client_token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
+                )?
+                .execute((&name, now))?;
+            if revoked > 0 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(revoked > 0)
+        })
+        .await
     }
 }

@@ -4,6 +4,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{OptionalExtension as _, Row, Transaction};
 
 use super::session::{self, NewSession, Session, SessionState, StoredPrompt};
+use super::subjects::Turns;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
@@ -137,92 +138,81 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
     })
 }
 
-/// The turns.
-#[derive(Clone, Copy)]
-pub struct Turns<D>(pub(super) D);
-
 impl<A> Turns<&Database<A>> {
     /// Returns all turns that run, or were running when their process died.
     pub async fn running(self) -> Result<Vec<Turn>, StoreError> {
-        self.0
-            .read("list running turns", |connection| {
-                // A partial index contains the running turns only, so this stays fast in a large table.
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM turn WHERE state = 'running' ORDER BY id"
-                    ))?
-                    .query_map((), turn)?
-                    .collect()
-            })
-            .await
+        self.read("list running turns", |connection| {
+            // A partial index contains the running turns only, so this stays fast in a large table.
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE state = 'running' ORDER BY id"))?
+                .query_map((), turn)?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the last turn of a session that ended with an answer.
     pub(crate) async fn last_completed(self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
-        self.0
-            .read("read a session's last turn", |connection| {
-                // Turn ids start with a time stamp, so the highest id is the last turn.
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done'
+        self.read("read a session's last turn", |connection| {
+            // Turn ids start with a time stamp, so the highest id is the last turn.
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done'
                      ORDER BY id DESC LIMIT 1"
-                    ))?
-                    .query_row([session.as_str()], turn)
-                    .optional()
-            })
-            .await
+                ))?
+                .query_row([session.as_str()], turn)
+                .optional()
+        })
+        .await
     }
 
     /// Finds a turn by its id. A turn that was refused before it began has no row.
     pub async fn find(self, id: TurnId) -> Result<Option<Turn>, StoreError> {
-        self.0
-            .read("read a turn", |connection| {
-                connection
-                    .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE id = ?1"))?
-                    .query_row([id.to_string()], turn)
-                    .optional()
-            })
-            .await
+        self.read("read a turn", |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE id = ?1"))?
+                .query_row([id.to_string()], turn)
+                .optional()
+        })
+        .await
     }
 
     /// Returns the last turns of a session, newest first, at most `limit`.
     pub async fn list(self, session: &SessionKey, limit: u32) -> Result<Vec<Turn>, StoreError> {
-        self.0
-            .read("list turns", |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM turn WHERE session = ?1 ORDER BY id DESC LIMIT ?2"
-                    ))?
-                    .query_map((session.as_str(), limit), turn)?
-                    .collect()
-            })
-            .await
+        self.read("list turns", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM turn WHERE session = ?1 ORDER BY id DESC LIMIT ?2"
+                ))?
+                .query_map((session.as_str(), limit), turn)?
+                .collect()
+        })
+        .await
     }
 }
 
 impl Turns<&Store> {
     /// Begins a turn and creates its session if it does not exist. If the session is closed, nothing is changed.
     pub(crate) async fn begin(self, begin: NewTurn) -> Result<Session, StoreError> {
-        self.0
-            .write("begin a turn", move |transaction| {
-                let session = session::find_or_create(transaction, &begin.session, begin.now)?;
-                // The caller sees in the returned state that a closed session took no turn.
-                if session.state == SessionState::Open {
-                    insert(transaction, &begin)?;
-                }
-                Ok(session)
-            })
-            .await
+        self.write("begin a turn", move |transaction| {
+            let session = session::find_or_create(transaction, &begin.session, begin.now)?;
+            // The caller sees in the returned state that a closed session took no turn.
+            if session.state == SessionState::Open {
+                insert(transaction, &begin)?;
+            }
+            Ok(session)
+        })
+        .await
     }
 
     /// Ends a turn. A turn that has ended already keeps its first outcome.
     pub async fn end(self, turn: TurnId, ended: TurnCompletion) -> Result<(), StoreError> {
-        self.0.write("end a turn", move |transaction| end(transaction, turn, &ended)).await
+        self.write("end a turn", move |transaction| end(transaction, turn, &ended)).await
     }
 
     /// Ends a turn, as [`Self::end`] does, without waiting for the commit.
     pub(crate) fn queue_end(self, turn: TurnId, ended: TurnCompletion) {
-        self.0.write_behind("end a turn", move |transaction| end(transaction, turn, &ended));
+        self.write_behind("end a turn", move |transaction| end(transaction, turn, &ended));
     }
 }
 

@@ -4,6 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from_iter};
 
 use super::session::parsed;
+use super::subjects::UsageRecords;
 use super::turn::TokenCounts;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
@@ -314,10 +315,6 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
     Ok(row.get::<_, String>(0)?.parse().ok())
 }
 
-/// The usage of models, and what it is charged to.
-#[derive(Clone, Copy)]
-pub struct UsageRecords<D>(pub(super) D);
-
 impl<A> UsageRecords<&Database<A>> {
     /// Returns the channel that a turn's calls are charged to in addition to its session's own: that of the task it
     /// works on, or else the one set for the session.
@@ -326,22 +323,21 @@ impl<A> UsageRecords<&Database<A>> {
         session: &SessionKey,
         turn: TurnId,
     ) -> Result<Option<ChannelId>, StoreError> {
-        self.0
-            .read("look which channel is charged", |connection| {
-                // The channel of the task has priority over that of the session.
-                connection
-                    .prepare_cached(
-                        "SELECT channel FROM (
+        self.read("look which channel is charged", |connection| {
+            // The channel of the task has priority over that of the session.
+            connection
+                .prepare_cached(
+                    "SELECT channel FROM (
                         SELECT channel, 0 AS place FROM charge
                         WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
                         UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
                      ) ORDER BY place LIMIT 1",
-                    )?
-                    .query_row((session.as_str(), turn.to_string()), channel)
-                    .optional()
-                    .map(Option::flatten)
-            })
-            .await
+                )?
+                .query_row((session.as_str(), turn.to_string()), channel)
+                .optional()
+                .map(Option::flatten)
+        })
+        .await
     }
 
     /// Returns the channel that the latest call of a session was charged to.
@@ -349,27 +345,25 @@ impl<A> UsageRecords<&Database<A>> {
         self,
         session: &SessionKey,
     ) -> Result<Option<ChannelId>, StoreError> {
-        self.0
-            .read("look which channel is charged", |connection| {
-                connection
-                    .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
-                    .query_row([session.as_str()], channel)
-                    .optional()
-                    .map(Option::flatten)
-            })
-            .await
+        self.read("look which channel is charged", |connection| {
+            connection
+                .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
+                .query_row([session.as_str()], channel)
+                .optional()
+                .map(Option::flatten)
+        })
+        .await
     }
 
     /// Returns the ids of reserved calls, each with its turn.
     pub async fn reserved(self) -> Result<Vec<(i64, TurnId)>, StoreError> {
-        self.0
-            .read("list model calls under way", |connection| {
-                connection
-                    .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
-                    .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
-                    .collect()
-            })
-            .await
+        self.read("list model calls under way", |connection| {
+            connection
+                .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
+                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
+                .collect()
+        })
+        .await
     }
 
     /// Returns the first limit that `more` additional usage would exceed.
@@ -379,13 +373,13 @@ impl<A> UsageRecords<&Database<A>> {
         limits: &[UsageLimit],
         more: UsageAmount,
     ) -> Result<Option<ExceededLimit>, StoreError> {
-        self.0.read("look at the budgets", |connection| exceeded(connection, day, limits, more)).await
+        self.read("look at the budgets", |connection| exceeded(connection, day, limits, more)).await
     }
 
     /// Returns sums of usage.
     pub async fn sums(self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
         let filter = filter.clone();
-        self.0.read_long("read the usage", move |connection| select_sums(connection, &filter, by)).await
+        self.read_long("read the usage", move |connection| select_sums(connection, &filter, by)).await
     }
 }
 
@@ -396,11 +390,10 @@ impl UsageRecords<&Store> {
         session: SessionKey,
         channel: ChannelId,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("charge a session to a channel", move |transaction| {
-                charge(transaction, session.as_str(), &channel)
-            })
-            .await
+        self.write("charge a session to a channel", move |transaction| {
+            charge(transaction, session.as_str(), &channel)
+        })
+        .await
     }
 
     /// Reserves the most that a call may use, if it stays within all limits. Returns the exceeded limit otherwise.
@@ -411,57 +404,56 @@ impl UsageRecords<&Store> {
         new: NewUsage,
         limits: Vec<UsageLimit>,
     ) -> Result<Result<(), ExceededLimit>, StoreError> {
-        self.0
-            .write("set a model call aside", move |transaction| {
-                let delta = SumDelta::of(new.tokens, new.cost);
-                let more = UsageAmount {
-                    tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
-                    cost: delta.cost.unsigned_abs(),
-                };
-                // The check and the reservation are one transaction, and a single thread runs them all, so no other call
-                // can come in between.
-                if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
-                    return Ok(Err(exceeded));
-                }
-                let place = SumKey {
-                    day: new.day,
-                    agent: new.agent.to_string(),
-                    channel: new.channel.map(String::from).unwrap_or_default(),
-                    model: new.model.to_string(),
-                };
-                let [input, output, cache_read, cache_write] = delta.tokens;
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
+        self.write("set a model call aside", move |transaction| {
+            let delta = SumDelta::of(new.tokens, new.cost);
+            let more = UsageAmount {
+                tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
+                cost: delta.cost.unsigned_abs(),
+            };
+            // The check and the reservation are one transaction, and a single thread runs them all, so no other call
+            // can come in between.
+            if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
+                return Ok(Err(exceeded));
+            }
+            let place = SumKey {
+                day: new.day,
+                agent: new.agent.to_string(),
+                channel: new.channel.map(String::from).unwrap_or_default(),
+                model: new.model.to_string(),
+            };
+            let [input, output, cache_read, cache_write] = delta.tokens;
+            transaction
+                .prepare_cached(
+                    "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
                      cache_read, cache_write, cost, state)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'reserved')",
-                    )?
-                    .execute((
-                        new.id,
-                        new.at,
-                        &place.day,
-                        &place.agent,
-                        new.session.as_str(),
-                        &place.channel,
-                        new.turn.to_string(),
-                        &place.model,
-                        input,
-                        output,
-                        cache_read,
-                        cache_write,
-                        new.cost.map(signed),
-                    ))?;
-                // The sums include the reservation at once, and the next call is checked against them.
-                add(transaction, &place, &delta)?;
-                Ok(Ok(()))
-            })
-            .await
+                )?
+                .execute((
+                    new.id,
+                    new.at,
+                    &place.day,
+                    &place.agent,
+                    new.session.as_str(),
+                    &place.channel,
+                    new.turn.to_string(),
+                    &place.model,
+                    input,
+                    output,
+                    cache_read,
+                    cache_write,
+                    new.cost.map(signed),
+                ))?;
+            // The sums include the reservation at once, and the next call is checked against them.
+            add(transaction, &place, &delta)?;
+            Ok(Ok(()))
+        })
+        .await
     }
 
     /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
     /// reserved.
     pub(crate) fn settle(self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
-        self.0.write_behind("settle a model call", move |transaction| {
+        self.write_behind("settle a model call", move |transaction| {
             // A call is settled once. A later attempt finds no reservation and does nothing.
             let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
             let before = SumDelta::of(tokens, cost);
@@ -488,24 +480,21 @@ impl UsageRecords<&Store> {
     ///
     /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
     pub(crate) async fn settle_all(self) -> Result<usize, StoreError> {
-        self.0
-            .write("settle model calls of an earlier run", |transaction| {
-                // The sums include the full amounts already, so only the state changes.
-                transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
-            })
-            .await
+        self.write("settle model calls of an earlier run", |transaction| {
+            // The sums include the full amounts already, so only the state changes.
+            transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
+        })
+        .await
     }
 
     /// Settles these reservations at their full amount, as [`Self::settle_all`] does. May be called at any time.
     pub(crate) async fn settle_reserved(self, calls: Vec<i64>) -> Result<usize, StoreError> {
-        self.0
-            .write("settle model calls whose end was not written", move |transaction| {
-                let mut statement = transaction.prepare_cached(
-                    "UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'",
-                )?;
-                calls.iter().map(|id| statement.execute([id])).sum()
-            })
-            .await
+        self.write("settle model calls whose end was not written", move |transaction| {
+            let mut statement = transaction
+                .prepare_cached("UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'")?;
+            calls.iter().map(|id| statement.execute([id])).sum()
+        })
+        .await
     }
 
     /// Records that a channel was told about an exhausted budget. Returns `true` for the first time on a day.
@@ -515,17 +504,16 @@ impl UsageRecords<&Store> {
         channel: ChannelId,
         budget: String,
     ) -> Result<bool, StoreError> {
-        self.0
-            .write("note that a budget is used up", move |transaction| {
-                // The primary key allows one notice for each day, channel and budget.
-                transaction
-                    .prepare_cached(
-                        "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
-                    )?
-                    .execute((day, channel.as_str(), budget))
-                    .map(|added| added == 1)
-            })
-            .await
+        self.write("note that a budget is used up", move |transaction| {
+            // The primary key allows one notice for each day, channel and budget.
+            transaction
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
+                )?
+                .execute((day, channel.as_str(), budget))
+                .map(|added| added == 1)
+        })
+        .await
     }
 }
 

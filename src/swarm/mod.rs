@@ -28,6 +28,7 @@ pub mod vault;
 pub(crate) mod write_retry;
 
 #[cfg(test)]
+#[path = "../../tests/unit/swarm.rs"]
 pub(crate) mod testing;
 
 use std::collections::HashMap;

@@ -143,4 +143,5 @@ impl Registry {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/fake_tool.rs"]
 pub(crate) mod fake;

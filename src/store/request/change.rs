@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Transaction;
 
-use super::query::Requests;
 use super::{
     Along, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, digest, find, next,
 };
 use crate::id::ChannelId;
 use crate::store::audit::{self, AuditEntry, Level};
+use crate::store::subjects::Requests;
 use crate::store::{Store, StoreError, exchange};
 
 /// Takes a step if the current state allows it. A request whose time is over is expired instead of approved or begun.
@@ -59,11 +59,10 @@ fn to_json(reasons: &[String]) -> String {
 impl Requests<&Store> {
     /// Adds a request. Returns `false` if the id is in use, and the caller takes another one.
     pub async fn add(self, new: NewRequest, along: Along) -> Result<bool, StoreError> {
-        self.0
-            .write("keep a request", move |transaction| {
-                // A new request starts at its lowest level: `?9` is bound to both columns.
-                let level = new.floor.as_str();
-                let inserted = transaction
+        self.write("keep a request", move |transaction| {
+            // A new request starts at its lowest level: `?9` is bound to both columns.
+            let level = new.floor.as_str();
+            let inserted = transaction
                 .prepare_cached(
                     "INSERT OR IGNORE INTO request (id, kind, agent, session, channel, body, sha256, reason,
                         floor, level, why, state, scope, created_at, expires_at, asks_sysadmin)
@@ -86,16 +85,16 @@ impl Requests<&Store> {
                     new.expires_at,
                     new.asks_sysadmin,
                 ])?;
-                // A refused id must leave nothing in the audit or in an inbox.
-                if inserted == 1 {
-                    along.write(transaction, new.now)?;
-                    if let Some(exchange) = &new.exchange {
-                        exchange::add(transaction, exchange)?;
-                    }
+            // A refused id must leave nothing in the audit or in an inbox.
+            if inserted == 1 {
+                along.write(transaction, new.now)?;
+                if let Some(exchange) = &new.exchange {
+                    exchange::add(transaction, exchange)?;
                 }
-                Ok(inserted == 1)
-            })
-            .await
+            }
+            Ok(inserted == 1)
+        })
+        .await
     }
 
     /// Takes a step that has no condition besides the state: hold, deny, expire, answer, finish or fail. `result` is a
@@ -108,7 +107,7 @@ impl Requests<&Store> {
         along: Along,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        let moved = self.0.write("change a request", move |transaction| {
+        let moved = self.write("change a request", move |transaction| {
             // These two steps have more conditions, and functions of their own.
             if matches!(step, RequestStep::Approve | RequestStep::Begin) {
                 return Ok(find(transaction, &id)?.map_or(RequestTransition::Unknown, RequestTransition::Not));
@@ -146,28 +145,27 @@ impl Requests<&Store> {
         along: Along,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        self.0
-            .write("approve a request", move |transaction| {
-                let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
-                // The digest is compared with the stored one and with the body itself, so an edited row can't be approved.
-                if found.sha256 != sha256 || digest(&found.body) != sha256 {
-                    return Ok(RequestTransition::Changed(found));
-                }
-                let moved = take(transaction, &id, RequestStep::Approve, now)?;
-                if !matches!(moved, RequestTransition::Done(_)) {
-                    return Ok(moved);
-                }
-                // Until now the deadline was that of the decision. From here on it is that of the start.
-                transaction
-                    .prepare_cached(
-                        "UPDATE request SET decided_by = ?2, decided_at = ?3, approved = ?4, expires_at = ?5
+        self.write("approve a request", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
+            // The digest is compared with the stored one and with the body itself, so an edited row can't be approved.
+            if found.sha256 != sha256 || digest(&found.body) != sha256 {
+                return Ok(RequestTransition::Changed(found));
+            }
+            let moved = take(transaction, &id, RequestStep::Approve, now)?;
+            if !matches!(moved, RequestTransition::Done(_)) {
+                return Ok(moved);
+            }
+            // Until now the deadline was that of the decision. From here on it is that of the start.
+            transaction
+                .prepare_cached(
+                    "UPDATE request SET decided_by = ?2, decided_at = ?3, approved = ?4, expires_at = ?5
                      WHERE id = ?1",
-                    )?
-                    .execute((&id, &along.entry.actor, now, &sha256, expires_at))?;
-                along.write(transaction, now)?;
-                changed(transaction, &id)
-            })
-            .await
+                )?
+                .execute((&id, &along.entry.actor, now, &sha256, expires_at))?;
+            along.write(transaction, now)?;
+            changed(transaction, &id)
+        })
+        .await
     }
 
     /// Marks a request as begun if it may begin.
@@ -181,38 +179,37 @@ impl Requests<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        self.0
-            .write("begin a request", move |transaction| {
-                let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
-                let may_begin = next(found.state, found.level, RequestStep::Begin).is_some();
-                // `used_at` is a second guard against beginning twice, independent of the state.
-                if !may_begin || found.used_at.is_some() || found.asks_sysadmin {
-                    return Ok(RequestTransition::Not(found));
-                }
-                // A body must match its approval if the request was approved or needs an approval.
-                let held = found.level == Level::Red || found.state == RequestState::Approved;
-                let actual = digest(&found.body);
-                let intact = actual == found.sha256 && (!held || found.approved.as_ref() == Some(&actual));
-                let moved = take(transaction, &id, RequestStep::Begin, now)?;
-                let RequestTransition::Done(found) = moved else { return Ok(moved) };
-                transaction
-                    .prepare_cached("UPDATE request SET used_at = ?2 WHERE id = ?1")?
-                    .execute((&id, now))?;
-                if intact {
-                    audit::append(transaction, &entry, now)?;
-                    return Ok(RequestTransition::Done(RequestRow { used_at: Some(now), ..found }));
-                    // The row goes through Running to Failed, so that it can't begin again.
-                }
-                take(transaction, &id, RequestStep::Fail, now)?;
-                let result = "not run: it is not what was asked for and approved";
-                transaction
-                    .prepare_cached("UPDATE request SET result = ?2 WHERE id = ?1")?
-                    .execute((&id, result))?;
-                let entry = AuditEntry { level: Level::Red, detail: result.to_owned(), ..entry };
+        self.write("begin a request", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
+            let may_begin = next(found.state, found.level, RequestStep::Begin).is_some();
+            // `used_at` is a second guard against beginning twice, independent of the state.
+            if !may_begin || found.used_at.is_some() || found.asks_sysadmin {
+                return Ok(RequestTransition::Not(found));
+            }
+            // A body must match its approval if the request was approved or needs an approval.
+            let held = found.level == Level::Red || found.state == RequestState::Approved;
+            let actual = digest(&found.body);
+            let intact = actual == found.sha256 && (!held || found.approved.as_ref() == Some(&actual));
+            let moved = take(transaction, &id, RequestStep::Begin, now)?;
+            let RequestTransition::Done(found) = moved else { return Ok(moved) };
+            transaction
+                .prepare_cached("UPDATE request SET used_at = ?2 WHERE id = ?1")?
+                .execute((&id, now))?;
+            if intact {
                 audit::append(transaction, &entry, now)?;
-                Ok(RequestTransition::Changed(find(transaction, &id)?.unwrap_or(found)))
-            })
-            .await
+                return Ok(RequestTransition::Done(RequestRow { used_at: Some(now), ..found }));
+                // The row goes through Running to Failed, so that it can't begin again.
+            }
+            take(transaction, &id, RequestStep::Fail, now)?;
+            let result = "not run: it is not what was asked for and approved";
+            transaction
+                .prepare_cached("UPDATE request SET result = ?2 WHERE id = ?1")?
+                .execute((&id, result))?;
+            let entry = AuditEntry { level: Level::Red, detail: result.to_owned(), ..entry };
+            audit::append(transaction, &entry, now)?;
+            Ok(RequestTransition::Changed(find(transaction, &id)?.unwrap_or(found)))
+        })
+        .await
     }
 
     /// Raises the level of a request and adds the reason. A level that needs a person moves the request to
@@ -227,27 +224,24 @@ impl Requests<&Store> {
         along: Along,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        self.0
-            .write("raise a request's level", move |transaction| {
-                let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
-                let early = matches!(found.state, RequestState::Triage | RequestState::Waiting);
-                if !early || level <= found.level {
-                    return Ok(RequestTransition::Not(found));
-                }
-                // A raise also answers the question to the sysadmin, so the flag is cleared with it.
-                let reasons = to_json(&[&found.why[..], std::slice::from_ref(&why)].concat());
-                transaction
-                    .prepare_cached(
-                        "UPDATE request SET level = ?2, why = ?3, asks_sysadmin = 0 WHERE id = ?1",
-                    )?
-                    .execute((&id, level.as_str(), reasons))?;
-                if level == Level::Red && found.state == RequestState::Triage {
-                    take(transaction, &id, RequestStep::Hold, now)?;
-                }
-                along.write(transaction, now)?;
-                changed(transaction, &id)
-            })
-            .await
+        self.write("raise a request's level", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
+            let early = matches!(found.state, RequestState::Triage | RequestState::Waiting);
+            if !early || level <= found.level {
+                return Ok(RequestTransition::Not(found));
+            }
+            // A raise also answers the question to the sysadmin, so the flag is cleared with it.
+            let reasons = to_json(&[&found.why[..], std::slice::from_ref(&why)].concat());
+            transaction
+                .prepare_cached("UPDATE request SET level = ?2, why = ?3, asks_sysadmin = 0 WHERE id = ?1")?
+                .execute((&id, level.as_str(), reasons))?;
+            if level == Level::Red && found.state == RequestState::Triage {
+                take(transaction, &id, RequestStep::Hold, now)?;
+            }
+            along.write(transaction, now)?;
+            changed(transaction, &id)
+        })
+        .await
     }
 
     /// Records that the sysadmin lets a waiting request begin. Returns [`RequestTransition::Not`] if it does not wait for the
@@ -259,19 +253,18 @@ impl Requests<&Store> {
         along: Along,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        self.0
-            .write("let a request begin", move |transaction| {
-                let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
-                if !found.asks_sysadmin || found.state != RequestState::Triage {
-                    return Ok(RequestTransition::Not(found));
-                }
-                let reasons = to_json(&[&found.why[..], std::slice::from_ref(&why)].concat());
-                transaction
-                    .prepare_cached("UPDATE request SET why = ?2, asks_sysadmin = 0 WHERE id = ?1")?
-                    .execute((&id, reasons))?;
-                along.write(transaction, now)?;
-                changed(transaction, &id)
-            })
-            .await
+        self.write("let a request begin", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
+            if !found.asks_sysadmin || found.state != RequestState::Triage {
+                return Ok(RequestTransition::Not(found));
+            }
+            let reasons = to_json(&[&found.why[..], std::slice::from_ref(&why)].concat());
+            transaction
+                .prepare_cached("UPDATE request SET why = ?2, asks_sysadmin = 0 WHERE id = ?1")?
+                .execute((&id, reasons))?;
+            along.write(transaction, now)?;
+            changed(transaction, &id)
+        })
+        .await
     }
 }

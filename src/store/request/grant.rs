@@ -7,22 +7,18 @@ use super::{Along, RequestRow, RequestState, RequestStep, RequestTransition, dig
 use crate::id::AgentId;
 use crate::store::audit::{self, AuditEntry};
 use crate::store::session::parsed;
+use crate::store::subjects::Grants;
 use crate::store::{Database, Store, StoreError, token};
-
-/// The grants that requests led to.
-#[derive(Clone, Copy)]
-pub struct Grants<D>(pub(in crate::store) D);
 
 impl<A> Grants<&Database<A>> {
     /// Returns an agent's requests of this kind whose grants somebody revoked, last revoked first.
     pub(crate) async fn revoked(self, agent: &AgentId, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("look for what was taken back", |connection| {
-                let rows = "agent = ?1 AND kind = ?2 AND state = 'done' AND revoked_by IS NOT NULL
+        self.read("look for what was taken back", |connection| {
+            let rows = "agent = ?1 AND kind = ?2 AND state = 'done' AND revoked_by IS NOT NULL
                  ORDER BY revoked_at DESC";
-                select(connection, rows, (agent.as_str(), kind))
-            })
-            .await
+            select(connection, rows, (agent.as_str(), kind))
+        })
+        .await
     }
 
     /// Returns an agent's requests of this kind that were carried out and not revoked, newest first.
@@ -31,99 +27,93 @@ impl<A> Grants<&Database<A>> {
         agent: &AgentId,
         kind: &str,
     ) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("look for what was granted", |connection| {
-                let rows = "agent = ?1 AND kind = ?2 AND state = 'done' AND revoked_at IS NULL
+        self.read("look for what was granted", |connection| {
+            let rows = "agent = ?1 AND kind = ?2 AND state = 'done' AND revoked_at IS NULL
                  ORDER BY created_at DESC";
-                select(connection, rows, (agent.as_str(), kind))
-            })
-            .await
+            select(connection, rows, (agent.as_str(), kind))
+        })
+        .await
     }
 
     /// Returns the hosts that an older version of flock granted without a person and that have not been listed to
     /// anybody yet.
     pub(crate) async fn unlisted(self) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("look for older grants", |connection| {
-                let rows = "to_list = 1 AND state = 'done' AND revoked_at IS NULL ORDER BY agent, created_at";
-                select(connection, rows, ())
-            })
-            .await
+        self.read("look for older grants", |connection| {
+            let rows = "to_list = 1 AND state = 'done' AND revoked_at IS NULL ORDER BY agent, created_at";
+            select(connection, rows, ())
+        })
+        .await
     }
 
     /// Returns the bodies of an agent's current grants of this kind.
     pub async fn bodies(self, agent: &AgentId, kind: &str) -> Result<Vec<String>, StoreError> {
-        self.0
-            .read("read what was granted", |connection| {
-                let found: Vec<(String, String)> = connection
-                    .prepare_cached(
-                        "SELECT body, sha256 FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'done'
+        self.read("read what was granted", |connection| {
+            let found: Vec<(String, String)> = connection
+                .prepare_cached(
+                    "SELECT body, sha256 FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'done'
                      AND scope = 'agent' AND revoked_at IS NULL ORDER BY created_at",
-                    )?
-                    .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
-                    .collect::<rusqlite::Result<_>>()?;
-                // A body that no longer matches its digest was edited in the database, so it grants nothing.
-                Ok(found
-                    .into_iter()
-                    .filter(|(body, sha256)| digest(body) == *sha256)
-                    .map(|(body, _)| body)
-                    .collect())
-            })
-            .await
+                )?
+                .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            // A body that no longer matches its digest was edited in the database, so it grants nothing.
+            Ok(found
+                .into_iter()
+                .filter(|(body, sha256)| digest(body) == *sha256)
+                .map(|(body, _)| body)
+                .collect())
+        })
+        .await
     }
 
     /// Returns the agents that have a grant, wait for one, or are named in a client's token, sorted and without
     /// duplicates.
     pub(crate) async fn agents(self) -> Result<Vec<AgentId>, StoreError> {
-        self.0
-            .read("read who was granted something", |connection| {
-                let granted: Vec<AgentId> = connection
-                    .prepare_cached(
-                        "SELECT DISTINCT agent FROM request WHERE revoked_at IS NULL
+        self.read("read who was granted something", |connection| {
+            let granted: Vec<AgentId> = connection
+                .prepare_cached(
+                    "SELECT DISTINCT agent FROM request WHERE revoked_at IS NULL
                      AND (state = 'done' AND scope = 'agent' OR state IN ('triage', 'waiting', 'approved'))",
-                    )?
-                    .query_map((), |row| parsed(row, 0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                // A token can name an agent that has never made a request.
-                let mut all = [granted, token::named_agents(connection)?].concat();
-                all.sort_unstable();
-                all.dedup();
-                Ok(all)
-            })
-            .await
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect::<rusqlite::Result<_>>()?;
+            // A token can name an agent that has never made a request.
+            let mut all = [granted, token::named_agents(connection)?].concat();
+            all.sort_unstable();
+            all.dedup();
+            Ok(all)
+        })
+        .await
     }
 
     /// Returns the requests of this kind that grant something and that no person decided.
     pub(crate) async fn automatic(self, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("read what was granted", |connection| {
-                let rows = "kind = ?1 AND state = 'done' AND scope = 'agent' AND revoked_at IS NULL
+        self.read("read what was granted", |connection| {
+            let rows = "kind = ?1 AND state = 'done' AND scope = 'agent' AND revoked_at IS NULL
                  AND decided_by IS NULL ORDER BY agent, created_at";
-                select(connection, rows, [kind])
-            })
-            .await
+            select(connection, rows, [kind])
+        })
+        .await
     }
 
     /// Returns the current grants of this kind, each with its agent, the request's id and its body.
     pub async fn list(self, kind: &str) -> Result<Vec<(AgentId, String, String)>, StoreError> {
-        self.0
-            .read("read what was granted", |connection| {
-                let mut statement = connection.prepare_cached(
-                    "SELECT agent, id, body, sha256 FROM request WHERE kind = ?1 AND state = 'done'
+        self.read("read what was granted", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT agent, id, body, sha256 FROM request WHERE kind = ?1 AND state = 'done'
                  AND scope = 'agent' AND revoked_at IS NULL ORDER BY agent, created_at",
-                )?;
-                let mut rows = statement.query([kind])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    let (body, sha256): (String, String) = (row.get(2)?, row.get(3)?);
-                    // As in [`Self::bodies`], an edited body grants nothing.
-                    if digest(&body) == sha256 {
-                        found.push((parsed(row, 0)?, row.get(1)?, body));
-                    }
+            )?;
+            let mut rows = statement.query([kind])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (body, sha256): (String, String) = (row.get(2)?, row.get(3)?);
+                // As in [`Self::bodies`], an edited body grants nothing.
+                if digest(&body) == sha256 {
+                    found.push((parsed(row, 0)?, row.get(1)?, body));
                 }
-                Ok(found)
-            })
-            .await
+            }
+            Ok(found)
+        })
+        .await
     }
 }
 
@@ -136,7 +126,7 @@ impl Grants<&Store> {
         along: Along,
         now: i64,
     ) -> Result<RequestTransition, StoreError> {
-        let moved = self.0.write("give back what was taken back", move |transaction| {
+        let moved = self.write("give back what was taken back", move |transaction| {
             let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
             if found.sha256 != sha256 || digest(&found.body) != sha256 {
                 return Ok(RequestTransition::Changed(found));
@@ -167,16 +157,13 @@ impl Grants<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<(), StoreError> {
-        self.0
-            .write("note that grants were listed", move |transaction| {
-                for id in &ids {
-                    transaction
-                        .prepare_cached("UPDATE request SET to_list = 0 WHERE id = ?1")?
-                        .execute([id])?;
-                }
-                audit::append(transaction, &entry, now)
-            })
-            .await
+        self.write("note that grants were listed", move |transaction| {
+            for id in &ids {
+                transaction.prepare_cached("UPDATE request SET to_list = 0 WHERE id = ?1")?.execute([id])?;
+            }
+            audit::append(transaction, &entry, now)
+        })
+        .await
     }
 
     /// Revokes all grants of an agent, or with `only` those of one request. Returns the number of revoked grants.
@@ -191,7 +178,7 @@ impl Grants<&Store> {
         entry: AuditEntry,
         now: i64,
     ) -> Result<usize, StoreError> {
-        let revoked = self.0.write("take back what was granted", move |transaction| {
+        let revoked = self.write("take back what was granted", move |transaction| {
             let revoked = transaction
                 .prepare_cached(
                     "UPDATE request SET revoked_at = ?3, revoked_by = CASE WHEN ?2 IS NULL THEN NULL ELSE ?4 END
@@ -243,7 +230,7 @@ impl Grants<&Store> {
         let mark = |transaction: &rusqlite::Transaction<'_>, id: &str| {
             transaction.execute("UPDATE request SET to_list = 1 WHERE id = ?1", [id]).map(drop)
         };
-        self.0.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();
+        self.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();
     }
 
     /// Returns a number that changes with each change of a grant made through this store.

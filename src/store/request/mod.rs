@@ -17,8 +17,6 @@ use super::post::{self, NewPost};
 use super::session::parsed;
 use crate::id::{AgentId, ChannelId, SessionKey};
 
-pub(super) use grant::Grants;
-pub(super) use query::Requests;
 pub use state::{RequestState, RequestStep, next};
 
 /// The duration of a permission.

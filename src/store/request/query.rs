@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::{RequestRow, find, select};
 use crate::id::AgentId;
 use crate::store::inbox::{self, NewInboxItem};
+use crate::store::subjects::Requests;
 use crate::store::{Database, Store, StoreError};
 
 fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec<RequestRow>> {
@@ -16,10 +17,6 @@ fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec
     Ok(found)
 }
 
-/// The requests of agents.
-#[derive(Clone, Copy)]
-pub struct Requests<D>(pub(in crate::store) D);
-
 impl<A> Requests<&Database<A>> {
     /// Returns an agent's requests of this kind that a person denied at or after `since`, last denied first.
     pub(crate) async fn denied(
@@ -28,13 +25,12 @@ impl<A> Requests<&Database<A>> {
         kind: &str,
         since: i64,
     ) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("look for a denial", |connection| {
-                let rows = "agent = ?1 AND kind = ?2 AND state = 'denied' AND decided_at >= ?3
+        self.read("look for a denial", |connection| {
+            let rows = "agent = ?1 AND kind = ?2 AND state = 'denied' AND decided_at >= ?3
                  ORDER BY decided_at DESC";
-                select(connection, rows, (agent.as_str(), kind, since))
-            })
-            .await
+            select(connection, rows, (agent.as_str(), kind, since))
+        })
+        .await
     }
 
     /// Returns an agent's requests of this kind since `since`, without those that were denied or expired.
@@ -44,55 +40,51 @@ impl<A> Requests<&Database<A>> {
         kind: &str,
         since: i64,
     ) -> Result<Vec<RequestRow>, StoreError> {
-        self.0
-            .read("count an agent's requests", |connection| {
-                let rows =
-                    "created_at >= ?3 AND agent = ?1 AND kind = ?2 AND state NOT IN ('denied', 'expired')";
-                select(connection, rows, (agent.as_str(), kind, since))
-            })
-            .await
+        self.read("count an agent's requests", |connection| {
+            let rows = "created_at >= ?3 AND agent = ?1 AND kind = ?2 AND state NOT IN ('denied', 'expired')";
+            select(connection, rows, (agent.as_str(), kind, since))
+        })
+        .await
     }
 
     /// Returns finished requests that no person decided and that the sysadmin has not reviewed, oldest first, at most
     /// `limit`. The second value is the time of the last review.
     pub(crate) async fn unreviewed(self, limit: u32) -> Result<(Vec<RequestRow>, Option<i64>), StoreError> {
-        self.0
-            .read("look what is to be reviewed", |connection| {
-                let rows = "level = 'YELLOW' AND reviewed_at IS NULL AND ended_at IS NOT NULL
+        self.read("look what is to be reviewed", |connection| {
+            let rows = "level = 'YELLOW' AND reviewed_at IS NULL AND ended_at IS NOT NULL
                  AND state IN ('done', 'failed') ORDER BY ended_at, id LIMIT ?1";
-                let rows = select(connection, rows, [limit])?;
-                let last = connection
-                    .prepare_cached("SELECT max(reviewed_at) FROM request")?
-                    .query_row((), |row| row.get(0))?;
-                Ok((rows, last))
-            })
-            .await
+            let rows = select(connection, rows, [limit])?;
+            let last = connection
+                .prepare_cached("SELECT max(reviewed_at) FROM request")?
+                .query_row((), |row| row.get(0))?;
+            Ok((rows, last))
+        })
+        .await
     }
 
     /// Finds a request by its id.
     pub async fn find(self, id: &str) -> Result<Option<RequestRow>, StoreError> {
-        self.0.read("read a request", |connection| find(connection, id)).await
+        self.read("read a request", |connection| find(connection, id)).await
     }
 
     /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
     /// finished.
     pub async fn list(self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
-        self.0.read("list requests", |connection| list(connection, open, limit)).await
+        self.read("list requests", |connection| list(connection, open, limit)).await
     }
 }
 
 impl Requests<&Store> {
     /// Marks requests as reviewed and adds `item`, which asks the sysadmin for the review, in one transaction.
     pub(crate) async fn mark_reviewed(self, ids: Vec<String>, item: NewInboxItem) -> Result<(), StoreError> {
-        self.0
-            .write("give requests for review", move |transaction| {
-                for id in &ids {
-                    transaction
-                        .prepare_cached("UPDATE request SET reviewed_at = ?2 WHERE id = ?1")?
-                        .execute((id, item.now))?;
-                }
-                inbox::add(transaction, &item).map(drop)
-            })
-            .await
+        self.write("give requests for review", move |transaction| {
+            for id in &ids {
+                transaction
+                    .prepare_cached("UPDATE request SET reviewed_at = ?2 WHERE id = ?1")?
+                    .execute((id, item.now))?;
+            }
+            inbox::add(transaction, &item).map(drop)
+        })
+        .await
     }
 }

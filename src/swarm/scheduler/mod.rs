@@ -31,6 +31,7 @@ mod rules_tests;
 #[cfg(test)]
 mod simulation_tests;
 #[cfg(test)]
+#[path = "../../../tests/unit/scheduler.rs"]
 mod testing;
 
 pub use event::{Effect, Mode, Priority, SchedulerEvent, TurnEnd, Urgency};

@@ -21,6 +21,18 @@ stay
 /// The shell, its last sleep, and the nine; the way to `setsid -f` and the like is gone by then.
 const TREE_SIZE: usize = 10;
 
+/// Waits until the whole tree stands. The number alone is reached earlier too, while a `setsid -f` has not ended yet.
+async fn stands(helper: &Helper) {
+    let ready = helper.folder.path().join("ready");
+    let begun = async {
+        while !ready.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, begun).await.unwrap();
+    helper.grows_to(TREE_SIZE).await;
+}
+
 #[tokio::test]
 async fn a_command_out_of_time_ends_with_all_it_started() {
     let helper = Helper::start();
@@ -40,7 +52,7 @@ async fn a_cancelled_command_ends_with_all_it_started() {
     let cancel = CancellationToken::new();
     let command = sh(TREE);
     let (outcome, ()) = tokio::join!(client.run(&command, &cancel), async {
-        helper.grows_to(TREE_SIZE).await;
+        stands(&helper).await;
         cancel.cancel();
     });
     assert_eq!(outcome.unwrap().end, CommandExit::Cancelled);
@@ -57,7 +69,7 @@ async fn a_command_nobody_waits_for_any_more_ends() {
         let client = client.clone();
         async move { run(&client, TREE).await }
     });
-    helper.grows_to(TREE_SIZE).await;
+    stands(&helper).await;
     waiting.abort();
     helper.grows_to(0).await;
     assert_eq!(run(&client, "exit 3").await.end, CommandExit::Exited(3));
@@ -77,7 +89,7 @@ async fn the_end_of_one_command_spares_what_others_have_started() {
     let helper = Helper::start();
     let client = helper.attach().await;
     let job = client.spawn(&sh(TREE)).await.unwrap();
-    helper.grows_to(TREE_SIZE).await;
+    stands(&helper).await;
     let before = helper.descendants();
     let outcome = run(&client, &TREE.replace("\nstay\n", "\necho done\n")).await;
     assert_eq!(outcome.end, CommandExit::Exited(0));
@@ -129,7 +141,7 @@ async fn a_helper_that_is_told_to_end_leaves_nothing() {
         let mut helper = Helper::start();
         let client = helper.attach().await;
         client.spawn(&sh(TREE)).await.unwrap();
-        helper.grows_to(TREE_SIZE).await;
+        stands(&helper).await;
         let orphans = helper.descendants();
         if by_signal {
             let pid = nix::unistd::Pid::from_raw(helper.pid());
