@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::prompt::archetype;
 use crate::config::Role;
 use crate::error::{self, Explain};
-use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::home::beneath::{BeneathError, FileKind, Root};
 use crate::home::existing;
 use crate::id::AgentId;
 use crate::sandbox::workspace::placeholder;
@@ -107,7 +107,7 @@ pub fn write(folder: &Path, workspace: &Path, who: &AgentIdentity<'_>) -> Result
     let old = if takes_over { Root::open(workspace).ok() } else { None };
     for name in FILES {
         let path = Path::new(name);
-        if root.stat(path).is_ok_and(|entry| entry.kind == Kind::File && entry.size > 0) {
+        if root.stat(path).is_ok_and(|entry| entry.kind == FileKind::File && entry.size > 0) {
             continue;
         }
         let taken = old.as_ref().and_then(|old| old.read(path, MAX_COPIED_BYTES).ok());

@@ -72,7 +72,7 @@ impl Explain for BeneathError {}
 
 /// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Folder,
     Link,
@@ -85,7 +85,7 @@ pub enum Kind {
 pub struct DirEntry {
     /// Relative to the folder.
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: FileKind,
     /// In bytes.
     pub size: u64,
     /// Unix milliseconds of the last change of the content.
@@ -414,12 +414,12 @@ fn set_owner(fd: BorrowedFd<'_>, owner: Option<Owner>) -> Result<(), Errno> {
     }
 }
 
-const fn entry_kind(stat: &FileStat) -> Kind {
+const fn entry_kind(stat: &FileStat) -> FileKind {
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => Kind::File,
-        SFlag::S_IFDIR => Kind::Folder,
-        SFlag::S_IFLNK => Kind::Link,
-        _ => Kind::Other,
+        SFlag::S_IFREG => FileKind::File,
+        SFlag::S_IFDIR => FileKind::Folder,
+        SFlag::S_IFLNK => FileKind::Link,
+        _ => FileKind::Other,
     }
 }
 

@@ -25,7 +25,7 @@ fn files_are_written_and_read_back() {
     assert_eq!((entries.len(), more), (1, false));
     assert_eq!(entries[0].path, to_path("a/b/c.txt"));
     assert_eq!(std::fs::read_dir(dir.path().join("ws/a/b")).unwrap().count(), 1, "no temporary file stays");
-    assert!(root.list(Path::new(""), 10).unwrap().0.iter().any(|entry| entry.kind == Kind::Folder));
+    assert!(root.list(Path::new(""), 10).unwrap().0.iter().any(|entry| entry.kind == FileKind::Folder));
     root.remove(to_path("a/b/c.txt")).unwrap();
     assert!(matches!(root.read(to_path("a/b/c.txt"), 10), Err(BeneathError::NotFound { .. })));
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::beneath::{BeneathError, Kind, Root};
+use super::beneath::{BeneathError, FileKind, Root};
 use crate::id::hex;
 
 /// The most bytes that are read for one fingerprint.
@@ -73,7 +73,7 @@ pub fn take(folder: &Path, path: &Path) -> Result<Fingerprint, FingerprintError>
     };
     let mut budget = Budget { bytes: MAX_BYTES, entries: MAX_ENTRIES };
     let kind = if path.as_os_str().is_empty() {
-        Kind::Folder
+        FileKind::Folder
     } else {
         match root.stat(path) {
             Err(BeneathError::NotFound { .. }) => return Ok(Fingerprint::Absent),
@@ -81,17 +81,17 @@ pub fn take(folder: &Path, path: &Path) -> Result<Fingerprint, FingerprintError>
         }
     };
     match kind {
-        Kind::File => {
+        FileKind::File => {
             let (sha256, stamp) = file(&root, path, &mut budget)?;
             Ok(Fingerprint::File { sha256, stamp })
         }
-        Kind::Folder => {
+        FileKind::Folder => {
             let mut digest = Sha256::new();
             tree(&root, path, &mut budget, 0, &mut digest)?;
             Ok(Fingerprint::Folder { sha256: hex(&digest.finalize()) })
         }
-        Kind::Link => Err(BeneathError::Outside { path: path.to_owned() }.into()),
-        Kind::Other => Err(FingerprintError::Special { path: path.to_owned() }),
+        FileKind::Link => Err(BeneathError::Outside { path: path.to_owned() }.into()),
+        FileKind::Other => Err(FingerprintError::Special { path: path.to_owned() }),
     }
 }
 
@@ -149,17 +149,17 @@ fn tree(
             digest.update(content);
         };
         match entry.kind {
-            Kind::File => {
+            FileKind::File => {
                 let (sha256, stamp) = file(root, &entry.path, budget)?;
                 add("file", format!("{stamp} {sha256}").as_bytes());
             }
             // A link counts by its target's path, because the target itself is never read.
-            Kind::Link => add("link", root.read_link(&entry.path)?.as_os_str().as_bytes()),
-            Kind::Folder => {
+            FileKind::Link => add("link", root.read_link(&entry.path)?.as_os_str().as_bytes()),
+            FileKind::Folder => {
                 add("folder", b"");
                 tree(root, &entry.path, budget, depth + 1, digest)?;
             }
-            Kind::Other => return Err(FingerprintError::Special { path: entry.path }),
+            FileKind::Other => return Err(FingerprintError::Special { path: entry.path }),
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::beneath::{BeneathError, Kind, Root};
+use super::beneath::{BeneathError, FileKind, Root};
 use crate::id::FolderName;
 
 /// Returns the names of the vaults or skills in a folder, sorted. Links, files and invalid names are left out. A
@@ -13,7 +13,7 @@ pub fn names(folder: &Path) -> Vec<FolderName> {
     let listed = open(folder).and_then(|root| root.list(Path::new(""), MAX_ENTRIES));
     // Entries beyond the limit are ignored.
     let (entries, _) = listed.unwrap_or_default();
-    let folders = entries.iter().filter(|entry| entry.kind == Kind::Folder);
+    let folders = entries.iter().filter(|entry| entry.kind == FileKind::Folder);
     folders.filter_map(|entry| entry.path.to_str()?.parse().ok()).collect()
 }
 

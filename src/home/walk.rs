@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::beneath::{BeneathError, DirEntry, Kind, Root};
+use super::beneath::{BeneathError, DirEntry, FileKind, Root};
 
 /// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// Returns the regular files.
     pub fn files(&self) -> impl Iterator<Item = &DirEntry> {
-        self.entries.iter().filter(|entry| entry.kind == Kind::File)
+        self.entries.iter().filter(|entry| entry.kind == FileKind::File)
     }
 }
 
@@ -59,7 +59,7 @@ fn descend(root: &Root, folder: &Path, limits: WalkLimits, found: &mut Walk) -> 
             found.more = true;
             break;
         }
-        let inner = (entry.kind == Kind::Folder).then(|| entry.path.clone());
+        let inner = (entry.kind == FileKind::Folder).then(|| entry.path.clone());
         found.entries.push(entry);
         let Some(inner) = inner else { continue };
         // Folders of the last level are listed but not entered, so there may be more.

@@ -18,7 +18,7 @@ use nix::unistd::{Gid, Uid, fchownat};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::home::beneath::{BeneathError, Kind, Owner, Root};
+use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
 use crate::home::{HomeError, atomic};
 use crate::sandbox::listing;
 use crate::sandbox::program_mounts::ProgramMount;
@@ -286,12 +286,12 @@ fn ensure_file(root: &Root, name: &str, text: &str) -> io::Result<()> {
     // A mount needs a regular file as its target. A folder may hold somebody's work and is renamed. A link or a FIFO is
     // removed.
     match found {
-        Some(Kind::File) => Ok(()),
-        Some(Kind::Folder) => {
+        Some(FileKind::File) => Ok(()),
+        Some(FileKind::Folder) => {
             set_aside(root, name)?;
             write(root)
         }
-        Some(Kind::Link | Kind::Other) => {
+        Some(FileKind::Link | FileKind::Other) => {
             root.remove(Path::new(name)).map_err(io::Error::other)?;
             write(root)
         }
@@ -326,8 +326,8 @@ fn set_aside(root: &Root, name: &str) -> io::Result<()> {
 
 fn ensure_folder(root: &Root, name: &str) -> io::Result<()> {
     match root.stat(Path::new(name)) {
-        Ok(entry) if entry.kind == Kind::Folder => return Ok(()),
-        Ok(entry) if entry.kind == Kind::File => set_aside(root, name)?,
+        Ok(entry) if entry.kind == FileKind::Folder => return Ok(()),
+        Ok(entry) if entry.kind == FileKind::File => set_aside(root, name)?,
         Ok(_) => root.remove(Path::new(name)).map_err(io::Error::other)?,
         Err(BeneathError::NotFound { .. }) => {}
         Err(error) => return Err(io::Error::other(error)),

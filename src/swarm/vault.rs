@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::skill::list_known;
-use crate::error::{Explain, Kind as ErrorKind};
+use crate::error::{Explain, Kind};
 use crate::home::Home;
-use crate::home::beneath::{BeneathError, DirEntry, Kind, Root};
+use crate::home::beneath::{BeneathError, DirEntry, FileKind, Root};
 use crate::home::user_dirs;
 use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
@@ -83,11 +83,11 @@ pub(crate) enum VaultError {
 }
 
 impl Explain for VaultError {
-    fn kind(&self) -> ErrorKind {
+    fn kind(&self) -> Kind {
         match self {
             // Only these two depend on what the caller wrote. The others depend on the vault.
-            Self::Name(_) | Self::Path { .. } => ErrorKind::Usage,
-            _ => ErrorKind::Failed,
+            Self::Name(_) | Self::Path { .. } => Kind::Usage,
+            _ => Kind::Failed,
         }
     }
 }
@@ -239,7 +239,7 @@ impl Vaults {
     fn summary(&self, name: &FolderName) -> Result<VaultSummary, VaultError> {
         // Bounded: a person may put a very large folder here.
         let (entries, more) = self.entries(name, WALK_LIMITS.depth, WALK_LIMITS.entries)?;
-        let files = || entries.iter().filter(|entry| entry.kind == Kind::File);
+        let files = || entries.iter().filter(|entry| entry.kind == FileKind::File);
         Ok(VaultSummary {
             name: name.clone(),
             files: files().count(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::home::beneath::{BeneathError, DirEntry as Found, Kind, Root};
+use crate::home::beneath::{BeneathError, DirEntry as Found, FileKind, Root};
 use crate::id::{ChannelId, SessionKey, SessionKind};
 use crate::provider::{Block, Message};
 use crate::tool::safe_text;
@@ -89,7 +89,7 @@ pub fn read(workspace: &Path, mission: &str) -> Findings {
         }
     };
     findings.has_more = has_more;
-    entries.retain(|entry| entry.kind == Kind::File);
+    entries.retain(|entry| entry.kind == FileKind::File);
     // The sort is stable and the entries come sorted by name, so files of the same time stay in that order.
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.modified_ms));
     for entry in &entries {

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Explain, Kind as ErrorKind};
-use crate::home::beneath::{BeneathError, Kind};
+use crate::error::{Explain, Kind};
+use crate::home::beneath::{BeneathError, FileKind};
 use crate::home::user_dirs;
 
 /// The built-in archetypes, as name and text.
@@ -47,10 +47,10 @@ pub enum ArchetypeError {
 }
 
 impl Explain for ArchetypeError {
-    fn kind(&self) -> ErrorKind {
+    fn kind(&self) -> Kind {
         match self {
-            Self::Name(_) | Self::Unknown { .. } => ErrorKind::Usage,
-            Self::File { .. } => ErrorKind::Failed,
+            Self::Name(_) | Self::Unknown { .. } => Kind::Usage,
+            Self::File { .. } => Kind::Failed,
         }
     }
 
@@ -71,7 +71,7 @@ pub fn names(folder: &Path) -> Vec<String> {
     let listed = user_dirs::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
     // A folder that is missing or unreadable only means that there are no archetypes of the person's own.
     let (entries, _) = listed.unwrap_or_default();
-    let own = entries.iter().filter(|entry| entry.kind == Kind::File).filter_map(|entry| {
+    let own = entries.iter().filter(|entry| entry.kind == FileKind::File).filter_map(|entry| {
         let name = entry.path.to_str()?.strip_suffix(".md")?;
         is_name(name).then(|| name.to_owned())
     });
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(focus(&find(dir.path(), "painter").unwrap()), ["colour", "line"]);
         let error = find(dir.path(), "empty").unwrap_err();
         assert!(error.to_string().contains("ideation, painter, product-developer"), "{error}");
-        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert_eq!(error.kind(), Kind::Usage);
         assert_eq!(names(dir.path()).iter().filter(|name| *name == "qa").count(), 1);
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("linked.md")).unwrap();
         assert!(matches!(find(dir.path(), "linked"), Err(ArchetypeError::File { .. })));

@@ -17,7 +17,7 @@ use super::sessions;
 use crate::agent::messages::ListedMessage;
 use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
-use crate::config::{Agent, Role};
+use crate::config::{self, Agent};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
 use crate::gateway::driver::TurnOrigin;
@@ -29,7 +29,7 @@ use crate::gateway::state::Gateway;
 use crate::gateway::turn_error::{failed, failure, refusal};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::process::login;
-use crate::provider::{Message, Role as Speaker};
+use crate::provider::{Message, Role};
 
 /// Default and largest number of messages in one response.
 const DEFAULT_LIMIT: usize = 50;
@@ -85,7 +85,7 @@ pub(crate) async fn say(
             return Ok(response);
         }
     };
-    let input = vec![Message::text(Speaker::User, &*prompt)];
+    let input = vec![Message::text(Role::User, &*prompt)];
     record(&gateway, &caller, &agent.id, &session, turn, &input).await?;
     if force_new {
         sessions::record(&gateway, &caller, &session, "session.reset").await?;
@@ -198,7 +198,7 @@ async fn stored(
 }
 
 fn shown(message: &ListedMessage, with_trace: bool) -> Value {
-    let role = if message.role == Speaker::Assistant { "assistant" } else { "user" };
+    let role = if message.role == Role::Assistant { "assistant" } else { "user" };
     let mut shown = json!({"id": message.id, "role": role, "content": message.content, "cli": message.runtime,
         "model": message.model, "created_at": message.at});
     if with_trace {
@@ -214,7 +214,7 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
         return gateway.agent(&id);
     }
     let config = gateway.config();
-    let orchestrator = config.agents.iter().find(|agent| agent.role == Role::Orchestrator);
+    let orchestrator = config.agents.iter().find(|agent| agent.role == config::Role::Orchestrator);
     orchestrator.cloned().ok_or_else(|| {
         ApiError::not_found("agent_not_found", "there is no orchestrator; name an agent")
             .with_hint("flock list")

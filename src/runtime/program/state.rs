@@ -13,7 +13,7 @@ use super::folders;
 use super::interface::{Program, StateFile};
 use crate::error::chain;
 use crate::home::Home;
-use crate::home::beneath::{BeneathError, Kind, Owner, Root};
+use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
 use crate::home::remove_tree;
 use crate::id::{AgentId, SessionKey};
 use crate::sandbox::workspace;
@@ -78,7 +78,7 @@ impl StateFolder {
         let root = Root::open(&self.shared).map_err(|error| self.named(&error))?;
         // The path is opened without following links, because the agent may have put a link there.
         match root.stat(name) {
-            Ok(found) if found.kind == Kind::Folder => return Ok(()),
+            Ok(found) if found.kind == FileKind::Folder => return Ok(()),
             Ok(_) => self.put_away(name).map_err(|error| self.named(&error))?,
             Err(BeneathError::NotFound { .. }) => {}
             Err(error) => return Err(self.named(&error)),
@@ -167,14 +167,14 @@ impl StateFolder {
         // The agent may have put anything there: a folder, a link, a pipe. Something else in the place of a folder
         // would keep all of the agent's turns from beginning.
         for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-            if root.stat(above).is_ok_and(|found| found.kind != Kind::Folder) {
+            if root.stat(above).is_ok_and(|found| found.kind != FileKind::Folder) {
                 root.remove(above)?;
             }
         }
         match (root.stat(path), &file.content) {
             (Err(BeneathError::NotFound { .. }), None) => return Ok(()),
             (Err(BeneathError::NotFound { .. }), Some(_)) => {}
-            (Ok(found), Some(_)) if found.kind == Kind::File => {}
+            (Ok(found), Some(_)) if found.kind == FileKind::File => {}
             // A large folder is only moved away here, so the time does not depend on its contents.
             (Ok(_), _) => self.clear(root, path)?,
             (Err(error), _) => return Err(error),
@@ -193,7 +193,7 @@ impl StateFolder {
             let mut cleared = false;
             for entry in entries.iter().filter(|entry| !kept.contains(&entry.path.as_path())) {
                 let leads = kept.iter().any(|kept| kept.starts_with(&entry.path));
-                if leads && root.stat(&entry.path)?.kind == Kind::Folder {
+                if leads && root.stat(&entry.path)?.kind == FileKind::Folder {
                     self.keep(root, &entry.path, kept)?;
                 } else {
                     self.clear(root, &entry.path)?;
@@ -210,7 +210,7 @@ impl StateFolder {
     /// Removes an entry of any kind.
     fn clear(&self, root: &Root, path: &Path) -> Result<(), BeneathError> {
         match root.stat(path)?.kind {
-            Kind::Folder => self.put_away(&Path::new(&self.name).join(path)),
+            FileKind::Folder => self.put_away(&Path::new(&self.name).join(path)),
             _ => root.remove(path),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::unix_ms;
 use crate::home::Home;
-use crate::home::beneath::Kind;
+use crate::home::beneath::FileKind;
 use crate::id::FolderName;
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::Actor;
@@ -61,7 +61,7 @@ fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolR
     let name: FolderName = name.parse()?;
     // All entries are read, because folders count as entries but are not listed.
     let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES)?;
-    let files: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
+    let files: Vec<_> = entries.iter().filter(|entry| entry.kind == FileKind::File).collect();
     let mut lines: Vec<String> = files
         .iter()
         .take(MAX_SHOWN)
@@ -131,11 +131,11 @@ fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolR
         let level = entry.path.components().count();
         let last = shown(entry.path.file_name().map_or(entry.path.as_path(), std::path::Path::new));
         let line = match entry.kind {
-            Kind::Folder => format!("{last}/"),
-            Kind::File => format!("{last} ({} bytes)", entry.size),
+            FileKind::Folder => format!("{last}/"),
+            FileKind::File => format!("{last} ({} bytes)", entry.size),
             // Shown, so that the agent understands why the name can't be opened.
-            Kind::Link => format!("{last} (a link; not followed)"),
-            Kind::Other => format!("{last} (not a file)"),
+            FileKind::Link => format!("{last} (a link; not followed)"),
+            FileKind::Other => format!("{last} (not a file)"),
         };
         drawn.push('\n');
         drawn.push_str(&"  ".repeat(level));
