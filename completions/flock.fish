@@ -425,7 +425,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l update -d 'Pin the package set to the present content of its flake'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l update -d 'Pin the package set to what its flake refers to now'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -s q -l quiet -d 'Print only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -s v -l verbose -d 'Print more details'
@@ -586,7 +586,7 @@ complete -c flock -n "__fish_flock_using_subcommand freeze" -l home -d 'Home fol
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'Freeze or thaw all agents; a freeze then covers agents that are added later, too'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'All agents; a freeze also covers those that are added later'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s q -l quiet -d 'Print only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s v -l verbose -d 'Print more details'
@@ -596,7 +596,7 @@ complete -c flock -n "__fish_flock_using_subcommand thaw" -l home -d 'Home folde
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'Freeze or thaw all agents; a freeze then covers agents that are added later, too'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'All agents; a freeze also covers those that are added later'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s q -l quiet -d 'Print only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s v -l verbose -d 'Print more details'

@@ -34,7 +34,7 @@ vars! {
     TERM = "TERM", "`dumb` turns off colour and progress bars; `dumb`, `cons25`, `emacs` and no value turn off the line editor of `flock chat`";
     PATH = "PATH", "The folders in which flock looks for programs";
     USER = "USER", "The name under which a person posts in channels, decides requests and has a chat session. Default: the login name of the process's user";
-    NODE = "FLOCK_NODE", "Path of the Node.js that builds and runs OpenClaw. Default: `…openclaw.node` in the configuration, else the first one on `PATH` that fits OpenClaw";
+    NODE = "FLOCK_NODE", "Path of the Node.js that builds and runs OpenClaw. Default: `openclaw.node` in flock's part of the configuration, else the first one on `PATH` that fits OpenClaw";
     OPENCLAW_START_LIMIT = "FLOCK_OPENCLAW_START_LIMIT", "Number of seconds that a new version of OpenClaw may take from its start to its first answer during an update. Default: 180";
     MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "Largest number of staged files that the marker of a compacted conversation names. Takes precedence over the configuration";
     DOCKER_HOST = "DOCKER_HOST", "Address of the Docker engine, as in `unix:///run/user/1000/docker.sock`";

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     pub cpus: Option<f64>,
     /// Run the agent program on this machine itself, with your rights, instead of in the container
     ///
-    /// A model without a provider in this home is then left to the program's own login.
+    /// If this home has no provider for the model, the program uses its own login.
     #[arg(long)]
     pub on_host: bool,
     /// Do not make the container now; the agent's first command makes it

@@ -21,14 +21,14 @@ use crate::ui::StyledLine;
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArgs {
     #[command(flatten)]
-    whom: AgentSelection,
+    selection: AgentSelection,
 }
 
 /// Thaw a frozen agent, or all of them
 #[derive(Debug, clap::Args)]
 pub(crate) struct ThawArgs {
     #[command(flatten)]
-    whom: AgentSelection,
+    selection: AgentSelection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) struct ThawArgs {
 struct AgentSelection {
     /// Id of the agent
     agent: Option<AgentId>,
-    /// Freeze or thaw all agents; a freeze then covers agents that are added later, too
+    /// All agents; a freeze also covers those that are added later
     #[arg(long)]
     all: bool,
 }
@@ -64,7 +64,7 @@ struct FreezeAnswer {
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
-    run(&args.whom, true, context)
+    run(&args.selection, true, context)
 }
 
 /// Thaws one agent or all agents.
@@ -73,7 +73,7 @@ pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failu
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub(crate) fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
-    run(&args.whom, false, context)
+    run(&args.selection, false, context)
 }
 
 fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, Failure> {

@@ -64,7 +64,7 @@ enum Verb {
     Pin {
         /// Commit to pin the package set to, as in 50ab793786d9de88ee30ec4e4c24fb4236fc2674
         rev: Option<String>,
-        /// Pin the package set to the present content of its flake
+        /// Pin the package set to what its flake refers to now
         #[arg(long, conflicts_with = "rev")]
         update: bool,
     },

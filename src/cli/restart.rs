@@ -11,8 +11,8 @@ use crate::ui::{StyledLine, TextStyle};
 /// Restart the gateway and OpenClaw, or start them
 ///
 /// Restarts the supervisor, too, with the present environment and the present version of flock, so that it finds
-/// programs that were installed since its start. A supervisor that a service manager runs is not restarted and keeps
-/// both. The command that restarts its service is shown.
+/// programs that were installed since its start. A supervisor that a service manager runs goes on with its old
+/// environment and version. The command that restarts its service is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
