@@ -3,7 +3,7 @@
 //! The program makes any number of model calls and reports their usage in between, at the end, or never. The
 //! reservation is therefore for one call with a prompt of usual size, and the last report counts.
 //!
-//! If each of its calls passes through flock's relay, the relay reservations them and the turn itself costs nothing: the
+//! If each of its calls passes through flock's relay, the relay reserves them and the turn itself costs nothing: the
 //! reservation only checks that there is room for a call now. If a call of the session's last turn had no room, the
 //! check uses that call's size.
 
