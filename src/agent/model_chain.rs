@@ -23,7 +23,7 @@ pub(super) struct ModelChain {
     /// The model that is asked now.
     pub(super) resolved: ResolvedModel,
     /// The inputs of its prompt.
-    pub(super) told: PromptSpec,
+    pub(super) prompt_spec: PromptSpec,
     /// The fallbacks, in order.
     pub(super) others: ModelQueue,
     /// Set once the provider rejected a picture in this turn. It gets none any more.
@@ -67,7 +67,7 @@ impl ModelChain {
     pub(super) fn step(
         &mut self,
         engine: &Engine,
-        asked: &mut Request,
+        model_request: &mut Request,
         context: &mut ConversationContext,
     ) -> bool {
         // The current configuration is used: a model that a person removed since the turn began is sent nothing.
@@ -77,7 +77,7 @@ impl ModelChain {
             if !agent.models().any(|known| *known == model) {
                 continue;
             }
-            let key = asked.cache_key.clone();
+            let key = model_request.cache_key.clone();
             // A model that can't be resolved, for instance without a key, is skipped like one that failed.
             let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
                 continue;
@@ -86,10 +86,10 @@ impl ModelChain {
                 continue;
             }
             context.switch_model(next.room, ImageEstimate::of(&next.resolved));
-            *asked = Request { format: asked.format.take(), ..next.asked };
+            *model_request = Request { format: model_request.format.take(), ..next.model_request };
             self.resolved = next.resolved;
             self.refused_pictures = false;
-            self.told = next.told;
+            self.prompt_spec = next.prompt_spec;
             self.agent = agent.clone();
             self.config = config;
             return true;
@@ -103,9 +103,9 @@ pub(super) struct PreparedModel {
     pub(super) resolved: ResolvedModel,
     pub(super) prompt: StoredPrompt,
     /// The inputs of the prompt.
-    pub(super) told: PromptSpec,
+    pub(super) prompt_spec: PromptSpec,
     /// The request without its messages.
-    pub(super) asked: Request,
+    pub(super) model_request: Request,
     /// Tokens available for the conversation after prompt, tools and answer.
     pub(super) room: u64,
 }
@@ -121,15 +121,15 @@ pub(super) fn ready(
 ) -> Result<PreparedModel, TurnError> {
     let mut resolved = engine.parts.catalog.resolve(model, config)?;
     let specs = engine.parts.registry.iter().map(|tool| tool.spec());
-    let told = told(engine.home(), config, agent, &resolved, specs);
-    let prompt = engine.prompt(agent, &told.label, &told.tools, told.calls, began)?;
-    let asked = asked(&mut resolved, agent, &told, prompt.text.to_string(), cache_key);
-    let room = room(&resolved, &asked);
-    Ok(PreparedModel { resolved, prompt, told, asked, room })
+    let prompt_spec = prompt_spec(engine.home(), config, agent, &resolved, specs);
+    let prompt = engine.prompt(agent, &prompt_spec.label, &prompt_spec.tools, prompt_spec.calls, began)?;
+    let model_request = model_request(&mut resolved, agent, &prompt_spec, prompt.text.to_string(), cache_key);
+    let room = room(&resolved, &model_request);
+    Ok(PreparedModel { resolved, prompt, prompt_spec, model_request, room })
 }
 
 /// Returns the inputs of this model's prompt.
-pub(super) fn told<'a>(
+pub(super) fn prompt_spec<'a>(
     home: &Home,
     config: &Config,
     agent: &Agent,
@@ -146,20 +146,20 @@ pub(super) fn told<'a>(
 
 /// Returns the request without its messages. For a model whose API has no tool calls, its provider is wrapped in
 /// [`TextCalling`].
-pub(super) fn asked(
+pub(super) fn model_request(
     resolved: &mut ResolvedModel,
     agent: &Agent,
-    told: &PromptSpec,
+    prompt_spec: &PromptSpec,
     system: String,
     cache_key: Option<String>,
 ) -> Request {
-    let tools = if told.calls == ToolCallStyle::Text {
+    let tools = if prompt_spec.calls == ToolCallStyle::Text {
         let id = resolved.route.model.provider().to_owned();
         resolved.provider = Arc::new(TextCalling { provider: Arc::clone(&resolved.provider), id });
         // The prompt lists the tools instead.
         Vec::new()
     } else {
-        told.tools.clone()
+        prompt_spec.tools.clone()
     };
     Request {
         model: resolved.route.model().to_owned(),
@@ -188,19 +188,24 @@ pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
 }
 
 /// Returns the notice that another model answers.
-pub(super) fn fallback_notice(answers: &str, asked: &ModelRef, why: &str) -> String {
-    format!("{answers} answers in the place of {asked}: {why}")
+pub(super) fn fallback_notice(answers: &str, primary: &ModelRef, why: &str) -> String {
+    format!("{answers} answers in the place of {primary}: {why}")
 }
 
 /// Returns the hygiene target for a conversation sent with this request. `side` is the longest side of a picture in
 /// pixels.
-pub(super) fn target(resolved: &ResolvedModel, asked: &Request, told: &PromptSpec, side: u32) -> Target {
+pub(super) fn target(
+    resolved: &ResolvedModel,
+    model_request: &Request,
+    prompt_spec: &PromptSpec,
+    side: u32,
+) -> Target {
     Target {
         reasoning: resolved.reasoning,
-        thinking: asks_to_think(asked),
+        thinking: asks_to_think(model_request),
         images: resolved.images,
         longest_side: side,
-        tools: Some(told.tools.iter().map(|tool| tool.name.clone()).collect()),
+        tools: Some(prompt_spec.tools.iter().map(|tool| tool.name.clone()).collect()),
         ..Target::new(resolved.route.clone())
     }
 }

@@ -15,7 +15,7 @@ use super::context::{CompactionInput, ConversationContext};
 use super::delegated;
 use super::estimate::{self, ImageEstimate};
 use super::history_load;
-use super::model_chain::{PromptSpec, asked, room, target, told};
+use super::model_chain::{PromptSpec, model_request, prompt_spec, room, target};
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
 use super::recent_exchanges;
 use super::session::{CompactionReport, ContextReport};
@@ -82,26 +82,26 @@ impl RequestPreviewer<'_> {
         check_owner(agent, session)?;
         // Resolved without a key: nothing is sent, so a missing key must not prevent the preview.
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
-        let told = told(self.home, self.config, agent, &resolved, self.tools);
+        let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
         let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
         let key = session.and_then(|session| cache_key::of(self.home, &session.key));
-        let prompt = self.prompt(agent, &told, began)?;
-        let mut asked = asked(&mut resolved, agent, &told, prompt, key);
-        let (mut context, _) = self.context(&resolved, &asked, session)?;
+        let prompt = self.prompt(agent, &prompt_spec, began)?;
+        let mut model_request = model_request(&mut resolved, agent, &prompt_spec, prompt, key);
+        let (mut context, _) = self.context(&resolved, &model_request, session)?;
         let compaction = match session {
-            Some(session) => self.compact(agent, &told, session, &mut context, &mut asked)?,
+            Some(session) => self.compact(agent, &prompt_spec, session, &mut context, &mut model_request)?,
             None => None,
         };
         context.fit();
-        let tokens = estimate::fixed_cost(&asked) + context.cost();
-        let target = target(&resolved, &asked, &told, self.config.image_side);
+        let tokens = estimate::fixed_cost(&model_request) + context.cost();
+        let target = target(&resolved, &model_request, &prompt_spec, self.config.image_side);
         let ready = sanitise(&context.entries(), &target)?;
-        asked.messages = ready.messages;
+        model_request.messages = ready.messages;
         Ok(PreviewedRequest {
             // The provider itself encodes the body, so the preview shows the same bytes as a turn would send.
-            body: resolved.provider.body(&asked)?,
+            body: resolved.provider.body(&model_request)?,
             route: resolved.route,
-            messages: asked.messages.len(),
+            messages: model_request.messages.len(),
             tokens,
             applied: ready.applied,
             wants_summary: compaction.is_some() && self.config.compaction.summary,
@@ -121,11 +121,11 @@ impl RequestPreviewer<'_> {
         check_native(agent)?;
         let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
-        let told = told(self.home, self.config, agent, &resolved, self.tools);
-        let prompt = self.prompt(agent, &told, session.began_at)?;
-        let asked = asked(&mut resolved, agent, &told, prompt, None);
-        let (context, transcript_bytes) = self.context(&resolved, &asked, Some(session))?;
-        Ok(ContextReport::new(session, &resolved, &asked, &context, transcript_bytes))
+        let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
+        let prompt = self.prompt(agent, &prompt_spec, session.began_at)?;
+        let model_request = model_request(&mut resolved, agent, &prompt_spec, prompt, None);
+        let (context, transcript_bytes) = self.context(&resolved, &model_request, Some(session))?;
+        Ok(ContextReport::new(session, &resolved, &model_request, &context, transcript_bytes))
     }
 
     /// Returns the start of the program that runs this agent's turns, for the session now or for a new session if there
@@ -218,8 +218,8 @@ impl RequestPreviewer<'_> {
         self.build(&SystemPromptBuilder::for_runtime(), agent, &spec, began)
     }
 
-    fn prompt(&self, agent: &Agent, told: &PromptSpec, began: i64) -> Result<String, TurnError> {
-        self.build(&SystemPromptBuilder::for_team(), agent, told, began)
+    fn prompt(&self, agent: &Agent, prompt_spec: &PromptSpec, began: i64) -> Result<String, TurnError> {
+        self.build(&SystemPromptBuilder::for_team(), agent, prompt_spec, began)
     }
 
     fn build(
@@ -238,10 +238,10 @@ impl RequestPreviewer<'_> {
     fn context(
         &self,
         resolved: &ResolvedModel,
-        asked: &Request,
+        model_request: &Request,
         session: Option<&Session>,
     ) -> Result<(ConversationContext, u64), TurnError> {
-        let (room, images) = (room(resolved, asked), ImageEstimate::of(resolved));
+        let (room, images) = (room(resolved, model_request), ImageEstimate::of(resolved));
         let (found, bytes) = match session {
             // The transcript is only read here. Damage in it is repaired by the next turn.
             Some(session) => history_load::look(&self.transcript_path(session), room, images)?,
@@ -254,10 +254,10 @@ impl RequestPreviewer<'_> {
     fn compact(
         &self,
         agent: &Agent,
-        told: &PromptSpec,
+        prompt_spec: &PromptSpec,
         session: &Session,
         context: &mut ConversationContext,
-        asked: &mut Request,
+        model_request: &mut Request,
     ) -> Result<Option<CompactionReport>, TurnError> {
         if !context.is_near_full() {
             return Ok(None);
@@ -269,7 +269,7 @@ impl RequestPreviewer<'_> {
         let compacted = CompactionReport::from(&draft.record);
         context.apply(draft);
         // A turn rebuilds its prompt after a compaction.
-        asked.system = self.prompt(agent, told, at)?;
+        model_request.system = self.prompt(agent, prompt_spec, at)?;
         Ok(Some(compacted))
     }
 }

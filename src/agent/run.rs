@@ -93,7 +93,7 @@ async fn run_native(
     request: TurnRequest,
 ) -> Result<TurnOutcome, TurnError> {
     let TurnPlan { model, prompt, request: planned } = plan(scope.engine, config, agent, &request).await?;
-    let route = planned.line.resolved.route.clone();
+    let route = planned.model_chain.resolved.route.clone();
     let (_, mut recorder) = begin(scope.engine, &request, &model, prompt, route).await?;
     let last = match TurnLoop::run(scope, request, planned, &mut recorder).await {
         Ok(last) => last,
@@ -143,13 +143,13 @@ async fn plan(
         match plan_with(engine, config, agent, request, model.clone()).await {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
-                let line = &mut plan.request.line;
-                if line.resolved.route.model != *primary {
+                let model_chain = &mut plan.request.model_chain;
+                if model_chain.resolved.route.model != *primary {
                     let why = failed.filter(|(model, _)| model == primary).map(|(_, error)| chain(&error));
                     let why = why.unwrap_or_else(|| "it failed a short while ago".to_owned());
-                    line.passed = Some(fallback_notice(&line.resolved.label, primary, &why));
+                    model_chain.passed = Some(fallback_notice(&model_chain.resolved.label, primary, &why));
                 }
-                line.others = models;
+                model_chain.others = models;
                 return Ok(plan);
             }
             // If every model fails, the first error is reported: that model is the one a person wants fixed.
@@ -173,7 +173,7 @@ async fn plan_with(
     let known = engine.parts.store.sessions().find(&request.session).await?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let key = cache_key::of(engine.home(), &request.session);
-    let PreparedModel { resolved, prompt, told, asked, room } =
+    let PreparedModel { resolved, prompt, prompt_spec, model_request, room } =
         ready(engine, config, agent, &model, began, key)?;
     let images = ImageEstimate::of(&resolved);
     let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
@@ -182,9 +182,9 @@ async fn plan_with(
     if tokens > room {
         return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
-    let line = ModelChain {
+    let model_chain = ModelChain {
         resolved,
-        told,
+        prompt_spec,
         others: ModelQueue::default(),
         refused_pictures: false,
         passed: None,
@@ -192,8 +192,8 @@ async fn plan_with(
         agent: agent.clone(),
         began,
     };
-    let asked = Request { format: request.format.clone(), ..asked };
-    Ok(TurnPlan { model, prompt, request: PlannedRequest { line, asked, room } })
+    let model_request = Request { format: request.format.clone(), ..model_request };
+    Ok(TurnPlan { model, prompt, request: PlannedRequest { model_chain, model_request, room } })
 }
 
 /// Begins the turn in the database, and opens its transcript. From here on every failure has to end it there as well.

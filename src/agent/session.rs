@@ -58,7 +58,7 @@ impl ContextReport {
     pub(super) fn new(
         session: &Session,
         resolved: &ResolvedModel,
-        asked: &Request,
+        model_request: &Request,
         context: &ConversationContext,
         transcript_bytes: u64,
     ) -> Self {
@@ -66,9 +66,9 @@ impl ContextReport {
             key: session.key.clone(),
             model: resolved.route.model.to_string(),
             window: resolved.context_window,
-            answer: u64::from(asked.max_tokens),
-            prompt: estimate::text_cost(&asked.system),
-            tools: estimate::tools_cost(&asked.tools),
+            answer: u64::from(model_request.max_tokens),
+            prompt: estimate::text_cost(&model_request.system),
+            tools: estimate::tools_cost(&model_request.tools),
             conversation: context.cost(),
             room: context.room(),
             messages: context.len(),
@@ -147,7 +147,13 @@ impl Engine {
         let (found, transcript_bytes) =
             look.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))??;
         let context = prepared.context(found);
-        Ok(Some(ContextReport::new(session, &model.resolved, &model.asked, &context, transcript_bytes)))
+        Ok(Some(ContextReport::new(
+            session,
+            &model.resolved,
+            &model.model_request,
+            &context,
+            transcript_bytes,
+        )))
     }
 
     /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the

@@ -29,14 +29,15 @@ pub(super) struct LoadedContext {
 /// Loads the conversation for the turn's model.
 pub(super) fn load(
     scope: &TurnScope<'_>,
-    line: &ModelChain,
-    asked: &Request,
+    model_chain: &ModelChain,
+    model_request: &Request,
     room: u64,
     recorder: &mut TurnRecorder,
 ) -> Result<LoadedContext, TurnError> {
-    let images = ImageEstimate::of(&line.resolved);
+    let images = ImageEstimate::of(&model_chain.resolved);
     let zone = &scope.engine.zone;
-    let kept = way(line, asked).and_then(|way| scope.engine.prefixes.get(&scope.context.session, &way));
+    let kept = way(model_chain, model_request)
+        .and_then(|way| scope.engine.prefixes.get(&scope.context.session, &way));
     if let Some(prefix) = kept {
         let since = prefix.since(recorder.transcript.file());
         if let Some(since) = since.map_err(TranscriptError::reading(recorder.transcript.path()))? {
@@ -53,7 +54,7 @@ pub(super) fn load(
         // since.
         scope.engine.prefixes.forget(&scope.context.session);
     }
-    let read = history_load::load(&mut recorder.transcript, line.reach(room), images)?;
+    let read = history_load::load(&mut recorder.transcript, model_chain.reach(room), images)?;
     let ends = vec![recorder.transcript.length()];
     Ok(LoadedContext { context: ConversationContext::new(room, images, zone, read), ends })
 }
@@ -62,7 +63,7 @@ pub(super) fn load(
 pub(super) fn unfold(state: &mut TurnState<'_>) -> Result<(), TurnError> {
     let Some(prefix) = state.context.prefix() else { return Ok(()) };
     // All of it is read, however little room is left by now: a compaction has to name everything that it takes out.
-    let images = ImageEstimate::of(&state.line.resolved);
+    let images = ImageEstimate::of(&state.model_chain.resolved);
     let read = history_load::before(&state.recorder.transcript, prefix, images)?;
     state.context.unfold(read);
     Ok(())
@@ -84,7 +85,7 @@ pub(super) async fn make_room(scope: &TurnScope<'_>, state: &mut TurnState<'_>) 
 }
 
 async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(), TurnError> {
-    let TurnState { line, asked, context, recorder } = state;
+    let TurnState { model_chain, model_request, context, recorder } = state;
     let config = scope.engine.parts.config.current();
     let Some(agent) = config.agent(&scope.context.agent) else { return Ok(()) };
     let mission = findings::mission(&scope.context.session);
@@ -98,12 +99,12 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
     let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
     // A fallback with a smaller context: nothing is committed, because the agent's own model needs no compaction.
-    if line.is_smaller_fallback() {
+    if model_chain.is_smaller_fallback() {
         context.shorten(draft);
         scope.events.tell(TurnEvent::Notice(format!(
             "{} is shown a shorter conversation, of about {after} tokens in the place of {before}; nothing was \
              compacted for other models",
-            line.told.label
+            model_chain.prompt_spec.label
         )));
         return Ok(());
     }
@@ -111,7 +112,7 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
         let request = SummaryRequest {
             engine: scope.engine,
             deadline: scope.deadline,
-            resolved: &line.resolved,
+            resolved: &model_chain.resolved,
             session: &scope.context.session,
             turn: recorder.turn,
             step: recorder.steps + 1,
@@ -124,12 +125,12 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
     let at = draft.record.at;
     context.apply(draft);
-    line.began = at;
-    let PromptSpec { label, tools, calls } = &line.told;
+    model_chain.began = at;
+    let PromptSpec { label, tools, calls } = &model_chain.prompt_spec;
     // The new prompt is stored with the session, so that later turns send the same one and the provider's cache
     // holds.
     let prompt = scope.engine.prompt(agent, label, tools, *calls, at)?;
-    asked.system = prompt.text.to_string();
+    model_request.system = prompt.text.to_string();
     scope.engine.parts.store.sessions().renew(scope.context.session.clone(), Some(prompt), at).await?;
     scope.events.tell(TurnEvent::Notice(format!(
         "the conversation was compacted from about {before} to {after} tokens; the transcript has all of it"
@@ -140,8 +141,8 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
 /// Caches the beginning of this turn's request for the next turn: everything that was said before this turn's input.
 /// `ends` is that of the [`LoadedContext`]. A failure to cache is no failure of the turn.
 pub(super) async fn cache_prefix(scope: &TurnScope<'_>, state: &TurnState<'_>, ends: &[u64]) {
-    let TurnState { line, asked, context, recorder } = state;
-    let Some(way) = way(line, asked) else { return };
+    let TurnState { model_chain, model_request, context, recorder } = state;
+    let Some(way) = way(model_chain, model_request) else { return };
     // Only messages of earlier turns are cached, because they do not change any more.
     let (entries, costs): (Vec<&Entry>, Vec<u64>) = context.earlier().into_iter().unzip();
     let count = prefix_cache::plain(&entries);
@@ -160,9 +161,9 @@ pub(super) async fn cache_prefix(scope: &TurnScope<'_>, state: &TurnState<'_>, e
     let tokens = tokens + before.as_ref().map_or(0, |before| before.tokens);
     let entries: Vec<Entry> = entries[..count].iter().copied().cloned().collect();
     // The size limit for pictures does not matter, because only plain texts are cached.
-    let target = target(&line.resolved, asked, &line.told, 0);
-    let request = Request { messages: Vec::new(), prefix: None, ..asked.clone() };
-    let provider = Arc::clone(&line.resolved.provider);
+    let target = target(&model_chain.resolved, model_request, &model_chain.prompt_spec, 0);
+    let request = Request { messages: Vec::new(), prefix: None, ..model_request.clone() };
+    let provider = Arc::clone(&model_chain.resolved.provider);
     let prefix = move || {
         let request = Request { messages: prefix_cache::ready(entries, &target)?, ..request };
         let body = match before {
@@ -183,10 +184,10 @@ pub(super) async fn cache_prefix(scope: &TurnScope<'_>, state: &TurnState<'_>, e
 
 /// Returns the route that a cached prefix is valid for, or `None` for a model that gets tool calls as text: its
 /// messages are written in another form.
-fn way(line: &ModelChain, asked: &Request) -> Option<EncodingKey> {
-    (line.told.calls == ToolCallStyle::Native).then(|| EncodingKey {
-        route: line.resolved.route.clone(),
-        reasoning: line.resolved.reasoning,
-        thinking: asks_to_think(asked),
+fn way(model_chain: &ModelChain, model_request: &Request) -> Option<EncodingKey> {
+    (model_chain.prompt_spec.calls == ToolCallStyle::Native).then(|| EncodingKey {
+        route: model_chain.resolved.route.clone(),
+        reasoning: model_chain.resolved.reasoning,
+        thinking: asks_to_think(model_request),
     })
 }

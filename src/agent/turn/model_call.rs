@@ -38,8 +38,8 @@ pub(super) async fn reserve(
         session: scope.context.session.clone(),
         turn: scope.context.turn,
         model: state.recorder.route.model.clone(),
-        input_estimate: estimate::fixed_cost(&state.asked) + state.context.cost(),
-        max_output: u64::from(state.asked.max_tokens),
+        input_estimate: estimate::fixed_cost(&state.model_request) + state.context.cost(),
+        max_output: u64::from(state.model_request.max_tokens),
         step: state.recorder.steps + 1,
     };
     let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
@@ -56,7 +56,7 @@ pub(super) async fn ask_with_fallback(
         let error = match ask_adapting(scope, state, &reserved).await {
             Ok(response) => {
                 // An answer ends the model's cooldown at once, however often it failed before.
-                scope.engine.cooldowns.answered(&state.line.resolved.route.model);
+                scope.engine.cooldowns.answered(&state.model_chain.resolved.route.model);
                 return Ok(response);
             }
             Err(error) => error,
@@ -66,11 +66,12 @@ pub(super) async fn ask_with_fallback(
         // alone.
         drop(reserved);
         let Some(trouble) = failover::trouble(&error) else { return Err(error) };
-        let failed = state.line.resolved.route.model.clone();
+        let failed = state.model_chain.resolved.route.model.clone();
         scope.engine.cooldowns.failed(&failed, trouble, unix_ms());
         // A cached prefix is encoded for one model's API and is of no use to the next one.
         unfold(state)?;
-        let decision = state.line.others.failed(Some(trouble), state.line.resolved.context_window, shown);
+        let decision =
+            state.model_chain.others.failed(Some(trouble), state.model_chain.resolved.context_window, shown);
         if decision == FailoverDecision::GiveUp || !advance_to_fitting(scope, state).await? {
             return Err(error);
         }
@@ -80,7 +81,7 @@ pub(super) async fn ask_with_fallback(
         reserved = reserve(scope, state).await?;
         // The notice comes after the reservation, so that it is sent only if the model is really asked.
         scope.events.tell(TurnEvent::Notice(fallback_notice(
-            &state.line.resolved.label,
+            &state.model_chain.resolved.label,
             &failed,
             &chain(&error),
         )));
@@ -90,8 +91,8 @@ pub(super) async fn ask_with_fallback(
 /// Switches to the next model that the conversation fits into after room was made in it. Returns `false` if none is
 /// left.
 async fn advance_to_fitting(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<bool, TurnError> {
-    while state.line.step(scope.engine, &mut state.asked, &mut state.context) {
-        state.recorder.route = state.line.resolved.route.clone();
+    while state.model_chain.step(scope.engine, &mut state.model_request, &mut state.context) {
+        state.recorder.route = state.model_chain.resolved.route.clone();
         make_room(scope, state).await?;
         if state.context.cost() <= state.context.room() {
             return Ok(true);
@@ -107,13 +108,13 @@ async fn ready(
     state: &TurnState<'_>,
     refused_until: Option<i64>,
 ) -> Result<Vec<Arc<Message>>, TurnError> {
-    let TurnState { line, asked, context, .. } = state;
+    let TurnState { model_chain, model_request, context, .. } = state;
     let side = scope.engine.parts.config.current().image_side;
     let target = Target {
         refused_until,
-        refused_pictures: line.refused_pictures,
+        refused_pictures: model_chain.refused_pictures,
         pictures: scope.engine.pictures.clone(),
-        ..target(&line.resolved, asked, &line.told, side)
+        ..target(&model_chain.resolved, model_request, &model_chain.prompt_spec, side)
     };
     let entries = context.entries();
     // Only the messages behind a cached prefix need preparation, so only they count.
@@ -139,24 +140,24 @@ async fn ask_adapting(
     let (session, refusals) = (&scope.context.session, &scope.engine.refusals);
     let mut asked_without = false;
     loop {
-        let refused = refusals.until(session, &state.line.resolved.route);
-        state.asked.messages = ready(scope, state, refused).await?;
-        let TurnState { line, asked, context, .. } = state;
-        let route = &line.resolved.route;
+        let refused = refusals.until(session, &state.model_chain.resolved.route);
+        state.model_request.messages = ready(scope, state, refused).await?;
+        let TurnState { model_chain, model_request, context, .. } = state;
+        let route = &model_chain.resolved.route;
         // A cached prefix is used only if the provider would encode the same bytes for this request.
-        asked.prefix = context.prefix().map(|prefix| Arc::clone(&prefix.body));
-        if let Some(prefix) = &asked.prefix
-            && !prefix.fits(&*line.resolved.provider, asked)
+        model_request.prefix = context.prefix().map(|prefix| Arc::clone(&prefix.body));
+        if let Some(prefix) = &model_request.prefix
+            && !prefix.fits(&*model_chain.resolved.provider, model_request)
         {
             scope.engine.prefixes.forget(session);
             unfold(state)?;
             continue;
         }
-        let answered = ask(scope, line, asked, reserved).await;
+        let answered = ask(scope, model_chain, model_request, reserved).await;
         match answered {
             // A person has read the beginning: a second answer would read as a part of it.
             Err(TurnError::Provider(error)) if reserved.shown() => {
-                if error.refuses_thinking() && has_provider_state(asked) {
+                if error.refuses_thinking() && has_provider_state(model_request) {
                     // Remembered all the same, because the next turn's request would be rejected for the same
                     // reason.
                     refusals.note(session, route, unix_ms());
@@ -164,7 +165,7 @@ async fn ask_adapting(
                 return Err(error.into());
             }
             Err(TurnError::Provider(error))
-                if !asked_without && error.refuses_thinking() && has_provider_state(asked) =>
+                if !asked_without && error.refuses_thinking() && has_provider_state(model_request) =>
             {
                 tracing::warn!(%error, "asking again without the thinking of earlier answers");
                 // Asked at most once without thinking: a second rejection has another reason.
@@ -172,17 +173,19 @@ async fn ask_adapting(
                 refusals.note(session, route, unix_ms());
             }
             Err(TurnError::Provider(error))
-                if !line.refused_pictures && error.refuses_pictures() && has_pictures(messages_of(asked)) =>
+                if !model_chain.refused_pictures
+                    && error.refuses_pictures()
+                    && has_pictures(messages_of(model_request)) =>
             {
                 tracing::warn!(%error, "asking again without pictures");
-                let notice = format!("{} is shown no pictures: {error}", line.told.label);
+                let notice = format!("{} is shown no pictures: {error}", model_chain.prompt_spec.label);
                 scope.events.tell(TurnEvent::Notice(notice));
-                line.refused_pictures = true;
+                model_chain.refused_pictures = true;
             }
-            Err(TurnError::Provider(error)) if asked.format.is_some() && error.refuses_format() => {
+            Err(TurnError::Provider(error)) if model_request.format.is_some() && error.refuses_format() => {
                 // Dropping the format is safe: the caller checks the answer.
                 tracing::warn!(%error, "asking again without holding the model to the form of its answer");
-                asked.format = None;
+                model_request.format = None;
             }
             // The provider counts more tokens than flock estimated. It is asked again only as long as the
             // conversation gets shorter, so this ends.
@@ -191,7 +194,7 @@ async fn ask_adapting(
                 context.narrow();
                 make_room(scope, state).await?;
                 if state.context.cost() >= before {
-                    let window = limit_in(&error).unwrap_or(state.line.resolved.context_window);
+                    let window = limit_in(&error).unwrap_or(state.model_chain.resolved.context_window);
                     return Err(TurnError::Overflow { window, error });
                 }
             }
@@ -204,11 +207,11 @@ async fn ask_adapting(
 
 async fn ask(
     scope: &TurnScope<'_>,
-    line: &ModelChain,
+    model_chain: &ModelChain,
     request: &Request,
     reserved: &CallReservation,
 ) -> Result<Response, TurnError> {
-    let resolved = &line.resolved;
+    let resolved = &model_chain.resolved;
     let mut sink = |delta| match delta {
         Delta::Text(text) => scope.events.tell(TurnEvent::TextDelta(text)),
         Delta::Thinking(text) => scope.events.tell(TurnEvent::ThinkingDelta(text)),
@@ -223,7 +226,7 @@ async fn ask(
     };
     let policy = scope.engine.parts.limits.retry;
     // With a fallback left, a model that stays silent is asked only once.
-    let policy = if line.others.is_empty() { policy } else { policy.with_fallbacks() };
+    let policy = if model_chain.others.is_empty() { policy } else { policy.with_fallbacks() };
     let from = Instant::now();
     // Biased: a stop of the turn wins over a response that arrives at the same moment.
     tokio::select! {

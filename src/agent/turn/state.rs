@@ -69,9 +69,9 @@ impl TurnScope<'_> {
 /// The state of a turn between two steps.
 pub(super) struct TurnState<'r> {
     /// The model that is asked, and its fallbacks.
-    pub(super) line: ModelChain,
+    pub(super) model_chain: ModelChain,
     /// The next request, without its messages.
-    pub(super) asked: Request,
+    pub(super) model_request: Request,
     pub(super) context: ConversationContext,
     pub(super) recorder: &'r mut TurnRecorder,
 }

@@ -28,8 +28,8 @@ const MAX_DELIVERIES: usize = 16;
 
 /// The model of a turn, and the request to it before the conversation is added.
 pub(in crate::agent) struct PlannedRequest {
-    pub(in crate::agent) line: ModelChain,
-    pub(in crate::agent) asked: Request,
+    pub(in crate::agent) model_chain: ModelChain,
+    pub(in crate::agent) model_request: Request,
     /// Tokens available for the messages.
     pub(in crate::agent) room: u64,
 }
@@ -61,10 +61,11 @@ impl<'a, 's> TurnLoop<'a, 's> {
         recorder: &'a mut TurnRecorder,
     ) -> Result<FinalAnswer, TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
-        let PlannedRequest { line, asked, room } = planned;
+        let PlannedRequest { model_chain, model_request, room } = planned;
         let said = recorder.said(input, (context, guidance), provenance);
-        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, recorder)?;
-        let state = TurnState { line, asked, context, recorder };
+        let LoadedContext { context, ends } =
+            conversation::load(scope, &model_chain, &model_request, room, recorder)?;
+        let state = TurnState { model_chain, model_request, context, recorder };
         let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
         let reserved = turn.begin(&said).await?;
         turn.steps(reserved).await
@@ -87,7 +88,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
         for backup in state.recorder.transcript.take_backups() {
             scope.events.tell(TurnEvent::Notice(history_load::kept(&backup)));
         }
-        if let Some(notice) = state.line.passed.take() {
+        if let Some(notice) = state.model_chain.passed.take() {
             scope.events.tell(TurnEvent::Notice(notice));
         }
         if let (Some(inbox), Some(provenance)) =
@@ -158,13 +159,13 @@ impl<'a, 's> TurnLoop<'a, 's> {
     async fn call_tools(&mut self, message: &Message, stop: StopReason) -> Result<Vec<Block>, TurnError> {
         let Self { scope, state, repetition, .. } = self;
         let mut results = Vec::new();
-        for (place, asked) in message.tool_calls().enumerate() {
+        for (place, model_request) in message.tool_calls().enumerate() {
             // The freeze and the deadline are looked at before each call, not once for the answer: one call may take
             // long.
             scope.thawed().await?;
             scope.deadline.now()?;
-            let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
-            scope.events.tell(tool_call::started(&asked));
+            let (call_id, name) = (model_request.id.to_owned(), model_request.name.to_owned());
+            scope.events.tell(tool_call::started(&model_request));
             let started = Instant::now();
             // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
             let given_up = CancellationToken::new();
@@ -174,11 +175,12 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 context: &scope.context,
                 given_up: &given_up,
             };
-            let ended = caller.call(&asked, place, stop, started).await?;
+            let ended = caller.call(&model_request, place, stop, started).await?;
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
-            let repeated = tool_call::count_repetition(repetition, &name, asked.arguments, &mut content);
+            let repeated =
+                tool_call::count_repetition(repetition, &name, model_request.arguments, &mut content);
             let halted = ended.halted.or(repeated);
             let result = Block::ToolResult {
                 call_id: call_id.clone(),
