@@ -22,7 +22,7 @@ pub(crate) struct Pause {
     /// The day of the budget, for example `2026-02-28`.
     #[serde(skip)]
     pub day: String,
-    /// Key of the budget with its current limits, for [`crate::store::Store::record_budget_notice`].
+    /// Key of the budget with its current limits, for the record of its notice in the database.
     #[serde(skip)]
     pub budget: String,
 }

@@ -27,7 +27,7 @@ pub fn origin(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> Conversat
 }
 
 /// Returns `true` if a turn that would begin a conversation like `begun` can continue the one that was begun like
-/// `known`. `renews_prompt` is that of [`super::interface::ProgramCapabilities`].
+/// `known`. `renews_prompt` is that of [`super::interface::ProgramFacts`].
 pub fn can_resume(known: &ConversationOrigin, begun: &ConversationOrigin, renews_prompt: bool) -> bool {
     known.conversation == begun.conversation
         && known.place == begun.place

@@ -105,7 +105,7 @@ impl StateFolder {
     }
 
     /// Writes or removes the files that steer the program. With `kept`, as in
-    /// [`Invocation::kept`](super::Invocation::kept), everything else is removed.
+    /// [`Invocation::kept`](super::interface::Invocation::kept), everything else is removed.
     ///
     /// # Errors
     ///
