@@ -91,7 +91,8 @@ class Asking:
             response = self.connection.getresponse()
             self.answer = (response.status, parsed(response.read().decode()))
         except (OSError, http.client.HTTPException) as error:
-            self.answer = (0, {"error": repr(error)})
+            # In the shape of a refusal, so that a check that reads its message fails and does not end the script.
+            self.answer = (0, {"error": {"message": repr(error)}})
 
     def leave(self):
         """Goes away, as a client does that is closed."""
