@@ -3,7 +3,7 @@
 //! and stops the sandboxes.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -108,10 +108,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance::read(&home)?;
     let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let assembled = match open_database(&home) {
-        Ok(store) => GatewayAssembly::new(live.clone(), store, instance, config.port).await,
-        Err(error) => Err(error),
-    };
+    let opened = open_database(&home).map_err(|error| classify_error(&home, error))?;
+    let assembled = GatewayAssembly::new(live.clone(), opened.store, instance, config.port).await;
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
     let GatewayAssembly { gateway, middleware, team, sandboxes, grants } = &*assembly;
     let (engine, triage) = (&gateway.engine, &gateway.triage);
@@ -128,6 +126,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         0 => {}
         count => tracing::info!(count, "removed drafts of files that killed processes had left"),
     });
+    if !opened.is_checked {
+        let (searched, stop) = (gateway.swarm.store().clone(), gateway.stop.clone());
+        tokio::task::spawn_blocking(move || search_for_damage(&searched, stop));
+    }
     tokio::spawn(sync_frozen_sandboxes(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
@@ -177,20 +179,42 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
 /// The reason for which a gateway stops by itself.
 const DAMAGED_REASON: &str = "the database is damaged";
 
-/// Longest time for which a start looks for damage. In a larger database, damage that is met later ends the gateway
-/// then.
-const DAMAGE_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time for which a start looks for damage before it serves. It is enough for some ten megabytes. The check of
+/// a larger database goes on beside the gateway.
+const DAMAGE_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Longest time for the check of a large database. It keeps a snapshot, and meanwhile the write-ahead log only grows.
+const DAMAGE_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+struct OpenedDatabase {
+    store: Arc<Store>,
+    /// Unset if the time ran out before everything was checked.
+    is_checked: bool,
+}
 
 /// Opens the database. A damaged one is refused, because nothing more may be written into it.
-fn open_database(home: &Home) -> Result<Arc<Store>, StoreError> {
+fn open_database(home: &Home) -> Result<OpenedDatabase, StoreError> {
     let path = home.database();
+    let mut is_checked = true;
     if path.exists() {
         let checked = integrity::check(&path, CheckDepth::Quick(DAMAGE_CHECK_TIMEOUT))?;
         if !checked.is_whole() {
             return Err(StoreError::Damaged { path, what: checked.summary() });
         }
+        is_checked = !checked.is_partial;
     }
-    Store::open(home).map(Arc::new)
+    Ok(OpenedDatabase { store: Arc::new(Store::open(home)?), is_checked })
+}
+
+/// Checks a database for which the start had no time. What it finds ends the gateway, as [`wait_for_damage`] says.
+fn search_for_damage(store: &Store, stop: CancellationToken) {
+    let began = Instant::now();
+    let searched =
+        store.search_for_damage(move || stop.is_cancelled() || began.elapsed() >= DAMAGE_SEARCH_TIMEOUT);
+    match searched {
+        Ok(()) => tracing::debug!(took = ?began.elapsed(), "searched the database for damage"),
+        Err(error) => tracing::warn!(error = chain(&error), "failed to search the database for damage"),
+    }
 }
 
 /// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a

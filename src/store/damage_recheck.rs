@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::Store;
 use super::connection::wal_of;
+use super::health::DatabaseAccess;
 use super::integrity::{self, CheckDepth};
+use super::{Store, StoreError};
 use crate::error::chain;
 use crate::home::regular;
 
@@ -62,6 +63,25 @@ impl Store {
         }
     }
 
+    /// Searches the whole database for damage, until `is_over` returns `true`. Blocks the calling thread.
+    ///
+    /// Damage that is found becomes the trouble of this store, as if a read had met it: only
+    /// [`confirm_damage`](Self::confirm_damage) tells it from a failing disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be opened or checked.
+    pub(crate) fn search_for_damage(
+        &self,
+        is_over: impl Fn() -> bool + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let checked = integrity::look_until(&self.pool.path, is_over)?;
+        if !checked.is_whole() {
+            self.pool.condition.mark_unusable(DatabaseAccess::Read, checked.summary(), true);
+        }
+        Ok(())
+    }
+
     /// Returns the reason why it is not damage, or `None` if it is.
     fn doubt(&self, limit: Duration) -> Option<String> {
         for _ in 0..LOOKS {
@@ -109,7 +129,6 @@ fn read_all(file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::health::DatabaseAccess;
     use super::*;
     use crate::home::Home;
 
@@ -129,6 +148,23 @@ mod tests {
         assert!(!store.trouble().unwrap().is_damage, "it may pass");
         store.pool.condition.well();
         assert_eq!(store.trouble(), None);
+    }
+
+    #[test]
+    fn a_search_finds_damage_that_no_read_has_met() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        home.make_folders().unwrap();
+        integrity::tests::filled(&home);
+        let store = Store::open(&home).unwrap();
+        store.search_for_damage(|| false).unwrap();
+        assert_eq!(store.trouble(), None);
+        integrity::tests::flip(&home.database());
+        store.search_for_damage(|| true).unwrap();
+        assert_eq!(store.trouble(), None, "it was ended before it looked");
+        store.search_for_damage(|| false).unwrap();
+        assert!(store.trouble().unwrap().is_damage);
+        assert!(store.confirm_damage(LIMIT));
     }
 
     #[test]

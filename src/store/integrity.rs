@@ -120,6 +120,29 @@ pub const CLASSIFY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Checks the database once. A read failure of the disk may appear as damage.
 pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, StoreError> {
+    match depth {
+        CheckDepth::Quick(limit) => {
+            let end = Instant::now() + limit;
+            examine(path, Some(move || Instant::now() >= end))
+        }
+        CheckDepth::Deep => examine(path, None::<fn() -> bool>),
+    }
+}
+
+/// Checks the structure of all pages once, until `is_over` returns `true`.
+pub(super) fn look_until(
+    path: &Path,
+    is_over: impl Fn() -> bool + Send + 'static,
+) -> Result<IntegrityReport, StoreError> {
+    examine(path, Some(is_over))
+}
+
+/// Checks the structure of all pages until the time is over, or everything if there is no limit.
+fn examine(
+    path: &Path,
+    is_over: Option<impl Fn() -> bool + Send + 'static>,
+) -> Result<IntegrityReport, StoreError> {
+    let is_deep = is_over.is_none();
     let open = || -> Result<Connection, StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         schema::check(&connection, path)?;
@@ -132,17 +155,11 @@ pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, St
         }
         Err(error) => return Err(error),
     };
-    let pragma = match depth {
-        CheckDepth::Quick(limit) => {
-            let end = Instant::now() + limit;
-            let is_over = move || Instant::now() >= end;
-            connection
-                .progress_handler(PROGRESS_STEPS, Some(is_over))
-                .map_err(|source| StoreError::query("check the database", source))?;
-            format!("PRAGMA quick_check({MAX_PROBLEMS})")
-        }
-        CheckDepth::Deep => format!("PRAGMA integrity_check({MAX_PROBLEMS})"),
-    };
+    connection
+        .progress_handler(PROGRESS_STEPS, is_over)
+        .map_err(|source| StoreError::query("check the database", source))?;
+    let check = if is_deep { "integrity_check" } else { "quick_check" };
+    let pragma = format!("PRAGMA {check}({MAX_PROBLEMS})");
     let mut checked = IntegrityReport::default();
     match problems(&connection, &pragma) {
         Ok(problems) => checked.problems = problems,
@@ -152,7 +169,7 @@ pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, St
         Err(error) if is_damage(&error) => checked.problems.push(chain(&error)),
         Err(source) => return Err(StoreError::query("check the database", source)),
     }
-    if depth == CheckDepth::Deep || !checked.problems.is_empty() {
+    if is_deep || !checked.problems.is_empty() {
         // Naming the lost tables matters more than the time limit, so it is switched off here.
         let off = connection.progress_handler(0, None::<fn() -> bool>);
         off.map_err(|source| StoreError::query("check the database", source))?;
