@@ -54,8 +54,12 @@ impl IntegrityReport {
             .tables
             .iter()
             .map(|table| format!("table {} can be read up to row {} only", table.name, table.readable));
-        let first =
-            self.problems.first().map(|problem| problem.lines().next().unwrap_or_default().to_owned());
+        // A description may begin with the line `*** in database main ***`.
+        let is_heading = |line: &&str| line.starts_with("***");
+        let first = self
+            .problems
+            .first()
+            .map(|problem| problem.lines().find(|line| !is_heading(line)).unwrap_or_default().to_owned());
         first.into_iter().chain(lost).collect::<Vec<_>>().join("; ")
     }
 }
