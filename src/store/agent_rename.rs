@@ -25,7 +25,7 @@ const ID_COLUMNS: [(&str, &str); 17] = [
     ("request", "agent"),
     ("request", "decided_by"),
     ("usage", "agent"),
-    ("bridge", "created_by"),
+    ("link", "created_by"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.

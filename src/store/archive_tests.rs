@@ -89,15 +89,15 @@ async fn two_steps_in_one_millisecond_are_two_rows_of_the_audit() {
 }
 
 #[tokio::test]
-async fn active_bridges_are_notified_and_paused_ones_stay_paused() {
+async fn active_links_are_notified_and_paused_ones_stay_paused() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     for (bridge, state) in [("b1", "active"), ("b2", "paused")] {
         store
-            .write("add a bridge", move |transaction| {
+            .write("add a link", move |transaction| {
                 transaction.execute(
-                    "INSERT INTO bridge (id, channel, platform, external, state, created_by, created_at)
-                     VALUES (?1, 'x', ?1, '1', ?2, 'human:ann', 0)",
+                    "INSERT INTO link (id, channel, bridge, external, title, state, created_by, created_at)
+                     VALUES (?1, 'x', ?1, '1', 'x', ?2, 'human:ann', 0)",
                     (bridge, state),
                 )
             })
@@ -112,8 +112,8 @@ async fn active_bridges_are_notified_and_paused_ones_stay_paused() {
             })
             .unwrap()
     };
-    let states = || rows("SELECT id, state FROM bridge ORDER BY id");
-    let told = || rows("SELECT bridge, notice FROM outbox WHERE notice IS NOT NULL ORDER BY id");
+    let states = || rows("SELECT id, state FROM link ORDER BY id");
+    let told = || rows("SELECT link, notice FROM outbox WHERE notice IS NOT NULL ORDER BY id");
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert!(step(&store, ArchiveStep::Finish { forced: true }, 10).await);
     assert_eq!(states(), [pair("b1", "archived"), pair("b2", "paused")]);

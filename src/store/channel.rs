@@ -6,6 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
+use super::outbox;
 use super::post::{self, CommittedPost, NewPost};
 use super::session::parsed;
 use super::subjects::Channels;
@@ -359,6 +360,9 @@ impl Channels<&Store> {
                 return Ok(None);
             }
             audit::append(transaction, &entry, notice.now)?;
+            if topic.is_some() {
+                outbox::queue_topic(transaction, id.as_str(), notice.now)?;
+            }
             Ok(post::post(transaction, &notice)?.posted())
         })
         .await

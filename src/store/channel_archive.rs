@@ -6,6 +6,7 @@
 use rusqlite::Transaction;
 
 use super::audit::{self, AuditEntry};
+use super::link;
 use super::post::{self, CommittedPost, NewPost};
 use super::subjects::Channels;
 use super::{Store, StoreError};
@@ -95,23 +96,6 @@ fn set_session_states(transaction: &Transaction<'_>, id: &str, state: &str) -> r
         .map(drop)
 }
 
-/// Notifies the other sides of a channel's bridges, then stops or restarts the bridges.
-///
-/// Bridges that a person paused keep that state and are not notified.
-fn update_bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> rusqlite::Result<()> {
-    let (notice, from, to) =
-        if is_end { ("archived", "active", "archived") } else { ("reopened", "archived", "active") };
-    // The outbox is filled before the state changes, because the same condition selects the bridges.
-    transaction.execute(
-        "INSERT INTO outbox (bridge, channel, notice, created_at)
-         SELECT id, channel, ?2, ?3 FROM bridge WHERE channel = ?1 AND state = ?4",
-        (id, notice, now, from),
-    )?;
-    transaction
-        .execute("UPDATE bridge SET state = ?3 WHERE channel = ?1 AND state = ?2", (id, from, to))
-        .map(drop)
-}
-
 impl Channels<&Store> {
     /// Applies a step, with its notice and its audit row. Returns `None` if the channel was not in the state that the
     /// step starts from.
@@ -128,16 +112,16 @@ impl Channels<&Store> {
                 return Ok(None);
             }
             audit::append(transaction, &entry, notice.now)?;
-            // Post first: stopped bridges would not receive the notice.
+            // Post first: stopped links would not receive the notice.
             let posted = post::post(transaction, &notice)?.posted();
             match step {
                 ArchiveStep::Finish { .. } => {
                     set_session_states(transaction, id, "closed")?;
-                    update_bridges(transaction, id, true, notice.now)?;
+                    link::follow_archive(transaction, id, true, notice.now)?;
                 }
                 ArchiveStep::Reopen => {
                     set_session_states(transaction, id, "open")?;
-                    update_bridges(transaction, id, false, notice.now)?;
+                    link::follow_archive(transaction, id, false, notice.now)?;
                 }
                 ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
             }

@@ -41,6 +41,7 @@ pub(super) fn says(channel: &str, author: &str, content: &str) -> NewPost {
         turn: None,
         is_final: false,
         key: None,
+        origin: None,
         now: 10,
     }
 }
@@ -402,14 +403,14 @@ async fn a_failed_change_does_not_undo_others_of_its_batch() {
 }
 
 #[tokio::test]
-async fn posts_go_to_the_outbox_of_each_active_bridge() {
+async fn posts_go_to_the_outbox_of_each_active_link() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     let add = |state: &'static str| {
-        store.write("add a bridge", move |transaction| {
+        store.write("add a link", move |transaction| {
             transaction.execute(
-                "INSERT INTO bridge (id, channel, platform, external, state, created_by, created_at)
-                 VALUES (?1, 'x', ?1, '1', ?1, 'human:ann', 0)",
+                "INSERT INTO link (id, channel, bridge, external, title, state, created_by, created_at)
+                 VALUES (?1, 'x', ?1, '1', 'x', ?1, 'human:ann', 0)",
                 [state],
             )
         })
@@ -421,7 +422,7 @@ async fn posts_go_to_the_outbox_of_each_active_bridge() {
         .pool
         .read("look", |connection| {
             connection
-                .prepare("SELECT bridge, seq FROM outbox")?
+                .prepare("SELECT link, seq FROM outbox")?
                 .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect()
         })

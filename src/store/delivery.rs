@@ -193,6 +193,21 @@ fn given(
     Ok(messages)
 }
 
+/// Counts a message as read by the members that have read everything before it. It is not in a batch then.
+pub(super) fn pass_over(transaction: &Transaction<'_>, channel: &str, seq: i64) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO delivery (agent, channel, delivered_seq)
+             SELECT member, ?1, ?2 FROM member
+             WHERE channel = ?1 AND member NOT LIKE 'human:%' AND member <> 'system'
+                AND ?2 = 1 + coalesce((SELECT delivered_seq FROM delivery
+                                       WHERE agent = member AND delivery.channel = ?1), 0)
+             ON CONFLICT DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE inflight_seq IS NULL",
+        )?
+        .execute((channel, seq))
+        .map(drop)
+}
+
 /// Returns `true` if an agent receives a channel's messages.
 fn receives_messages(channel: &Channel, agent: &AgentId) -> bool {
     channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)

@@ -4,6 +4,7 @@
 //! is committed when its future resolves, and then survives `kill -9`. Syncing to the disk follows a few milliseconds
 //! later, by [`sync`].
 
+mod account;
 mod agent_removal;
 mod agent_rename;
 mod agent_state;
@@ -16,7 +17,9 @@ mod channel_archive;
 mod connection;
 mod damage_recheck;
 mod database;
+mod decision_message;
 mod delivery;
+mod direct_message;
 mod error;
 mod exchange;
 mod freeze;
@@ -24,8 +27,11 @@ mod health;
 mod idempotency;
 mod inbox;
 pub(crate) mod integrity;
+mod link;
 mod lock_wait;
+mod outbox;
 mod post;
+mod post_edit;
 mod post_outline;
 mod probe;
 mod program_conversation;
@@ -38,6 +44,8 @@ mod session;
 mod subjects;
 pub(crate) mod sync;
 mod task;
+#[cfg(test)]
+pub(crate) mod testing;
 mod token;
 mod turn;
 mod usage;
@@ -49,6 +57,8 @@ use rusqlite::OpenFlags;
 
 use crate::home::Home;
 
+pub(crate) use account::AccountBinding;
+pub(crate) use account::{Account, RenameOutcome};
 pub(crate) use agent_state::AgentState;
 pub use audit::{AuditEntry, Level};
 pub(crate) use audit::{AuditFilter, AuditRow, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest};
@@ -61,17 +71,24 @@ pub(crate) use channel_archive::ArchiveStep;
 pub use connection::BESIDE;
 pub(crate) use connection::beside;
 pub use database::{Database, Reader, Store};
+pub(crate) use decision_message::{DecisionMessage, NewDecisionMessage};
 pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary};
+pub(crate) use direct_message::{DirectAnswer, DirectMessage};
 pub(crate) use error::StoreError;
 pub(crate) use exchange::NewExchange;
 pub(crate) use freeze::{Freeze, FreezeState};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
+pub(crate) use link::{EVERYONE, Link, LinkState};
+pub use outbox::LinkOrigin;
+pub(crate) use outbox::{OutboxContent, OutboxEntry};
 pub(crate) use post::{CommittedPost, Post, PostOutcome};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
+pub(crate) use post_edit::PostEdit;
 pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};
 pub(crate) use program_conversation::{ConversationOrigin, ProgramConversation};
 pub(crate) use recovery::{LostSession, RestoreOutcome, restore};
+pub(crate) use request::digest as body_digest;
 pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
 pub use session::NewSession;

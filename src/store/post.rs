@@ -5,7 +5,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry, Level};
 use super::channel::ChannelState;
+use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
+use super::outbox::{self, LinkOrigin};
 use super::session::parsed;
 use super::subjects::Posts;
 use super::{Database, Store, StoreError};
@@ -85,6 +87,8 @@ pub struct NewPost {
     pub is_final: bool,
     /// The key under which the client may repeat the request.
     pub key: Option<IdempotencyKey>,
+    /// Set if it came over a link from another platform.
+    pub origin: Option<LinkOrigin>,
     /// The current time in Unix milliseconds.
     pub now: i64,
 }
@@ -157,14 +161,19 @@ pub enum Page {
 pub(super) const COLUMNS: &str = "channel, seq, author, content, created_at, wake, mentions";
 
 pub(super) fn row(row: &Row<'_>) -> rusqlite::Result<Post> {
+    row_from(row, 0)
+}
+
+/// Reads a message whose columns begin at `first`.
+pub(super) fn row_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Post> {
     Ok(Post {
-        channel: parsed(row, 0)?,
-        seq: row.get::<_, i64>(1)?.unsigned_abs(),
-        author: parsed(row, 2)?,
-        content: row.get(3)?,
-        created_at: row.get(4)?,
-        wake: row.get(5)?,
-        mentions: PostMentions::from_column(row.get_ref(6)?.as_str_or_null()?),
+        channel: parsed(row, first)?,
+        seq: row.get::<_, i64>(first + 1)?.unsigned_abs(),
+        author: parsed(row, first + 2)?,
+        content: row.get(first + 3)?,
+        created_at: row.get(first + 4)?,
+        wake: row.get(first + 5)?,
+        mentions: PostMentions::from_column(row.get_ref(first + 6)?.as_str_or_null()?),
     })
 }
 
@@ -187,6 +196,11 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     {
         let seq = first.answer.and_then(|seq| seq.parse().ok()).filter(|_| first.digest == key.digest);
         return Ok(seq.map_or(PostOutcome::KeyReused, PostOutcome::Repeated));
+    }
+    if let Some(origin) = &new.origin
+        && let Some(seq) = outbox::known(transaction, origin)?
+    {
+        return Ok(PostOutcome::Repeated(seq.unsigned_abs()));
     }
     // flock's own notices, such as that of the archiving itself, are still posted.
     if state == ChannelState::Archived && new.author != Party::System {
@@ -215,13 +229,13 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
             new.turn.map(|turn| turn.to_string()),
             new.is_final,
         ))?;
-    // A bridge that is paused or archived does not get this message.
-    transaction
-        .prepare_cached(
-            "INSERT INTO outbox (bridge, channel, seq, created_at)
-             SELECT id, channel, ?2, ?3 FROM bridge WHERE channel = ?1 AND state = 'active'",
-        )?
-        .execute((&id, seq, new.now))?;
+    outbox::queue(transaction, new, &id, seq)?;
+    if let Some(origin) = &new.origin {
+        outbox::record(transaction, origin, seq, new.now)?;
+        if origin.is_history {
+            delivery::pass_over(transaction, &id, seq)?;
+        }
+    }
     let entry = AuditEntry {
         actor: author,
         action: "channel.post",

@@ -25,6 +25,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/012.sql"),
     include_str!("migrations/013.sql"),
     include_str!("migrations/014.sql"),
+    include_str!("migrations/015.sql"),
+    include_str!("migrations/016.sql"),
+    include_str!("migrations/017.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -40,12 +40,18 @@ handles! {
     agents: Agents;
     /// The rows of the audit.
     audit: AuditLog;
+    /// The accounts of people on other platforms.
+    accounts: Accounts;
     /// The agents' cards.
     cards: Cards;
     /// The channels and their members.
     channels: Channels;
+    /// The messages on other platforms that show waiting requests.
+    decision_messages: DecisionMessages;
     /// The delivery positions of agents in channels.
     deliveries: Deliveries;
+    /// The direct messages of people on other platforms, whose answers go back there.
+    direct_messages: DirectMessages;
     /// The direct messages between pairs of agents, as outlines.
     exchanges: Exchanges;
     /// The freezes of agents and of the home.
@@ -56,6 +62,10 @@ handles! {
     idempotency_keys: IdempotencyKeys;
     /// The items in the inboxes of sessions.
     inbox: InboxItems;
+    /// The links of channels with other platforms, and what both sides have of each other.
+    links: Links;
+    /// The messages that are still to be sent to other platforms.
+    outbox: Outbox;
     /// The messages in channels.
     posts: Posts;
     /// The sessions' conversations in agent programs.
