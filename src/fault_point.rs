@@ -29,6 +29,9 @@ pub enum FaultPoint {
     /// A compaction is in the transcript, and the old conversation is still in use. Not every message passes this
     /// moment.
     Compacted,
+    /// A platform has a message of a bridge, and that is not recorded yet. Only messages of linked channels pass this
+    /// moment.
+    Sent,
 }
 
 impl FaultPoint {

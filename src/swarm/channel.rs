@@ -183,7 +183,7 @@ impl Swarm {
         self.say(NewPost { wake, ..system(channel, text, unix_ms()) }).await
     }
 
-    async fn say(&self, new: NewPost) -> Result<PostReceipt, SwarmError> {
+    pub(super) async fn say(&self, new: NewPost) -> Result<PostReceipt, SwarmError> {
         self.post_delayed(new, Duration::ZERO).await
     }
 
@@ -438,7 +438,7 @@ impl Swarm {
         call(&self.notifier, new, posted);
     }
 
-    fn message(
+    pub(super) fn message(
         &self,
         by: &Actor,
         channel: &ChannelId,
@@ -468,6 +468,7 @@ impl Swarm {
             turn: by.turn,
             is_final: false,
             key: None,
+            origin: None,
             now,
         })
     }
@@ -545,6 +546,7 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
         turn: None,
         is_final: false,
         key: None,
+        origin: None,
         now,
     }
 }

@@ -29,6 +29,9 @@ pub enum SwarmError {
     /// No token has this name, or it was revoked.
     #[error("there is no token {0} that could be revoked")]
     NoToken(String),
+    /// There is no such bridge or link. The text says what is missing.
+    #[error("{0}")]
+    NoBridge(String),
     /// A client sent two different requests with the same idempotency key.
     #[error("another request was sent under this idempotency key in the last 24 hours")]
     KeyReused,
@@ -47,6 +50,7 @@ impl Explain for SwarmError {
             // Usage errors are the caller's to fix. The others depend on the team's state.
             Self::Invalid(_) | Self::KeyReused => Kind::Usage,
             Self::NoToken(_)
+            | Self::NoBridge(_)
             | Self::NoChannel(_)
             | Self::Archived(_)
             | Self::NoAgent(_)
@@ -63,6 +67,7 @@ impl Explain for SwarmError {
             Self::NoAgent(_) => Some("flock list".to_owned()),
             Self::TokenExists(name) => Some(format!("flock token revoke {name}")),
             Self::NoToken(_) => Some("flock token list".to_owned()),
+            Self::NoBridge(_) => Some("flock bridge list".to_owned()),
             Self::Invalid(_) | Self::KeyReused | Self::Refused(_) => None,
             Self::Store(error) => error.hint(),
         }

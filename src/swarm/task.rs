@@ -60,12 +60,12 @@ enum TaskEvent {
 
 /// Records that are committed together with a change of a task.
 #[derive(Debug, Default)]
-struct TaskRecords {
-    entry: Option<AuditEntry>,
+pub(super) struct TaskRecords {
+    pub(super) entry: Option<AuditEntry>,
     /// The record that the brake counts.
-    exchange: Option<NewExchange>,
+    pub(super) exchange: Option<NewExchange>,
     /// Name and digest of a client's message.
-    key: Option<IdempotencyKey>,
+    pub(super) key: Option<IdempotencyKey>,
 }
 
 /// The party that has to act after a change.
@@ -192,7 +192,7 @@ fn item(after: &Task, told: Recipient, now: i64) -> Option<NewInboxItem> {
     }
 }
 
-fn check_text(text: &str) -> Result<(), SwarmError> {
+pub(super) fn check_text(text: &str) -> Result<(), SwarmError> {
     if text.trim().is_empty() {
         return Err(SwarmError::Invalid("the message is empty".to_owned()));
     }
@@ -311,7 +311,12 @@ impl Swarm {
         self.accept(new, entry, Duration::ZERO).await
     }
 
-    async fn accept(&self, new: NewTask, entry: AuditEntry, after: Duration) -> Result<Task, SwarmError> {
+    pub(super) async fn accept(
+        &self,
+        new: NewTask,
+        entry: AuditEntry,
+        after: Duration,
+    ) -> Result<Task, SwarmError> {
         let item = NewInboxItem {
             session: new.session.clone(),
             kind: InboxItemKind::Dm,
@@ -396,14 +401,24 @@ impl Swarm {
     ) -> Result<Task, SwarmError> {
         check_text(text)?;
         let requester = a2a_requester(client);
-        // A client sees only its own tasks, and other ids look like missing ones.
+        let detail = format!("{} bytes", text.len());
+        let entry = AuditEntry::new(&requester, "task.reply", id, Level::Green, detail);
+        self.reply_as(&requester, id, text, TaskRecords { entry: Some(entry), exchange: None, key }).await
+    }
+
+    /// Gives a requester's reply to the question of its task.
+    pub(super) async fn reply_as(
+        &self,
+        requester: &str,
+        id: &str,
+        text: &str,
+        kept: TaskRecords,
+    ) -> Result<Task, SwarmError> {
+        // A requester sees only its own tasks, and other ids look like missing ones.
         if self.store().tasks().find(id).await?.is_none_or(|task| task.requester != requester) {
             return Err(no_such_task(id));
         }
-        let detail = format!("{} bytes", text.len());
-        let entry = AuditEntry::new(&requester, "task.reply", id, Level::Green, detail);
         let event = TaskEvent::Replied(text.to_owned());
-        let kept = TaskRecords { entry: Some(entry), exchange: None, key };
         self.change_task_delayed(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
     }
 

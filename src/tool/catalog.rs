@@ -9,7 +9,7 @@ use crate::provider::ToolSpec;
 use crate::sandbox::Sandbox;
 
 /// All tools, in the order in which they are offered.
-pub static TOOLS: [&ToolDefinition; 38] = [
+pub static TOOLS: [&ToolDefinition; 39] = [
     // Tools stand at the beginning of each request, so another order would invalidate every prompt cache.
     &exec::EXEC,
     &process::PROCESS,
@@ -49,6 +49,7 @@ pub static TOOLS: [&ToolDefinition; 38] = [
     &team::RESTART_GATEWAY,
     &team::CREATE_AGENT,
     &team::DECOMMISSION_AGENT,
+    &team::BRIDGE,
 ];
 
 /// Returns the definition of the tool with this name.

@@ -287,3 +287,19 @@ pub(crate) static DECOMMISSION_AGENT: ToolDefinition = ToolDefinition {
     changes: true,
     ..TEAM
 };
+
+pub(crate) static BRIDGE: ToolDefinition = ToolDefinition {
+    name: "flock_bridge",
+    description: "Links of channels with other platforms. create asks to link channelId with external, a channel of a bridge; \
+                  allow: accounts to be heard. remove, pause and resume end or stop a link.",
+    properties: || {
+        json!({
+            "action": {"enum": ["create", "remove", "list", "pause", "resume"]}, "bridge": text(), "external": text(),
+            "channelId": text(), "allow": texts(), "reason": text()
+        })
+    },
+    required: &["action"],
+    roles: Some(Roles::Orchestrator),
+    changes: true,
+    ..CHANNEL
+};

@@ -51,7 +51,7 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     let request = serde_json::from_value(Value::Object(fields))
         .map_err(|error| ToolError::model(format!("invalid request: {error}")))?;
     match request {
-        Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
+        Request::AgentCreate { .. } | Request::AgentRemove { .. } | Request::BridgeLink { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
         // flock itself determines how a command runs on the host, and a person approves exactly that.
@@ -121,6 +121,8 @@ mod tests {
             json!({"kind": "package", "package": "hello", "agentId": "other"}),
             json!({"kind": "agent-create", "id": "x"}),
             json!({"kind": "agent-remove", "id": "x"}),
+            json!({"kind": "bridge-link", "bridge": "b", "channel": "c", "external": "x", "title": "x", "hears": [],
+                "widens": false}),
             json!({"kind": "egress"}),
             json!({"kind": "command", "command": "id", "execution": {"cwd": "/etc", "env": {}}}),
             json!({"package": "hello"}),

@@ -13,6 +13,7 @@ use crate::store::{
     Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, Store,
     StoreError,
 };
+use crate::tool::safe_text;
 
 /// The person who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,34 @@ pub(crate) enum Decider {
     Owner(Party),
     /// A person whom another platform has authenticated. The person may decide only if the owner lists them as an
     /// approver.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no bridge to another platform is built in yet"))]
-    Person(Party),
+    Person(BridgePerson),
+}
+
+/// A person who decides over a bridge, from an account that the owner bound to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BridgePerson {
+    pub(crate) person: Party,
+    /// The name of the bridge.
+    pub(crate) bridge: String,
+    /// The platform's id of the account.
+    pub(crate) account: String,
+}
+
+/// Maximum number of bytes that the audit keeps of an account's id. Matrix, which has the longest ones, allows 255.
+const MAX_ACCOUNT: usize = 256;
+
+impl Decider {
+    /// Returns what the audit says about the way of the decision, as a continuation of a sentence.
+    fn origin(&self) -> String {
+        match self {
+            Self::Owner(_) => String::new(),
+            Self::Person(BridgePerson { bridge, account, .. }) => {
+                // A platform chose the account's id.
+                let account = super::request::shown(safe_text::start(account, MAX_ACCOUNT));
+                format!("; over bridge {bridge}, account {account}")
+            }
+        }
+    }
 }
 
 /// A decision about a request.
@@ -125,6 +152,7 @@ pub(crate) async fn decide(
     now: i64,
 ) -> Result<RequestRow, DecideError> {
     let party = authorize(config, decider)?;
+    let origin = decider.origin();
     let row = store.requests().find(id).await?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let moved = match decision {
         // A person can't approve what they are not shown.
@@ -135,7 +163,7 @@ pub(crate) async fn decide(
         ApprovalDecision::Approve { sha256 } if row.revoked_by.is_some() => {
             let text = format!("{id} was given back by {party}.");
             let along = Along {
-                entry: entry(party, "request.restore", &row, format!("sha256 {sha256}")),
+                entry: entry(party, "request.restore", &row, format!("sha256 {sha256}{origin}")),
                 items: vec![messages::result(
                     &row,
                     &format!("Your request {text}{}", ask_again_hint(&row)),
@@ -147,7 +175,7 @@ pub(crate) async fn decide(
         }
         ApprovalDecision::Approve { sha256 } => {
             let along = Along {
-                entry: entry(party, "request.approve", &row, format!("sha256 {sha256}")),
+                entry: entry(party, "request.approve", &row, format!("sha256 {sha256}{origin}")),
                 items: Vec::new(),
                 post: messages::post(row.channel.as_ref(), &format!("{id} was approved by {party}."), now),
             };
@@ -160,7 +188,7 @@ pub(crate) async fn decide(
             let said = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let text = format!("{id} was denied by {party}{said}.");
             let along = Along {
-                entry: entry(party, "request.deny", &row, said),
+                entry: entry(party, "request.deny", &row, format!("{said}{origin}")),
                 items: vec![messages::result(&row, &format!("Your request {text}"), now)],
                 post: messages::post(row.channel.as_ref(), &text, now),
             };
@@ -317,17 +345,13 @@ async fn record_denied_package(
 
 /// Returns the party that decides, if it may decide.
 fn authorize<'d>(config: &Config, decider: &'d Decider) -> Result<&'d Party, DecideError> {
-    match decider {
-        // Agents and flock itself never decide, whatever credential they present.
-        Decider::Owner(party) | Decider::Person(party) if !party.is_human() => {
-            Err(DecideError::NotApprover(party.clone()))
-        }
+    let (party, is_listed) = match decider {
+        Decider::Owner(party) => (party, true),
         // The other platform says who the person is. Only the owner says who may decide.
-        Decider::Person(party) if !config.approvers.contains(party) => {
-            Err(DecideError::NotApprover(party.clone()))
-        }
-        Decider::Owner(party) | Decider::Person(party) => Ok(party),
-    }
+        Decider::Person(by) => (&by.person, config.approvers.contains(&by.person)),
+    };
+    // Agents and flock itself never decide, whatever credential they present.
+    if is_listed && party.is_human() { Ok(party) } else { Err(DecideError::NotApprover(party.clone())) }
 }
 
 fn entry(party: &Party, action: &'static str, row: &RequestRow, detail: String) -> AuditEntry {

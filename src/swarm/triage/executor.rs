@@ -29,12 +29,19 @@ pub trait Executor: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
+/// Makes links of channels with other platforms. The bridges implement it, because only they know the platforms.
+pub(crate) trait ChannelLinker: Send + Sync + 'static {
+    /// Makes the link of a request. Returns the text for the agent, or the reason of the failure.
+    fn link<'a>(&'a self, asked: &'a FiledRequest) -> BoxFuture<'a, Result<String, String>>;
+}
+
 /// Carries out requests on this machine.
 pub(crate) struct HostExecutor {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
     pub packages: Arc<nix_store::PackageStore>,
     pub sandbox: Arc<dyn Sandbox>,
+    pub links: Arc<dyn ChannelLinker>,
 }
 
 impl Executor for HostExecutor {
@@ -68,6 +75,7 @@ impl Executor for HostExecutor {
                     self.create(new).await
                 }
                 Request::AgentRemove { id } => self.remove(id).await,
+                Request::BridgeLink { .. } => self.links.link(asked).await,
                 Request::Other { .. } => {
                     Ok("a person agreed; flock runs nothing for such a request".to_owned())
                 }
@@ -236,6 +244,15 @@ mod tests {
     use crate::swarm::testing::Team;
     use crate::tool::fake::FakeSandbox;
 
+    /// Refuses every link.
+    struct NoLinks;
+
+    impl ChannelLinker for NoLinks {
+        fn link<'a>(&'a self, _: &'a FiledRequest) -> BoxFuture<'a, Result<String, String>> {
+            Box::pin(async { Err("no links here".to_owned()) })
+        }
+    }
+
     #[tokio::test]
     async fn a_refused_agent_leaves_no_files() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,8 +269,12 @@ mod tests {
             Arc::new(move || newest.current()),
             Arc::new(Engine::from_env()),
         );
-        let executor =
-            HostExecutor { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
+        let executor = HostExecutor {
+            live,
+            packages: Arc::new(packages),
+            sandbox: Arc::new(FakeSandbox::default()),
+            links: Arc::new(NoLinks),
+        };
         let make = async |id: &str| {
             let request = json!({"kind": "agent-create", "id": id});
             let asked = FiledRequest {
@@ -286,6 +307,7 @@ mod tests {
             live: live.clone(),
             packages: Arc::new(nix_store::PackageStore::new(home, config(), engine)),
             sandbox: Arc::new(FakeSandbox::default()),
+            links: Arc::new(NoLinks),
         };
         let cancel = CancellationToken::new();
         cancel.cancel();

@@ -80,6 +80,11 @@ pub(crate) fn refusal(request: &Request, context: &LevelContext<'_>) -> Option<S
         Request::AgentRemove { id } if context.config.agent(id).is_none() => {
             Some(format!("there is no agent {id}"))
         }
+        Request::BridgeLink { bridge, .. }
+            if !context.config.bridges.iter().any(|known| known.name == *bridge) =>
+        {
+            Some(format!("there is no bridge {bridge}"))
+        }
         _ => None,
     }
 }
@@ -159,6 +164,19 @@ pub(crate) fn floor(request: &Request, context: &LevelContext<'_>) -> (Level, Ve
             }
         }
         Request::AgentRemove { .. } => at_least(Level::Red, "removing an agent can't be undone"),
+        Request::BridgeLink { bridge, external, title, widens, .. } => {
+            let mut bridges = context.config.bridges.iter().filter(|known| known.name == *bridge);
+            if !bridges.any(|known| known.allow.iter().any(|pattern| pattern.matches(external, title))) {
+                at_least(
+                    Level::Red,
+                    "what the channel says would leave flock to a place that the owner did not name",
+                );
+            } else if *widens {
+                at_least(Level::Red, "others would be heard than those who are in that private channel");
+            } else {
+                at_least(Level::Yellow, "the owner lets such channels be linked (bridges, allow)");
+            }
+        }
         Request::Other { .. } => at_least(Level::Green, "nothing is run for it"),
     }
     (level, why)

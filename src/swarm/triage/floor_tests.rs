@@ -138,3 +138,36 @@ fn requests_that_nobody_can_grant_are_refused() {
     let alone = LevelContext { config: &alone, ..standing.clone() };
     assert!(refused(json!({"kind": "command", "command": "true"}), &alone).is_some());
 }
+
+#[test]
+fn only_a_link_that_the_owner_allowed_and_that_lets_nobody_else_in_needs_no_person() {
+    let mut config = config();
+    let link = |bridge: &str, external: &str, widens: bool| {
+        request(json!({"kind": "bridge-link", "bridge": bridge, "channel": "work", "external": external,
+            "title": "#open", "hears": ["@a:h"], "widens": widens}))
+    };
+    let standing = context(&config, "orchestrator");
+    assert!(refusal(&link("chat", "!a:h", false), &standing).unwrap().contains("chat"));
+    let document = json!({
+        "gateway": {"auth": {"token": "t"}},
+        "plugins": {"entries": {"flock": {"config": {"bridges": {
+            "chat": {"platform": "matrix", "homeserver": "https://h", "allow": ["!*:h"]},
+            "open": {"platform": "discord", "allow": ["title:#open"]},
+            "shut": {"platform": "slack"}
+        }}}}},
+    });
+    let home = Home::new("/home/ann/.flock".into(), None);
+    config.bridges = crate::config::parse::config(&document, &home).unwrap().bridges;
+    let standing = context(&config, "orchestrator");
+    for (bridge, external, widens, level) in [
+        ("chat", "!a:h", false, Level::Yellow),
+        ("chat", "!a:h", true, Level::Red),
+        ("chat", "!a:h.evil", false, Level::Red),
+        ("open", "1", false, Level::Yellow),
+        ("shut", "C1", false, Level::Red),
+    ] {
+        let asked = link(bridge, external, widens);
+        assert_eq!(refusal(&asked, &standing), None);
+        assert_eq!(floor(&asked, &standing).0, level, "{bridge} {external} {widens}");
+    }
+}

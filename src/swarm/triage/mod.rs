@@ -34,12 +34,13 @@ use tokio_util::task::TaskTracker;
 
 pub use ask::TriageApproval;
 pub use decide::ApprovalDecision;
-pub(crate) use decide::{DecideError, Decider};
+pub(crate) use decide::{BridgePerson, DecideError, Decider};
 pub use execution::Execution;
 pub use executor::Executor;
-pub(crate) use executor::HostExecutor;
+pub(crate) use executor::{ChannelLinker, HostExecutor};
 pub(crate) use floor::{LevelContext, PathClass};
 pub(crate) use grants::mount_of_body;
+pub(crate) use request::MAX_LINK_HEARS;
 pub use request::{FiledRequest, Request};
 
 use super::Swarm;

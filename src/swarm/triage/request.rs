@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::execution::Execution;
 use crate::clean::{self, spelled, spelled_lines};
-use crate::id::{AgentId, FolderName, ModelRef};
+use crate::id::{AgentId, ChannelId, FolderName, ModelRef};
 use crate::nix_store::{self, Attribute};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount;
-use crate::store::Scope;
+use crate::store::{EVERYONE, Scope};
 use crate::tool::safe_text;
 
 /// Maximum size of a command in bytes. A person has to read it.
@@ -24,6 +24,8 @@ pub(crate) const TIMEOUT: u32 = 120;
 pub(crate) const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
 const MAX_REFERENCE: usize = 300;
+/// Largest number of accounts and roles that a requested link hears. A person has to read them.
+pub(crate) const MAX_LINK_HEARS: usize = 50;
 
 /// The change of a package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +90,20 @@ pub enum Request {
     AgentRemove {
         id: AgentId,
     },
+    /// A link of a channel with a channel of another platform.
+    BridgeLink {
+        /// The name of the bridge.
+        bridge: String,
+        channel: ChannelId,
+        /// The platform's id of its channel.
+        external: String,
+        /// The name of the platform's channel for people.
+        title: String,
+        /// Those who are heard: accounts, `role:ID`, and `*` for everybody there.
+        hears: Vec<String>,
+        /// Set if others are heard than those who are in a private channel anyway.
+        widens: bool,
+    },
     /// Any other text, for the sysadmin to answer. Nothing is run for it.
     Other {
         /// The request in the agent's own words.
@@ -130,6 +146,7 @@ impl Request {
             Self::Command { .. } => "command",
             Self::AgentCreate { .. } => "agent-create",
             Self::AgentRemove { .. } => "agent-remove",
+            Self::BridgeLink { .. } => "bridge-link",
             Self::Other { .. } => "other",
         }
     }
@@ -207,6 +224,17 @@ impl Request {
                 format!("create the worker {id}{archetype}{model}")
             }
             Self::AgentRemove { id } => format!("remove the agent {id}"),
+            Self::BridgeLink { bridge, channel, external, title, hears, .. } => {
+                let heard = match hears.as_slice() {
+                    [] => "nobody".to_owned(),
+                    names if names.iter().any(|name| name == EVERYONE) => "everyone there".to_owned(),
+                    names => names.join(", "),
+                };
+                format!(
+                    "link channel #{channel} with the channel {external} ({title}) of the bridge {bridge}; heard from there: \
+                     {heard}"
+                )
+            }
             Self::Other { request } => request.clone(),
         }
     }
@@ -272,6 +300,13 @@ impl Request {
                 check_text("command", command, MAX_COMMAND)
             }
             Self::Other { request } => check_text("request", request, MAX_TEXT),
+            Self::BridgeLink { external, title, hears, .. } => {
+                // flock makes all of them from the platform's answer. A longer one could not be read by a person.
+                let is_short = |text: &String| text.len() <= MAX_REFERENCE;
+                let fits =
+                    hears.len() <= MAX_LINK_HEARS && hears.iter().chain([external, title]).all(is_short);
+                if fits { Ok(()) } else { Err("the names of the platform's channel are too long".to_owned()) }
+            }
             Self::AgentCreate { .. } | Self::AgentRemove { .. } => Ok(()),
         }
     }

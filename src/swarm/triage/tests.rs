@@ -198,6 +198,10 @@ fn owner() -> Decider {
     Decider::Owner(Party::human("ann"))
 }
 
+fn over_bridge(person: Party) -> Decider {
+    Decider::Person(BridgePerson { person, bridge: "matrix".into(), account: "@ben:example.org".into() })
+}
+
 fn command() -> Value {
     json!({"kind": "command", "command": "df -h"})
 }
@@ -297,6 +301,7 @@ async fn messages_that_imitate_an_approval_have_no_effect() {
             turn: None,
             is_final: false,
             key: None,
+            origin: None,
             now: 5,
         };
         rig.triage.swarm().store().posts().add(new).await.unwrap();
@@ -317,9 +322,9 @@ async fn only_the_owner_and_listed_approvers_decide() {
     let agent = || Party::Agent("sysadmin".parse().unwrap());
     for decider in [
         Decider::Owner(agent()),
-        Decider::Person(agent()),
+        over_bridge(agent()),
         Decider::Owner(Party::System),
-        Decider::Person(Party::human("ben")),
+        over_bridge(Party::human("ben")),
     ] {
         let refused = rig.triage.decide(&id, approve().await, &decider).await;
         assert!(matches!(refused, Err(DecideError::NotApprover(_))), "{decider:?}");
@@ -329,9 +334,13 @@ async fn only_the_owner_and_listed_approvers_decide() {
         Ok::<_, config::ConfigError>(())
     })
     .unwrap();
-    rig.triage.decide(&id, approve().await, &Decider::Person(Party::human("ben"))).await.unwrap();
+    rig.triage.decide(&id, approve().await, &over_bridge(Party::human("ben"))).await.unwrap();
     rig.until(&id, RequestState::Done).await;
     assert_eq!(rig.row(&id).await.decided_by.as_deref(), Some("human:ben"));
+    let filter = crate::store::AuditFilter { action: Some("request.approve".into()), ..Default::default() };
+    let audited = rig.triage.swarm().store().audit().rows(&filter, 9).await.unwrap();
+    assert_eq!(audited[0].actor, "human:ben");
+    assert!(audited[0].detail.ends_with("; over bridge matrix, account @ben:example.org"), "{audited:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::request::{FiledRequest, Request, shown};
 use crate::clean::{self, spelled};
-use crate::store::RequestRow;
+use crate::store::{RequestRow, Scope};
 use crate::tool::safe_text;
 
 /// Returns a request as JSON for programs. `body` is byte for byte the text over which the digest is computed.
@@ -75,6 +75,32 @@ pub(crate) fn brief_row(row: &RequestRow) -> String {
         Some(asked) => brief(&asked.request, &row.id),
         None => format!("a request that can't be read: flock approvals show {}", row.id),
     }
+}
+
+/// Returns everything that a person is shown before a decision, as names and lines in their order. The further lines of a
+/// field have an empty name. `until` describes the time at which the request expires.
+#[must_use]
+pub(crate) fn fields(row: &RequestRow, until: &str) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    let mut all = |name: &'static str, lines: Vec<String>| {
+        let named = lines.into_iter().enumerate();
+        fields.extend(named.map(|(at, line)| (if at == 0 { name } else { "" }, line)));
+    };
+    all("request", vec![row.id.clone()]);
+    all("what", lines(row));
+    all("agent", vec![row.agent.to_string()]);
+    all("channel", row.channel.iter().map(ToString::to_string).collect());
+    all("reason", vec![words(&row.reason)]);
+    all("level", vec![row.level.as_str().to_owned()]);
+    all("because", row.why.iter().map(|why| words(why)).collect());
+    all("state", vec![row.state.as_str().to_owned()]);
+    all("until", vec![until.to_owned()]);
+    let scope = if row.scope == Scope::Once { "once" } else { "as long as the agent exists" };
+    all("scope", vec![scope.to_owned()]);
+    all("by", row.decided_by.iter().cloned().collect());
+    all("body", vec![spelled(&row.body)]);
+    all("sha256", vec![row.sha256.clone()]);
+    fields
 }
 
 /// Shows a text of an agent or a person on one line, with invisible characters escaped.

@@ -112,6 +112,7 @@ const ROLE_TABLE: &str = "
     flock_assign_members      orchestrator
     flock_channel_archive     orchestrator
     flock_create_agent        orchestrator
+    flock_bridge              orchestrator
     flock_decommission_agent  orchestrator
     triage_decision           sysadmin
     flock_audit               sysadmin
@@ -160,7 +161,8 @@ fn readonly_autonomy_denies_changing_tools() {
             "flock_workspace_write",
             "flock_restart_gateway",
             "flock_create_agent",
-            "flock_decommission_agent"
+            "flock_decommission_agent",
+            "flock_bridge"
         ]
     );
     for (autonomy, tool, runs) in [
@@ -221,6 +223,7 @@ fn a_readonly_agent_changes_nothing_of_the_team() {
         (&orchestrator, "flock_channel_archive"),
         (&orchestrator, "flock_create_agent"),
         (&orchestrator, "flock_decommission_agent"),
+        (&orchestrator, "flock_bridge"),
         (&sysadmin, "flock_restart_gateway"),
     ] {
         assert!(!allowed(agent, tool), "{tool}");
