@@ -28,6 +28,7 @@ compile_error!(
 );
 
 pub mod agent;
+pub mod bridge;
 pub(crate) mod clean;
 pub mod cli;
 pub mod clock;

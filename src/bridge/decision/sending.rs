@@ -1,0 +1,231 @@
+//! Shows waiting requests over the links of their channels, and says there how they ended.
+//!
+//! All of it follows from the database: a request that waits and was not shown gets a message, and a message about a
+//! request that does not wait any more is changed. So it goes on after a kill at any moment, and it does not matter where
+//! the decision was made.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::{Decisions, answer, policy, shown};
+use crate::bridge::message::OutgoingMessage;
+use crate::bridge::platform::{PlatformError, Repetition};
+use crate::bridge::{retry, text};
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
+use crate::store::{DecisionMessage, NewDecisionMessage, RequestRow, StoreError};
+
+/// Longest time between two looks. A command without a gateway, and a request that expires, wake nobody.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// The wait before the database is tried again.
+const DATABASE_WAIT: Duration = Duration::from_secs(1);
+
+impl Decisions<'_> {
+    /// Keeps the messages about requests up to date until it is dropped.
+    pub(in crate::bridge) async fn keep(&self, wake: &Notify) {
+        loop {
+            let wait = match self.settle().await {
+                Ok(None) => INTERVAL,
+                Ok(Some(due)) => {
+                    let wait = Duration::from_millis(u64::try_from(due - unix_ms()).unwrap_or(0));
+                    wait.min(INTERVAL)
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        bridge = self.bridge.name,
+                        error = chain(&error),
+                        "failed to look for requests"
+                    );
+                    DATABASE_WAIT
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = wake.notified() => {}
+            }
+        }
+    }
+
+    /// Does what is due. Returns the time in Unix milliseconds of the next attempt at what failed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails.
+    pub(super) async fn settle(&self) -> Result<Option<i64>, StoreError> {
+        self.add_missing().await?;
+        let store = self.triage.swarm().store();
+        let mut next = None;
+        for message in store.decision_messages().due(&self.bridge.name).await? {
+            if message.next_at > unix_ms() {
+                next = Some(next.map_or(message.next_at, |next: i64| next.min(message.next_at)));
+                continue;
+            }
+            let Err(error) = self.attend(&message).await? else { continue };
+            if let PlatformError::Refused(why) = &error {
+                tracing::warn!(
+                    bridge = self.bridge.name,
+                    request = message.request,
+                    why,
+                    "a message about a request can't be sent"
+                );
+                store.decision_messages().close(message.id, unix_ms()).await?;
+                continue;
+            }
+            let wait = match &error {
+                PlatformError::RateLimited(wait) => *wait,
+                _ => retry::wait(message.attempts + 1, rand::random()),
+            };
+            tracing::warn!(bridge = self.bridge.name, request = message.request, %error, "a message about a request waits");
+            let until = unix_ms().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+            store.decision_messages().postpone(message.id, until).await?;
+            next = Some(next.map_or(until, |next: i64| next.min(until)));
+        }
+        Ok(next)
+    }
+
+    /// Adds a message for each waiting request that was not shown over a link of its channel.
+    pub(super) async fn add_missing(&self) -> Result<(), StoreError> {
+        let swarm = self.triage.swarm();
+        let (store, config) = (swarm.store(), swarm.config());
+        if !config.approvals.bridges.has(&self.bridge.name) {
+            return Ok(());
+        }
+        for (link, request) in store.decision_messages().missing(&self.bridge.name).await? {
+            let Some(row) = store.requests().find(&request).await? else { continue };
+            // The announcement in the channel names the command that decides.
+            if policy::is_host_command(&row) && !config.approvals.bridge_host_commands {
+                continue;
+            }
+            let code = answer::new_code();
+            let code = self.whole(&row, &code).is_some().then_some(code);
+            let new = NewDecisionMessage { link, request, sha256: row.sha256, code, now: unix_ms() };
+            store.decision_messages().add(new).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message, or changes it to what became of its request.
+    async fn attend(&self, message: &DecisionMessage) -> Result<Result<(), PlatformError>, StoreError> {
+        let swarm = self.triage.swarm();
+        let store = swarm.store();
+        let row = store.requests().find(&message.request).await?;
+        let waiting = row.as_ref().filter(|row| policy::waits(row));
+        match (&message.message, waiting) {
+            (Some(_), Some(_)) => Ok(Ok(())),
+            (None, Some(row)) => {
+                if !swarm.config().approvals.bridges.has(&self.bridge.name) {
+                    return Ok(Ok(()));
+                }
+                if !policy::is_as_shown(row, &message.sha256) {
+                    tracing::error!(request = row.id, "the body of a request was changed after it was filed");
+                    store.decision_messages().close(message.id, unix_ms()).await?;
+                    return Ok(Ok(()));
+                }
+                let whole = message.code.as_ref().and_then(|code| self.whole(row, code).zip(Some(code)));
+                let buttons = match &whole {
+                    Some((_, code)) if self.platform.limits().has_buttons => answer::buttons(code).to_vec(),
+                    _ => Vec::new(),
+                };
+                let markdown = whole.map_or_else(|| shown::too_long(row), |(text, _)| text);
+                let outgoing = OutgoingMessage { buttons: &buttons, ..outgoing(message, &markdown) };
+                Ok(self.send(message, outgoing).await?.map(drop))
+            }
+            (sent, None) => {
+                let markdown = self.outcome(message, row.as_ref());
+                let key = key(message);
+                let outgoing = OutgoingMessage { key: &key, ..outgoing(message, &markdown) };
+                let sent = match (sent, self.platform.limits().repetition) {
+                    (Some(sent), _) => Some(sent.clone()),
+                    // It may have been sent without being recorded. The platform knows by the key.
+                    (None, Repetition::Key) if message.is_begun => {
+                        match self.platform.send(&outgoing).await {
+                            Ok(sent) => Some(sent),
+                            Err(error) => return Ok(Err(error)),
+                        }
+                    }
+                    (None, Repetition::History) if message.is_begun => {
+                        match self.platform.find_sent(&outgoing).await {
+                            Ok(sent) => sent,
+                            Err(error) => return Ok(Err(error)),
+                        }
+                    }
+                    (None, _) => None,
+                };
+                if let Some(sent) = sent
+                    && let Err(error) = self.platform.edit(&sent, &outgoing).await
+                {
+                    return Ok(Err(error));
+                }
+                store.decision_messages().close(message.id, unix_ms()).await?;
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    /// Sends a message once, and records the platform's id of it.
+    async fn send(
+        &self,
+        message: &DecisionMessage,
+        outgoing: OutgoingMessage<'_>,
+    ) -> Result<Result<(), PlatformError>, StoreError> {
+        let store = self.triage.swarm().store();
+        let (key, repeated) = (key(message), format!("{}{PERHAPS_REPEATED}", outgoing.markdown));
+        let mut outgoing = OutgoingMessage { key: &key, ..outgoing };
+        let mut found = None;
+        match self.platform.limits().repetition {
+            Repetition::History if message.is_begun => match self.platform.find_sent(&outgoing).await {
+                Ok(sent) => found = sent,
+                Err(error) => return Ok(Err(error)),
+            },
+            Repetition::Nothing if message.is_begun => outgoing.markdown = &repeated,
+            _ => {}
+        }
+        let sent = match found {
+            Some(sent) => sent,
+            None => {
+                store.decision_messages().begin(message.id).await?;
+                match self.platform.send(&outgoing).await {
+                    Ok(sent) => sent,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        };
+        fault_point::reach(FaultPoint::Sent);
+        store.decision_messages().sent(message.id, sent).await?;
+        Ok(Ok(()))
+    }
+
+    /// Returns the whole request with the words how to decide it, if this platform shows all of it in one message.
+    fn whole(&self, row: &RequestRow, code: &str) -> Option<String> {
+        let text = shown::whole(row, code, self.platform.limits().has_buttons)?;
+        self.fits(&format!("{text}{PERHAPS_REPEATED}")).then_some(text)
+    }
+
+    /// Returns the text that says how a request ended, with the request if the message has it and it still fits.
+    fn outcome(&self, message: &DecisionMessage, row: Option<&RequestRow>) -> String {
+        let row = row.filter(|row| policy::is_as_shown(row, &message.sha256));
+        let whole = row.filter(|_| message.code.is_some());
+        let whole = whole.and_then(|row| shown::whole_outcome(&message.request, row));
+        let whole = whole.filter(|text| self.fits(text));
+        whole.unwrap_or_else(|| shown::outcome(&message.request, row))
+    }
+
+    fn fits(&self, markdown: &str) -> bool {
+        self.platform.fits("", &text::neutralise(markdown, &[]))
+    }
+}
+
+/// The word after a message that may be there twice. Only the newer one decides.
+const PERHAPS_REPEATED: &str = "\n\n(perhaps sent twice: the connection broke. Only this message decides.)";
+
+/// Returns the key that each attempt at a message has. A restored backup counts its messages from an earlier number, so
+/// the time is part of it.
+fn key(message: &DecisionMessage) -> String {
+    format!("flock-decide-{}-{}", message.created_at, message.id)
+}
+
+fn outgoing<'a>(message: &'a DecisionMessage, markdown: &'a str) -> OutgoingMessage<'a> {
+    OutgoingMessage { external: &message.external, markdown, ..OutgoingMessage::default() }
+}
