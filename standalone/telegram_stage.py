@@ -1,0 +1,165 @@
+"""The stage of Telegram: the stand-in with a bot, three people and groups."""
+
+import re
+import threading
+
+import bridge_stage
+from bridge_stage import Shown
+from checking import check, connects, free_port
+from telegram_asking import Standin
+
+BOT = "flock_bot"
+# Flock shows the author before the text.
+AUTHOR = re.compile(r"\[([^\]\n]*)\]\s")
+WRONG = f"7000000009:{'wrong' * 7}"
+
+
+class Stage(bridge_stage.Stage):
+    platform = "telegram"
+    # Bots learn neither who is in a group nor what is deleted, and can't look back.
+    can = bridge_stage.Can(part=3_500, is_once=False, knows_members=False, creates=False, deletes=False)
+    storm = "@everyone, @here, @&#97;lice, @**alice**, @\u202ealice, [x](tg://user?id=5500000001): look here."
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        # The stand-in is asked from several threads, and not while it restarts.
+        self.standin, self.asking, self.channels = None, threading.RLock(), []
+
+    def open(self):
+        self.standin = Standin(self.folder)
+        self.limit(False)
+        self.people = {name: self.post("account", name=name, username=name)["id"] for name in ("alice", "bob", "mallory")}
+        made = self.post("bot", username=BOT, name="flock", privacy=False)
+        self.id, self.token = str(made["id"]), made["token"]
+        # A bot that another program uses.
+        self.used = self.post("bot", username="used_bot")["token"]
+        self.as_bot(self.used, "setWebhook", url="https://bots.example.org/hook")
+        self.private = self.channel("private", ("alice", "bob"))
+        self.public = self.channel("public", ("alice",), username="flock_team")
+        check("a private and a public group are there", self.private and self.public)
+
+    def close(self):
+        if self.standin:
+            self.standin.end()
+            check("the stand-in is gone", not connects(self.standin.port))
+
+    def restart(self):
+        with self.asking:
+            self.standin.end()
+            self.standin.start()
+            # A new process has Telegram's usual limits.
+            self.limit(False)
+        return True
+
+    def limit(self, is_limited):
+        self.post("limits", chat=[2, 1], group=[1000, 60], enabled=is_limited)
+
+    # The stand-in.
+
+    def post(self, name, /, **given):
+        with self.asking:
+            return self.standin.post(name, **given)
+
+    def as_bot(self, token, method, /, **given):
+        with self.asking:
+            return self.standin.bot(token, method, **given)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.standin.port}"
+
+    # Flock's account.
+
+    def credentials(self):
+        return ["--api", self.url, "--token-file", self.file("token", self.token)]
+
+    def refused(self):
+        nobody = f"http://127.0.0.1:{free_port()}"
+        return [
+            ("a wrong token", ["--api", self.url, "--token-file", self.file("wrong", WRONG)], ["@BotFather", self.url]),
+            ("what is no token", ["--api", self.url, "--token-file", self.file("none", "xoxb-wrong")], ["looks like"]),
+            ("a bot with a webhook", ["--api", self.url, "--token-file", self.file("used", self.used)],
+             ["webhook", "deleteWebhook"]),
+            ("an API that does not answer", ["--api", nobody, *self.credentials()[2:]], [nobody]),
+        ]
+
+    def secrets(self):
+        return [one.split(":")[1] for one in (self.token, WRONG, self.used)]
+
+    def bot(self):
+        return self.id
+
+    def unfit(self):
+        mute = self.channel("mute")
+        self.post("permissions", channel=mute, denied=["can_send_messages"])
+        elsewhere = self.post("chat", title="elsewhere", members=["alice"])["id"]
+        left = self.channel("left")
+        self.post("member", channel=left, account=BOT, status="left", by="alice")
+        return [
+            ("a group without the bot", elsewhere, [f"@{BOT}", "add the bot"]),
+            ("a group that the bot has left", left, ["not a member"]),
+            ("a group in which members can't write", mute, ["may not write", "Permissions"]),
+            ("a topic of a group without topics", f"{self.private}/5", ["no topics"]),
+            ("a name that is not public", "private", ["add @flock_bot", "id"]),
+        ]
+
+    # People and channels.
+
+    def account(self, person):
+        return str(self.people[person])
+
+    def channel(self, name, people=("alice",), **more):
+        made = self.post("chat", title=name, members=[*people, BOT], **more)
+        self.channels.append(made["id"])
+        return str(made["id"])
+
+    def join(self, person, channel):
+        self.post("member", channel=chat_of(channel), account=person, status="member")
+
+    def say(self, person, channel, text, to=None, **more):
+        if to:
+            more["replyTo"] = int(to)
+        if "/" in channel:
+            more["thread"] = int(channel.split("/")[1])
+        return str(self.post("say", account=person, channel=chat_of(channel), text=text, **more)["id"])
+
+    def edit(self, person, channel, message, text):
+        self.post("say", account=person, channel=chat_of(channel), edit=int(message), text=text)
+
+    def delete(self, person, channel, message):
+        self.post("say", account=person, channel=chat_of(channel), delete=int(message))
+
+    # What a person sees.
+
+    def messages(self, channel, since=0):
+        with self.asking:
+            found = self.standin.messages(chat_of(channel), since=since)
+        thread = int(channel.split("/")[1]) if "/" in channel else None
+        return [one for one in found if thread is None or one["thread"] == thread]
+
+    def mark(self, channel):
+        return max((one["id"] for one in self.messages(channel)), default=0)
+
+    def shown(self, channel, since=None):
+        return [read(one) for one in self.messages(channel, since or 0)
+                if not one["deleted"] and not one["service"] and (one["text"] or one["file"])]
+
+    def called(self):
+        return {(channel, one["id"]) for channel in self.channels for one in self.messages(str(channel))
+                if any(person["username"] == "alice" for person in one["notifies"])}
+
+    def is_whole(self, shown):
+        return shown.raw["sent"].count("<pre") == shown.raw["sent"].count("</pre>")
+
+
+def chat_of(channel):
+    return int(channel.split("/")[0])
+
+
+def read(message):
+    text, author = message["text"], message["author"]["username"]
+    if author != BOT:
+        return Shown(str(message["id"]), text, author, False, message)
+    shown = AUTHOR.match(text)
+    name, text = (shown[1], text[shown.end():]) if shown else ("", text)
+    return Shown(str(message["id"]), text, name.removeprefix("human:"), True, message)
