@@ -3,9 +3,12 @@
 The home is FLOCK_HOME, the binary FLOCK_BINARY or the first `flock` on PATH.
 """
 
+import collections
 import json
 import os
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,6 +18,8 @@ import urllib.request
 
 HOME = os.environ["FLOCK_HOME"]
 FLOCK = os.environ.get("FLOCK_BINARY") or "flock"
+# Everything is there much sooner; this is when waiting ends.
+SOON = 60
 passed = failed = 0
 counting = threading.Lock()
 
@@ -26,6 +31,18 @@ def check(name, ok, seen=""):
         passed, failed = passed + bool(ok), failed + (not ok)
         print(f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}"))
     return bool(ok)
+
+
+def same(name, wanted, found):
+    """Checks that two lists are equal, and says what is lost, doubled or out of order."""
+    if wanted == found:
+        return check(name, wanted, "there are none")
+    counted = collections.Counter(found)
+    lost = [word for word in wanted if not counted[word]]
+    twice = [word for word, count in counted.items() if count > 1]
+    place = next((at for at, pair in enumerate(zip(wanted, found)) if pair[0] != pair[1]), min(len(wanted), len(found)))
+    around = {"at": place, "wanted": wanted[place:place + 5], "found": found[place:place + 5]}
+    return check(name, False, json.dumps({"lost": lost[:50], "twice": twice[:50], "first": around}))
 
 
 def finish():
@@ -100,6 +117,14 @@ def call(port, token, method, path, body=None, headers=None, limit=600):
         return 0, str(error)
 
 
+def rows(query):
+    connection = sqlite3.connect(f"file:{HOME}/data/flock.db?mode=ro", uri=True, timeout=10)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
 def requests_in(path, since=0):
     """What a model that writes down its requests was asked, from the one with this number on."""
     try:
@@ -136,6 +161,47 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def pid_of(name):
+    """The PID of the gateway or the supervisor, by the file that the supervisor writes; `None` if it does not run."""
+    try:
+        with open(f"{HOME}/run/{name}.pid") as file:
+            pid = int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pid if alive(pid) else None
+
+
+def kill(pid):
+    """Ends a process by SIGKILL; whether there was one."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return True
+    except (ProcessLookupError, PermissionError, TypeError):
+        return False
+
+
+def own_processes():
+    """The PIDs of all supervisors and gateways of the home."""
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and belongs(pid)]
+
+
+def belongs(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            line = file.read()
+    except OSError:
+        return False
+    return FLOCK.encode() in line and (b"supervise" in line or b"gateway" in line) and own_home(pid)
+
+
+def own_home(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return HOME.encode() in file.read()
     except OSError:
         return False
 

@@ -11,14 +11,28 @@ import json
 import os
 import random
 import re
-import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 
-from checking import FLOCK, HOME, alive, call, check, finish, flock, free_port, must, own_port, own_token, run, until
+from checking import (
+    HOME,
+    call,
+    check,
+    finish,
+    flock,
+    free_port,
+    kill,
+    must,
+    own_port,
+    own_processes,
+    own_token,
+    pid_of,
+    rows,
+    run,
+    until,
+)
 
 CHANNELS = ["alpha", "beta"]
 LIMIT = 60
@@ -228,15 +242,6 @@ class Team:
     def call(self, method, path, body=None):
         return call(self.port, self.token, method, path, body, limit=LIMIT)
 
-    def pid(self, name):
-        """The PID of a process of this home, by the file that its supervisor writes."""
-        try:
-            with open(f"{HOME}/run/{name}.pid") as file:
-                pid = int(file.read().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
-        return pid if alive(pid) else None
-
     def containers(self):
         found = run("docker", "ps", "-q", "--filter", f"label=flock.home={HOME}", "--filter", "label=flock.agent")
         return found[1].split()
@@ -249,18 +254,10 @@ class Team:
         return False
 
 
-def kill(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-        return True
-    except (ProcessLookupError, PermissionError, TypeError):
-        return False
-
-
 def strike(team, kind, choose):
     """Kills one thing; whether there was one."""
     if kind in ("gateway", "supervisor"):
-        pid = team.pid(kind)
+        pid = pid_of(kind)
         return pid is not None and kill(pid)
     containers = team.containers()
     if not containers:
@@ -302,14 +299,6 @@ def campaign(team, oracle, options):
     print(f"kills: {dict(done)}; requests that were not acknowledged: {dict(oracle.lost)}")
     check("something of each kind was killed", all(done[kind] for kind in kinds), done)
     return sum(person.count for person in people)
-
-
-def rows(query):
-    connection = sqlite3.connect(f"file:{HOME}/data/flock.db?mode=ro", uri=True, timeout=10)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
 
 
 UNSETTLED = {
@@ -475,28 +464,11 @@ def leftovers():
     code, out, err = flock("doctor")
     check("doctor finds no operation that is not finished", "is not finished" not in out + err, out)
     must("stop", "stop")
-    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and belongs(pid)]
+    left = own_processes()
     check("no process of the home is left", not left, left)
     # A draft that is younger than a minute may be a writer's that can't be seen from here.
     old = [path for path in glob.glob(f"{HOME}/**/.new-*", recursive=True) if time.time() - os.path.getmtime(path) > 200]
     check("no old draft is left", not old, old)
-
-
-def belongs(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            line = file.read()
-    except OSError:
-        return False
-    return FLOCK.encode() in line and (b"supervise" in line or b"gateway" in line) and own_home(pid)
-
-
-def own_home(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return HOME.encode() in file.read()
-    except OSError:
-        return False
 
 
 def main():

@@ -1,0 +1,70 @@
+"""Runs the checks of a bridge with the stage of a platform.
+
+    PLATFORM_checks.py FOLDER [--messages N] [--kills K] [--restarts R] [--seed S] [--only PART…]
+"""
+
+import argparse
+import random
+import traceback
+
+import bridge_home
+from bridge_accounts import accounts
+from bridge_breaks import absent, archive, dropped, limited, pause
+from bridge_campaign import campaign
+from bridge_links import across, creates, ends, links, strangers
+from bridge_talk import echoes, long, mentions, talk
+from checking import check, finish
+
+# Each part takes the stage. What one of them leaves behind, the next ones may use.
+PARTS = (talk, strangers, mentions, long, absent, dropped, limited, archive, pause, across, ends, creates, echoes)
+
+
+def main(make_stage, parts=(), alone=None):
+    """Runs all parts, those of `parts` after them, then the campaign. With `--alone`, only `alone` runs, without flock."""
+    options = arguments(alone)
+    stage = make_stage(options.folder)
+    try:
+        stage.open()
+        if options.alone:
+            alone(stage)
+        else:
+            everything(stage, parts, options)
+    except Exception as error:  # A step that can't go on is one failure, said like the others.
+        traceback.print_exc()
+        check("the run went to its end", False, repr(error))
+    stage.close()
+    finish()
+
+
+def arguments(alone):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--messages", type=int, default=300, help="how many go each way in the campaign")
+    parser.add_argument("--kills", type=int, default=5, help="how often the gateway is killed")
+    parser.add_argument("--restarts", type=int, default=1, help="how often the platform is restarted or drops everybody")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--only", nargs="*", metavar="PART", help="these parts, and no campaign unless it is named")
+    if alone:
+        parser.add_argument("--alone", action="store_true", help="no flock: the platform and the people on their own")
+    options = parser.parse_args()
+    options.alone = alone and options.alone
+    return options
+
+
+def everything(stage, parts, options):
+    print(f"seed {options.seed}: the same again with --seed {options.seed} --messages {options.messages} "
+          f"--kills {options.kills} --restarts {options.restarts}")
+
+    def is_wanted(name):
+        return options.only is None or name in options.only
+
+    bridge_home.make(stage)
+    accounts(stage)
+    links(stage)
+    for part in (*PARTS, *parts):
+        if is_wanted(part.__name__):
+            part(stage)
+    if is_wanted("campaign"):
+        campaign(stage, options)
+    bridge_home.secrets(stage)
+    bridge_home.leave(stage)

@@ -1,0 +1,197 @@
+"""What the checks of bridges need of a platform.
+
+A platform provides a class that is derived from `Stage`, and calls `bridge_run.main` with it. The platform may be the
+real one or a stand-in. A file `PLATFORM_stage.py` has the class, and `PLATFORM_checks.py` the call:
+
+    class Stage(bridge_stage.Stage):
+        platform = "slack"
+        can = Can(part=4_000)
+        ...
+
+    bridge_run.main(Stage, parts=(threads, scopes))
+
+`parts` are the platform's own checks: functions that take the stage. They run after the common ones and before the
+campaign with kills. A script PLATFORM.sh prepares everything and calls the checks, as matrix.sh does.
+
+Each method below that raises NotImplementedError has to be there. The others have an answer that suits most platforms.
+
+Three people are on the platform: alice, bob and mallory. They are named by these words in all methods, and `account`
+translates the word into the platform's id. Two more, kim and lee, post in flock; the platform shows their posts as
+messages of flock's account. Two channels are there from the start, in the attributes `private` (alice, bob and flock's
+account are in it) and `public` (anybody may join; alice is in it). A channel is named by the id that `flock bridge link`
+takes and `flock bridge list` shows.
+
+`open` runs before flock is started, `close` after everything else and also after a failure.
+"""
+
+import dataclasses
+import os
+
+from checking import SOON, until
+
+
+@dataclasses.dataclass(frozen=True)
+class Can:
+    """What a platform can do. The checks expect less where one of these is changed."""
+
+    # About how many characters of text fit into one message.
+    part: int = 20_000
+    # The platform, or its history, keeps a message from being shown twice after a crash.
+    is_once: bool = True
+    # The members of a private channel are known when it is linked, and are heard without `--allow`.
+    knows_members: bool = True
+    # Flock's account can create a channel (`bridge link --create`).
+    creates: bool = True
+    # The platform tells bots of deleted messages.
+    deletes: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """A message on the platform, as people there see it now."""
+
+    # The platform's id of it.
+    id: str
+    # The text that a person reads, without the author and the platform's escapes. A line with a fence of code may be
+    # there (```) or not.
+    text: str
+    # Who people take for the author. For a message of flock's account: the name that flock shows with the message,
+    # which is empty for flock itself. Else the word for the person.
+    author: str = ""
+    # Set for a message of flock's account or webhook.
+    is_ours: bool = False
+    # Whatever the platform's own checks need.
+    raw: object = None
+
+
+class Stage:
+    # The platform's word after `flock bridge add`.
+    platform = ""
+    # The name of the bridge.
+    bridge = "b"
+    can = Can()
+    # Ids of the two channels that are there from the start.
+    private = public = None
+    # A text that has everything by which the platform could notify anybody, alice among them.
+    storm = "@everyone, @here, @channel, @room: look here."
+
+    def __init__(self, folder):
+        """`folder` is for everything that the platform keeps. It is not in the home."""
+        self.folder = folder
+
+    # The platform itself.
+
+    def open(self):
+        """Starts the platform, with the people and the two channels."""
+        raise NotImplementedError
+
+    def close(self):
+        """Ends the platform and checks that nothing of it is left."""
+        raise NotImplementedError
+
+    def restart(self):
+        """Restarts the platform, or drops all of its connections where it is never gone; whether it is there again."""
+        raise NotImplementedError
+
+    def limit(self, is_limited):
+        """Lets flock's account send about two messages in a second, or as many as it wants again."""
+        raise NotImplementedError
+
+    # Flock's account.
+
+    def credentials(self):
+        """The arguments of `flock bridge add PLATFORM --name NAME` that are right; `self.file` writes tokens."""
+        raise NotImplementedError
+
+    def refused(self):
+        """Ways in which adding fails: what it is, the arguments, and words that the error has to have."""
+        raise NotImplementedError
+
+    def secrets(self):
+        """The texts of flock's account that may stand in `secrets/` only. The tokens of `refused` are among them."""
+        raise NotImplementedError
+
+    def bot(self):
+        """The platform's id of flock's account."""
+        raise NotImplementedError
+
+    def unfit(self):
+        """Channels that can't be linked: what it is, the channel, and words that the error has to have."""
+        return []
+
+    def told(self, person, channel):
+        """What flock's account said to a person who is not heard in a channel, in it or apart from it."""
+        return self.of_bot(channel, person)
+
+    # People and channels.
+
+    def account(self, person):
+        """The platform's id of a person."""
+        raise NotImplementedError
+
+    def channel(self, name, people=("alice",)):
+        """Makes a private channel with people in it, to which flock's account has been let in or invited; its id."""
+        raise NotImplementedError
+
+    def join(self, person, channel):
+        """Lets a person into a channel."""
+        raise NotImplementedError
+
+    def say(self, person, channel, text, to=None):
+        """A person writes a message, maybe in answer to the one with the id `to`; the id, once it was acknowledged.
+
+        It waits while the platform restarts."""
+        raise NotImplementedError
+
+    def edit(self, person, channel, message, text):
+        """A person changes the text of a message."""
+        raise NotImplementedError
+
+    def delete(self, person, channel, message):
+        """A person deletes a message."""
+        raise NotImplementedError
+
+    # What a person sees.
+
+    def mark(self, channel):
+        """The place behind everything that a person sees in a channel at this moment."""
+        raise NotImplementedError
+
+    def shown(self, channel, since=None):
+        """The messages that a person sees in a channel, or those behind a mark, the oldest first. It is asked often, so
+        it must be cheap."""
+        raise NotImplementedError
+
+    def history(self, channel):
+        """All messages that the platform keeps of a channel, the oldest first."""
+        return self.shown(channel)
+
+    def called(self):
+        """The ids of all messages by which the platform notified alice or everybody."""
+        raise NotImplementedError
+
+    def is_whole(self, shown):
+        """Whether the markup of a message is closed as often as it is opened."""
+        return sum(line.startswith("```") for line in shown.text.split("\n")) % 2 == 0
+
+    # What follows from it.
+
+    def of_bot(self, channel, text, since=None):
+        """The messages of flock's account in which a text stands."""
+        return [one for one in self.shown(channel, since) if one.is_ours and text in one.text]
+
+    def arrives(self, channel, text, since=None):
+        """Waits for a message of flock's account, and gives all that have the text."""
+        until(SOON, lambda: self.of_bot(channel, text, since))
+        return self.of_bot(channel, text, since)
+
+    def file(self, name, text):
+        """Writes a secret into a file for `--token-file`; its path."""
+        path = f"{self.folder}/{name}.txt"
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            file.write(f"{text}\n")
+        return path
+
+
+def texts(shown):
+    return [one.text for one in shown]
