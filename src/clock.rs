@@ -23,6 +23,12 @@ pub fn local(at: i64) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Returns a time, given in Unix milliseconds, for readers in any place, as in `2026-02-28 09:30 UTC`.
+#[must_use]
+pub(crate) fn utc(at: i64) -> String {
+    Timestamp::from_millisecond(at).unwrap_or_default().strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
 /// Returns the processor time of this thread. A test can set a limit on it that does not depend on how busy the machine
 /// is.
 #[cfg(test)]

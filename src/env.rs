@@ -41,6 +41,12 @@ vars! {
     RUNTIME_DIR = "XDG_RUNTIME_DIR", "The folder for the control socket if the home's path is too long for one, and for the socket of a rootless Docker engine if the system has no engine";
     OLLAMA_HOST = "OLLAMA_HOST", "The port on which `flock init` looks for an Ollama server on this machine, as in `127.0.0.1:11434`";
 
+    // Tokens of bridges.
+    DISCORD_BOT_TOKEN = "DISCORD_BOT_TOKEN", "Token that `flock bridge add discord` offers, or takes with `--from-env`";
+    SLACK_BOT_TOKEN = "SLACK_BOT_TOKEN", "Bot token that `flock bridge add slack` offers, or takes with `--from-env`, together with `SLACK_APP_TOKEN`";
+    SLACK_APP_TOKEN = "SLACK_APP_TOKEN", "App-level token of Slack, together with `SLACK_BOT_TOKEN`";
+    TELEGRAM_BOT_TOKEN = "TELEGRAM_BOT_TOKEN", "Token that `flock bridge add telegram` offers, or takes with `--from-env`";
+
     // Keys of providers.
     ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider `anthropic`";
     OPENAI_API_KEY = "OPENAI_API_KEY", "Key of the provider `openai`";

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, person, team};
-use crate::clean::spelled;
 use crate::cli::database;
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
@@ -157,47 +156,15 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
         context.printer.json(&json!({"request": view::json(row)}));
         return Ok(true);
     }
-    let mut fields = Fields::default();
-    fields.add("request", &row.id);
-    fields.all("what", view::lines(row));
-    fields.add("agent", row.agent.as_str());
-    if let Some(channel) = &row.channel {
-        fields.add("channel", channel.as_str());
-    }
-    fields.add("reason", &view::words(&row.reason));
-    fields.add("level", row.level.as_str());
-    fields.all("because", row.why.iter().map(|why| view::words(why)));
-    fields.add("state", row.state.as_str());
-    fields.add("until", &expiry_text(row));
-    fields.add("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent exists" });
-    if let Some(by) = &row.decided_by {
-        fields.add("by", by);
-    }
-    fields.add("body", &spelled(&row.body));
-    fields.add("sha256", &row.sha256);
-    let seen = pager::show(&context.printer, &fields.0, context.may_ask())?;
+    let fields = view::fields(row, &expiry_text(row));
+    let fields: Vec<PagerRow> =
+        fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect();
+    let seen = pager::show(&context.printer, &fields, context.may_ask())?;
     // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
     }
     Ok(seen)
-}
-
-/// The fields of a request. The name stands before the first line of a field.
-#[derive(Default)]
-struct Fields(Vec<PagerRow>);
-
-impl Fields {
-    fn add(&mut self, name: &str, text: &str) {
-        self.all(name, [text.to_owned()]);
-    }
-
-    fn all(&mut self, name: &str, lines: impl IntoIterator<Item = String>) {
-        for (at, text) in lines.into_iter().enumerate() {
-            let name = if at == 0 { name } else { "" };
-            self.0.push(PagerRow { name: format!("{name:<10}"), text });
-        }
-    }
 }
 
 fn print_decision(row: &RequestRow, how: &str, context: &Context) {

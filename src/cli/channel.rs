@@ -2,7 +2,7 @@
 
 mod archive;
 mod assign;
-mod backend;
+pub(super) mod backend;
 mod create;
 mod follow;
 mod list;

@@ -2,6 +2,8 @@
 //!
 //! It changes nothing unless an option asks for it.
 
+mod approvers;
+mod bridges;
 mod bundle;
 mod check;
 mod data;
@@ -112,6 +114,8 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(setup::unsupported_effort(config));
         checks.extend(setup::models(home, config));
         checks.extend(egress::all(home, config));
+        checks.extend(bridges::all(home, config));
+        checks.extend(approvers::unbound(home, config));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {

@@ -30,7 +30,8 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
-    let mut routes = routes::team().with_state(TeamState { swarm, triage: None, sandbox: None });
+    let mut routes =
+        routes::team().with_state(TeamState { swarm, triage: None, sandbox: None, bridges: None });
     let mut response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},

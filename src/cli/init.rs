@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::programs::{self, InstalledProgram};
-use super::{Context, Exit, Failure, images, install_progress, models, team};
+use super::{Context, Exit, Failure, images, install_progress, models, team, token_file};
 use crate::config;
 use crate::home::{Home, version};
 use crate::id::ModelRef;
@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     version::check_writable(&home)?;
     let fresh = !home.config().exists();
-    let token = args.token_file.as_deref().map(home::read_token).transpose()?;
+    let token = args.token_file.as_deref().map(token_file::read).transpose();
+    let token = token.map_err(|failure| failure.or_hint("leave --token-file out to get a random one"))?;
     let programs = context.block_on(async { Ok(programs::installed().await) })?;
     print_programs(&programs, context);
     let choice = choice::choose(args.model.as_ref(), &home, fresh, args.gateway.is_none(), context)?;

@@ -6,7 +6,8 @@
 mod add;
 mod approvals;
 mod audit;
-mod channel;
+mod bridge;
+pub mod channel;
 mod chat;
 pub mod completions;
 mod config;
@@ -29,6 +30,7 @@ mod models;
 mod nix;
 mod openclaw;
 mod pending_operations;
+mod people;
 mod person;
 mod programs;
 mod prompt;
@@ -47,6 +49,7 @@ mod supervise;
 mod tasks;
 mod team;
 mod token;
+mod token_file;
 mod uninstall;
 mod update;
 mod usage;
@@ -140,6 +143,8 @@ enum Verb {
     Update(update::Args),
     Approvals(approvals::Args),
     Token(token::Args),
+    Bridge(bridge::Args),
+    Person(people::Args),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
     Usage(usage::Args),
@@ -183,6 +188,8 @@ impl Verb {
             Self::Update(args) => update::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
             Self::Token(args) => token::run(&args, context),
+            Self::Bridge(args) => bridge::run(&args, context),
+            Self::Person(args) => people::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),
             Self::Usage(args) => usage::run(&args, context),

@@ -68,7 +68,8 @@ fn rights() -> impl clap::builder::TypedValueParser<Value = Right> {
 /// Time that the gateway may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn lifetime(text: &str) -> Result<Duration, String> {
+/// Reads a time in m, h, d or w.
+pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
     let wrong = || "write a time as a number and m, h, d or w, as in 12h or 30d".to_owned();
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);

@@ -1,6 +1,8 @@
-//! Blocks of settings that stand by themselves: compaction, retention and OpenClaw.
+//! Blocks of settings that stand by themselves: decisions over bridges, compaction, retention and OpenClaw.
 
 use std::path::PathBuf;
+
+use serde_json::Value;
 
 use super::view::{Problem, View};
 use crate::env;
@@ -46,6 +48,54 @@ impl Default for Compaction {
     fn default() -> Self {
         Self { most_staged: 20, summary: false }
     }
+}
+
+/// The bridges over which requests are decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DecidingBridges {
+    #[default]
+    All,
+    /// Those with these names; none if the list is empty.
+    Only(Vec<String>),
+}
+
+impl DecidingBridges {
+    /// Returns `true` if requests are decided over this bridge.
+    #[must_use]
+    pub(crate) fn has(&self, bridge: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.iter().any(|name| name == bridge),
+        }
+    }
+}
+
+/// Settings of decisions over bridges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    pub bridges: DecidingBridges,
+    /// `true` if commands on the host are decided over bridges too.
+    pub bridge_host_commands: bool,
+}
+
+/// Reads the settings of decisions over bridges.
+pub(super) fn approvals(view: &View<'_>) -> Result<ApprovalSettings, Problem> {
+    view.only(&["bridges", "bridgeHostCommands"])?;
+    let bridges = view.get("bridges")?;
+    let message = "must be true, false, or a list of names of bridges";
+    let names = |value: &Value| match value {
+        Value::Bool(true) => Some(DecidingBridges::All),
+        Value::Bool(false) => Some(DecidingBridges::Only(Vec::new())),
+        Value::Array(names) => {
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect::<Option<_>>().map(DecidingBridges::Only)
+        }
+        _ => None,
+    };
+    Ok(ApprovalSettings {
+        bridges: bridges.convert(names, message)?.unwrap_or_default(),
+        bridge_host_commands: view.get("bridgeHostCommands")?.flag()?.unwrap_or(false),
+    })
 }
 
 /// Reads the settings of compaction.

@@ -26,6 +26,29 @@ impl Role {
     }
 }
 
+/// A platform that people join channels from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PlatformName {
+    Discord,
+    Matrix,
+    Slack,
+    Telegram,
+}
+
+impl PlatformName {
+    /// Returns the word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Discord => "discord",
+            Self::Matrix => "matrix",
+            Self::Slack => "slack",
+            Self::Telegram => "telegram",
+        }
+    }
+}
+
 /// The extent to which an agent acts without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]

@@ -5,6 +5,7 @@
 
 pub mod agents;
 mod blocks;
+pub(crate) mod bridges;
 pub mod budgets;
 mod choices;
 pub mod docker;
@@ -38,8 +39,8 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, EgressApprover,
-    Network, Retention, Role, SandboxMode, SkillsMode,
+    Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, Compaction, Config, DecidingBridges,
+    DockerSettings, Effort, EgressApprover, Network, PlatformName, Retention, Role, SandboxMode, SkillsMode,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use super::blocks::OpenClawSettings;
-pub use super::blocks::{Compaction, Retention};
+pub use super::blocks::{ApprovalSettings, Compaction, DecidingBridges, Retention};
 use super::budgets::Budgets;
 pub use super::choices::{
-    Autonomy, ChannelReaders, Effort, EgressApprover, Network, Role, SandboxMode, SkillsMode,
+    Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
 };
 pub use super::docker::DockerSettings;
 use super::policy::CommandPolicy;
@@ -86,6 +86,19 @@ impl Agent {
     }
 }
 
+/// An account of flock on another platform. Its token is a secret of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    pub name: String,
+    pub platform: PlatformName,
+    /// The URL of the platform's API: for Matrix the homeserver's, for the others only if it is not the public one.
+    pub api: Option<String>,
+    /// Set while a person has paused the bridge.
+    pub is_paused: bool,
+    /// The channels that the orchestrator may link without asking.
+    pub allow: Vec<super::bridges::ChannelPattern>,
+}
+
 /// The whole configuration, as flock reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -117,8 +130,10 @@ pub struct Config {
     pub mount_roots: Vec<PathBuf>,
     /// The party that decides about new hosts.
     pub egress_ask: EgressApprover,
-    /// People besides the owner who may approve requests of agents.
+    /// People who may decide about requests of agents over a bridge, from an account that the owner bound to them.
     pub approvers: Vec<Party>,
+    /// Settings of decisions over bridges.
+    pub approvals: ApprovalSettings,
     /// Longest side of a picture that a model is shown, in pixels.
     pub image_side: u32,
     /// Longest duration of a turn. Time in which the agent is frozen does not count. `None` is the engine's default.
@@ -134,6 +149,8 @@ pub struct Config {
     pub retention: Retention,
     /// Settings of the bundled OpenClaw.
     pub openclaw: OpenClawSettings,
+    /// Accounts on other platforms, sorted by name.
+    pub bridges: Vec<Bridge>,
 }
 
 impl Config {

@@ -117,6 +117,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
         egress_ask: egress_ask(&own.get("egress")?)?,
         approvers: approvers(&own)?,
+        approvals: blocks::approvals(&own.get("approvals")?)?,
         approval_time: Duration::from_secs(
             own.get("approvalHours")?.within::<u64>(1..=720, "a number of hours")?.unwrap_or(24) * 3600,
         ),
@@ -137,6 +138,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .within(1..=2_592_000, "a number of seconds")?
             .map(Duration::from_secs),
         compaction: blocks::compaction(&own)?,
+        bridges: super::bridges::bridges(&own.get("bridges")?)?,
     })
 }
 

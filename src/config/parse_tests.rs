@@ -354,3 +354,31 @@ fn a_turn_timeout_is_one_second_to_thirty_days() {
         assert_eq!(problem.at, "agents.defaults.timeoutSeconds", "{wrong}");
     }
 }
+
+#[test]
+fn requests_are_decided_over_every_bridge_unless_the_owner_says_less() {
+    use crate::config::model::DecidingBridges;
+    let read = |value: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["approvals"] = value;
+        config(&document, &home()).map(|config| config.approvals)
+    };
+    let default = read(Value::Null).unwrap();
+    assert!(default.bridges.has("matrix") && !default.bridge_host_commands);
+    assert_eq!(read(json!({"bridges": true})).unwrap(), default);
+    let off = read(json!({"bridges": false, "bridgeHostCommands": true})).unwrap();
+    assert!(!off.bridges.has("matrix") && off.bridge_host_commands);
+    let some = read(json!({"bridges": ["slack"]})).unwrap();
+    assert_eq!(some.bridges, DecidingBridges::Only(vec!["slack".into()]));
+    assert!(some.bridges.has("slack") && !some.bridges.has("matrix"));
+    for (value, message) in [
+        (json!({"bridges": "on"}), "must be true, false, or a list of names of bridges"),
+        (json!({"bridges": [1]}), "must be true, false, or a list of names of bridges"),
+        (json!({"bridgeHostCommands": "yes"}), "must be true or false"),
+        (json!({"bridge": true}), "did you mean bridges?"),
+    ] {
+        let problem = read(value).unwrap_err();
+        assert!(problem.message.contains(message), "{problem:?}");
+        assert!(problem.at.starts_with("plugins.entries.flock.config.approvals."), "{problem:?}");
+    }
+}

@@ -33,6 +33,21 @@ pub(crate) fn is_reference(text: &str) -> bool {
     text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
+/// Removes a secret. It is no error if there is none.
+///
+/// # Errors
+///
+/// Returns an error if the name is not valid, or the file cannot be removed.
+pub(crate) fn remove(home: &Home, name: &str) -> Result<(), HomeError> {
+    let path = path(home, name)?;
+    match fs_err::remove_file(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::Io { verb: "remove", path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns `true` if `name` can name a secret: 1 to 64 of `[A-Za-z0-9._-]`, not starting with a dot.
 #[must_use]
 pub fn is_name(name: &str) -> bool {

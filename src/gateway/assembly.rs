@@ -17,6 +17,7 @@ use super::status_source::DockerStatusSource;
 use super::team::Team;
 use super::tools;
 use crate::agent::{self, Engine};
+use crate::bridge::Bridges;
 use crate::config::Live;
 use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
@@ -57,7 +58,17 @@ impl GatewayAssembly {
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
-        let notifier = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let bridges = Arc::new(Bridges::default());
+        let woken = bridges.clone();
+        let publish = move |name: &str, data: &_| {
+            // Everything that a bridge sends is published: posts, what happens to a channel, answers of tasks, and what
+            // happens to a request.
+            if name.starts_with("channel.") || name.starts_with("approval.") || name == "task.changed" {
+                woken.wake();
+            }
+            news.publish(name, data);
+        };
+        let notifier = Notifier::new(ringer, Arc::new(publish));
         let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         swarm.load_frozen().await?;
         let grants = TeamGrants::new(swarm.clone());
@@ -97,6 +108,7 @@ impl GatewayAssembly {
                     triage,
                     engine,
                     relay,
+                    bridges,
                 }
             });
             let team = Team::new(gateway.clone());

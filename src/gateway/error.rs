@@ -280,6 +280,7 @@ impl From<SwarmError> for ApiError {
         let (status, code) = match &error {
             SwarmError::NoChannel(_) => (StatusCode::NOT_FOUND, "channel_not_found"),
             SwarmError::NoToken(_) => (StatusCode::NOT_FOUND, "token_not_found"),
+            SwarmError::NoBridge(_) => (StatusCode::NOT_FOUND, "bridge_not_found"),
             SwarmError::NoAgent(_) => (StatusCode::NOT_FOUND, "agent_not_found"),
             SwarmError::Archived(_) => (StatusCode::CONFLICT, "archived"),
             SwarmError::Refused(_) => (StatusCode::CONFLICT, "refused"),

@@ -16,10 +16,12 @@ use super::state::Gateway;
 use super::team::Team;
 use super::{disk_quota, retention, server};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
+use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
+use crate::id::{AgentId, ChannelId};
 use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
@@ -137,6 +139,9 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
+    let (bridges, decider, stop) = (gateway.bridges.clone(), triage.clone(), gateway.stop.clone());
+    let turns = bridge_turns(gateway);
+    tokio::spawn(async move { bridges.run(decider, turns, stop).await });
     let recorded = tokio::spawn(grants.clone().record(gateway.stop.clone()));
 
     let why = tokio::select! {
@@ -174,6 +179,22 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
     }
+}
+
+/// Gives bridges access to the turns.
+fn bridge_turns(gateway: &Gateway) -> Turns {
+    let (listing, stopping) = (gateway.driver.clone(), gateway.driver.clone());
+    let list = move || {
+        let turns = listing.list().into_iter().filter(|(_, turn)| !turn.waits);
+        turns.map(|(_, turn)| RunningTurn { channel: turn.session.channel(), agent: turn.agent }).collect()
+    };
+    let stop = move |agent: &AgentId, channel: &ChannelId| {
+        let turns = stopping.list().into_iter();
+        let chosen = turns
+            .filter(|(_, turn)| turn.agent == *agent && turn.session.channel().as_ref() == Some(channel));
+        chosen.filter_map(|(turn, _)| stopping.cancel_turn(turn)).count()
+    };
+    Turns { changes: gateway.events.watch(), list: Arc::new(list), stop: Arc::new(stop) }
 }
 
 /// The reason for which a gateway stops by itself.

@@ -16,6 +16,7 @@ use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
 use super::relay::{Relay, Ticket};
 use crate::agent::Engine;
+use crate::bridge::Bridges;
 use crate::config::{Agent, Config, Live, secret};
 use crate::home::Home;
 use crate::id::AgentId;
@@ -50,6 +51,8 @@ pub struct GatewayParts {
     pub engine: Arc<Engine>,
     /// Passes requests of agent programs on to their models.
     pub relay: Arc<Relay>,
+    /// The connections to other platforms.
+    pub bridges: Arc<Bridges>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -80,6 +83,8 @@ pub struct Gateway {
     pub engine: Arc<Engine>,
     /// Passes requests of agent programs on to their models.
     pub relay: Arc<Relay>,
+    /// The connections to other platforms.
+    pub bridges: Arc<Bridges>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
     pub limits: ServerLimits,
@@ -115,6 +120,7 @@ impl Gateway {
                 triage: parts.triage,
                 engine: parts.engine,
                 relay: parts.relay,
+                bridges: parts.bridges,
                 keys: RunningKeys::default(),
                 limits: parts.limits,
                 port: parts.port,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::sessions::GatewaySessions;
 use super::state::Gateway;
+use crate::bridge::tool::GrantedLinks;
 use crate::config::Live;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
@@ -27,7 +28,8 @@ pub fn registry(
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
     let tools = swarm::tools::assembled(triage.swarm(), triage, live.home());
-    tools.into_iter().for_each(|tool| registry.add(tool));
+    let bridges = crate::bridge::tool::all(triage);
+    tools.into_iter().chain(bridges).for_each(|tool| registry.add(tool));
     registry
 }
 
@@ -44,7 +46,11 @@ pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbo
         Arc::new(move || newest.current()),
         Arc::new(Engine::from_env()),
     );
-    let executor =
-        HostExecutor { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
+    let executor = HostExecutor {
+        live: live.clone(),
+        packages: Arc::new(packages),
+        sandbox: sandboxes.clone(),
+        links: Arc::new(GrantedLinks(swarm.clone())),
+    };
     Triage::new(swarm.clone(), Arc::new(executor))
 }

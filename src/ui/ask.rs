@@ -60,6 +60,18 @@ pub(crate) fn text(
         .map_err(|error| to_failure(question, &error))
 }
 
+/// Asks for a secret, which is not shown while it is typed.
+///
+/// # Errors
+///
+/// Returns an error if the person cancels, or if the terminal can't be read.
+pub(crate) fn secret(question: &str) -> Result<String, Failure> {
+    cliclack::password(clean::inline(question))
+        .mask('•')
+        .interact()
+        .map_err(|error| to_failure(question, &error))
+}
+
 /// Asks a question that is answered by yes or no.
 ///
 /// # Errors

@@ -117,10 +117,11 @@ pub(crate) fn change(home: &Home, context: &Context, call: Call, repeat: Repeat)
 }
 
 /// Returns a path with the fields of `query` that are set, percent-encoded.
-fn path(base: &str, query: &impl Serialize) -> String {
+pub(in crate::cli) fn path(base: &str, query: &impl Serialize) -> String {
     let mut path = base.to_owned();
     let Ok(Value::Object(fields)) = serde_json::to_value(query) else { return path };
-    for (number, (name, value)) in fields.iter().enumerate() {
+    // A parameter without a value would be read as the word `null`.
+    for (number, (name, value)) in fields.iter().filter(|(_, value)| !value.is_null()).enumerate() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         path.push(if number == 0 { '?' } else { '&' });
         path.push_str(name);

@@ -1,6 +1,6 @@
 //! The parts of a home that are files: folders, instance id, configuration, workspaces, format number.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 
 use serde_json::{Value, json};
@@ -11,7 +11,6 @@ use crate::config::agents::NewAgent;
 use crate::config::model::DEFAULT_PORT;
 use crate::config::starter;
 use crate::config::{self, ConfigError, Role, agents};
-use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, atomic, instance, version};
 use crate::id::ModelRef;
@@ -138,32 +137,6 @@ fn default_agents() -> Vec<NewAgent> {
     agents.into_iter().filter_map(|(id, role)| Some(NewAgent::new(id.parse().ok()?, role))).collect()
 }
 
-/// Reads the owner's token from a file, or from stdin if `source` is `-`.
-///
-/// # Errors
-///
-/// Returns an error if it can't be read, or if it is not 8 to 512 visible ASCII characters, which a header can hold.
-pub(crate) fn read_token(source: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    if source == "-" {
-        let read = std::io::stdin().take(MAX_TOKEN_FILE).read_to_string(&mut text);
-        read.map_err(|error| Failure::with_cause("failed to read the token from stdin", &error))?;
-    } else if std::path::Path::new(source).exists() {
-        // The path may be a pipe of the shell, so the file is opened without checking its type.
-        fs_err::File::open(source)
-            .and_then(|file| file.take(MAX_TOKEN_FILE).read_to_string(&mut text))
-            .map_err(|error| Failure::with_cause("failed to read the token", &error))?;
-    } else {
-        return Err(Failure::new(Kind::Failed, format!("the token file {source} is not there")));
-    }
-    let token = text.trim();
-    if !(8..=512).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let text = "the token must be 8 to 512 visible ASCII characters without spaces";
-        return Err(Failure::new(Kind::Usage, text).hint("leave --token-file out to get a random one"));
-    }
-    Ok(token.to_owned())
-}
-
 fn random_token() -> String {
     crate::id::hex(&rand::random::<[u8; 32]>())
 }
@@ -179,8 +152,6 @@ fn free_port(notes: &mut Vec<String>) -> u16 {
         _ => DEFAULT_PORT,
     }
 }
-
-const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -41,6 +41,8 @@ pub(crate) struct StatusReport {
     pub agents: Vec<AgentReport>,
     /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
+    /// The gateway's report about bridges. `None` if it does not run.
+    pub bridges: Option<Value>,
     #[serde(flatten)]
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.

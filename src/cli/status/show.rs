@@ -44,6 +44,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
             printer.line(title("provider").with(TextStyle::Warn, outage_text(breaker)));
         }
     }
+    for bridge in report.bridges.iter().flat_map(|bridges| bridges.as_array()).flatten() {
+        printer.line(bridge_line(bridge));
+    }
     printer.line(docker(report));
     if let Some(hint) = &report.engine.docker.hint {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));
@@ -85,6 +88,26 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     if !report.running {
         printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     }
+}
+
+fn bridge_line(bridge: &Value) -> StyledLine {
+    let text = |key: &str| bridge[key].as_str().unwrap_or_default().to_owned();
+    let mut line = format!(
+        "{} {}, {} links, {} waiting",
+        text("name"),
+        text("state"),
+        bridge["links"],
+        bridge["waiting"]
+    );
+    if !text("lastError").is_empty() {
+        let _ = write!(line, ": {}", text("lastError"));
+    }
+    let style = match bridge["state"].as_str() {
+        Some("connected") => TextStyle::Plain,
+        Some("paused") => TextStyle::Dim,
+        _ => TextStyle::Warn,
+    };
+    title("bridge").with(style, line)
 }
 
 fn title(name: &str) -> StyledLine {

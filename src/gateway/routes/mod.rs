@@ -4,6 +4,7 @@ pub(crate) mod a2a;
 pub mod agents;
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod bridges;
 pub(crate) mod channels;
 pub(crate) mod chat;
 pub mod events;
@@ -12,6 +13,7 @@ pub mod health;
 pub(crate) mod mcp;
 pub(crate) mod messages;
 pub mod models;
+pub(crate) mod people;
 pub mod plugin;
 pub mod sessions;
 pub(crate) mod settings;
@@ -27,6 +29,7 @@ use axum::routing::{delete, get, post};
 
 use super::error::ApiError;
 use super::state::Gateway;
+use crate::bridge::Bridges;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
@@ -42,6 +45,8 @@ pub(crate) struct TeamState {
     pub triage: Option<Arc<Triage>>,
     /// The backend in which the commands of agents run, or `None` if this process runs none.
     pub sandbox: Option<Arc<dyn Sandbox>>,
+    /// The running bridges, or `None` if this process runs none.
+    pub(crate) bridges: Option<Arc<Bridges>>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -50,6 +55,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             swarm: gateway.swarm.clone(),
             triage: Some(gateway.triage.clone()),
             sandbox: Some(gateway.sandbox.clone()),
+            bridges: Some(gateway.bridges.clone()),
         }
     }
 }
@@ -70,11 +76,21 @@ where
         .route("/api/agents/{id}/thaw", post(freeze::thaw))
         .route("/api/freeze", post(freeze::freeze_all))
         .route("/api/thaw", post(freeze::thaw_all))
+        .route("/api/bridges", get(bridges::list))
+        .route("/api/bridges/{name}", delete(bridges::remove))
+        .route("/api/bridges/{name}/links", post(bridges::link).delete(bridges::unlink))
+        .route("/api/bridges/{name}/heard", post(bridges::change_heard))
+        .route("/api/bridges/{name}/pause", post(bridges::pause))
+        .route("/api/bridges/{name}/resume", post(bridges::resume))
+        .route("/api/bridges/{name}/test", post(bridges::test))
         .route("/api/channels", get(channels::list).post(channels::create))
         .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
         .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
         .route("/api/channels/{id}/members", post(channels::assign))
         .route("/api/channels/{id}/archive", post(channels::archive))
+        .route("/api/people", get(people::list))
+        .route("/api/people/accounts", post(people::bind))
+        .route("/api/people/rename", post(people::rename))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
 }

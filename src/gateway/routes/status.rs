@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
+use super::bridges;
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::store::{ChannelState, StoreError};
@@ -27,6 +28,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "paused": gateway.swarm.paused(),
         "turns": {"running": turns.len() - waiting, "waiting": waiting},
         "team": team,
+        "bridges": bridges::summaries(&gateway).await,
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);

@@ -216,7 +216,7 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
         notifier: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
-    swarm::tools::assembled(&swarm, &triage, home)
+    [swarm::tools::assembled(&swarm, &triage, home), flock::bridge::tool::all(&triage)].concat()
 }
 
 impl Executor for Nothing {

@@ -91,6 +91,23 @@ fn a_setting_that_nothing_reads_yet_is_named_with_what_takes_it_out() {
 }
 
 #[test]
+fn an_approver_without_an_account_is_named_once_there_is_a_bridge() {
+    let home = TempHome::new().init();
+    let own = "plugins.entries.flock.config";
+    home.flock(["config", "set", &format!("{own}.approvers"), r#"["human:ben"]"#]).ok();
+    let names = |run: &Run| run.json()["checks"].to_string().contains("approvers");
+    assert!(!names(&home.flock(["doctor", "--json"])));
+    let bridge = r#"{"platform": "matrix", "homeserver": "http://127.0.0.1:1"}"#;
+    home.flock(["config", "set", &format!("{own}.bridges.matrix"), bridge]).ok();
+    let found = check(&home.flock(["doctor", "--json"]), "approvers");
+    assert_eq!(found["state"], "warn", "{found}");
+    assert!(found["message"].as_str().unwrap().contains("human:ben"), "{found}");
+    assert_eq!(found["mend"], "flock person link NAME BRIDGE:ACCOUNT");
+    home.flock(["config", "set", &format!("{own}.approvals.bridges"), "false"]).ok();
+    assert!(!names(&home.flock(["doctor", "--json"])));
+}
+
+#[test]
 fn a_granted_folder_that_is_gone_is_named_with_what_takes_it_back() {
     let home = TempHome::new().init();
     let host = tempfile::Builder::new().prefix("flock-test-").tempdir_in("/var/tmp").unwrap();

@@ -3,6 +3,7 @@
 
 mod add;
 mod audit;
+mod bridge;
 mod bundle;
 mod chat;
 mod completions;

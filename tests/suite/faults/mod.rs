@@ -116,6 +116,7 @@ impl Stage {
             turn: None,
             is_final: false,
             key: None,
+            origin: None,
             now: 2,
         };
         let store = Store::open(&self.place()).unwrap();

@@ -281,6 +281,7 @@ impl Crew {
             });
             let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
             GatewayParts {
+                bridges: Arc::default(),
                 live,
                 swarm,
                 events,

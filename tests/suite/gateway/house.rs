@@ -101,6 +101,7 @@ impl House {
             limits,
             port,
             instance: "instance-of-the-test".to_owned(),
+            bridges: Arc::default(),
         };
         change(&mut parts);
         let gateway = Gateway::new(|_| parts);

@@ -124,6 +124,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         mount_roots: Vec::new(),
         egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
+        approvals: Default::default(),
         image_side: 1200,
         turn_time: None,
         approval_time: std::time::Duration::from_secs(86_400),
@@ -131,6 +132,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         retention: flock::config::Retention::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
+        bridges: Vec::new(),
     }
 }
 

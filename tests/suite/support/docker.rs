@@ -66,6 +66,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         mount_roots: Vec::new(),
         egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
+        approvals: Default::default(),
         image_side: 1200,
         turn_time: None,
         approval_time: std::time::Duration::from_secs(86_400),
@@ -73,6 +74,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         retention: flock::config::Retention::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
+        bridges: Vec::new(),
     }
 }
 

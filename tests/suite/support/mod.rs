@@ -5,6 +5,7 @@ pub mod docker;
 pub mod engine_proxy;
 pub mod extra_engine;
 pub mod home;
+pub mod matrix_server;
 pub mod model_server;
 pub mod openclaw;
 pub mod own_source;
