@@ -25,6 +25,9 @@ _flock() {
             flock,audit)
                 cmd="flock__subcmd__audit"
                 ;;
+            flock,bridge)
+                cmd="flock__subcmd__bridge"
+                ;;
             flock,channel)
                 cmd="flock__subcmd__channel"
                 ;;
@@ -63,6 +66,9 @@ _flock() {
                 ;;
             flock,nix)
                 cmd="flock__subcmd__nix"
+                ;;
+            flock,person)
+                cmd="flock__subcmd__person"
                 ;;
             flock,prompt)
                 cmd="flock__subcmd__prompt"
@@ -150,6 +156,81 @@ _flock() {
                 ;;
             flock__subcmd__approvals__subcmd__help,show)
                 cmd="flock__subcmd__approvals__subcmd__help__subcmd__show"
+                ;;
+            flock__subcmd__bridge,add)
+                cmd="flock__subcmd__bridge__subcmd__add"
+                ;;
+            flock__subcmd__bridge,allow)
+                cmd="flock__subcmd__bridge__subcmd__allow"
+                ;;
+            flock__subcmd__bridge,disallow)
+                cmd="flock__subcmd__bridge__subcmd__disallow"
+                ;;
+            flock__subcmd__bridge,help)
+                cmd="flock__subcmd__bridge__subcmd__help"
+                ;;
+            flock__subcmd__bridge,link)
+                cmd="flock__subcmd__bridge__subcmd__link"
+                ;;
+            flock__subcmd__bridge,list)
+                cmd="flock__subcmd__bridge__subcmd__list"
+                ;;
+            flock__subcmd__bridge,ls)
+                cmd="flock__subcmd__bridge__subcmd__list"
+                ;;
+            flock__subcmd__bridge,pause)
+                cmd="flock__subcmd__bridge__subcmd__pause"
+                ;;
+            flock__subcmd__bridge,remove)
+                cmd="flock__subcmd__bridge__subcmd__remove"
+                ;;
+            flock__subcmd__bridge,resume)
+                cmd="flock__subcmd__bridge__subcmd__resume"
+                ;;
+            flock__subcmd__bridge,status)
+                cmd="flock__subcmd__bridge__subcmd__status"
+                ;;
+            flock__subcmd__bridge,test)
+                cmd="flock__subcmd__bridge__subcmd__test"
+                ;;
+            flock__subcmd__bridge,unlink)
+                cmd="flock__subcmd__bridge__subcmd__unlink"
+                ;;
+            flock__subcmd__bridge__subcmd__help,add)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__bridge__subcmd__help,allow)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__allow"
+                ;;
+            flock__subcmd__bridge__subcmd__help,disallow)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__disallow"
+                ;;
+            flock__subcmd__bridge__subcmd__help,help)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__bridge__subcmd__help,link)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__link"
+                ;;
+            flock__subcmd__bridge__subcmd__help,list)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__bridge__subcmd__help,pause)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__pause"
+                ;;
+            flock__subcmd__bridge__subcmd__help,remove)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__bridge__subcmd__help,resume)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__resume"
+                ;;
+            flock__subcmd__bridge__subcmd__help,status)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__status"
+                ;;
+            flock__subcmd__bridge__subcmd__help,test)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__test"
+                ;;
+            flock__subcmd__bridge__subcmd__help,unlink)
+                cmd="flock__subcmd__bridge__subcmd__help__subcmd__unlink"
                 ;;
             flock__subcmd__channel,archive)
                 cmd="flock__subcmd__channel__subcmd__archive"
@@ -253,6 +334,9 @@ _flock() {
             flock__subcmd__help,audit)
                 cmd="flock__subcmd__help__subcmd__audit"
                 ;;
+            flock__subcmd__help,bridge)
+                cmd="flock__subcmd__help__subcmd__bridge"
+                ;;
             flock__subcmd__help,channel)
                 cmd="flock__subcmd__help__subcmd__channel"
                 ;;
@@ -288,6 +372,9 @@ _flock() {
                 ;;
             flock__subcmd__help,nix)
                 cmd="flock__subcmd__help__subcmd__nix"
+                ;;
+            flock__subcmd__help,person)
+                cmd="flock__subcmd__help__subcmd__person"
                 ;;
             flock__subcmd__help,prompt)
                 cmd="flock__subcmd__help__subcmd__prompt"
@@ -352,6 +439,39 @@ _flock() {
             flock__subcmd__help__subcmd__approvals,show)
                 cmd="flock__subcmd__help__subcmd__approvals__subcmd__show"
                 ;;
+            flock__subcmd__help__subcmd__bridge,add)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__bridge,allow)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__allow"
+                ;;
+            flock__subcmd__help__subcmd__bridge,disallow)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__disallow"
+                ;;
+            flock__subcmd__help__subcmd__bridge,link)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__link"
+                ;;
+            flock__subcmd__help__subcmd__bridge,list)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__bridge,pause)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__pause"
+                ;;
+            flock__subcmd__help__subcmd__bridge,remove)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__bridge,resume)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__resume"
+                ;;
+            flock__subcmd__help__subcmd__bridge,status)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__status"
+                ;;
+            flock__subcmd__help__subcmd__bridge,test)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__test"
+                ;;
+            flock__subcmd__help__subcmd__bridge,unlink)
+                cmd="flock__subcmd__help__subcmd__bridge__subcmd__unlink"
+                ;;
             flock__subcmd__help__subcmd__channel,archive)
                 cmd="flock__subcmd__help__subcmd__channel__subcmd__archive"
                 ;;
@@ -408,6 +528,18 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__nix,rollback)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__rollback"
+                ;;
+            flock__subcmd__help__subcmd__person,link)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__link"
+                ;;
+            flock__subcmd__help__subcmd__person,list)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__person,rename)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__rename"
+                ;;
+            flock__subcmd__help__subcmd__person,unlink)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__unlink"
                 ;;
             flock__subcmd__help__subcmd__prompt,show)
                 cmd="flock__subcmd__help__subcmd__prompt__subcmd__show"
@@ -486,6 +618,39 @@ _flock() {
                 ;;
             flock__subcmd__nix__subcmd__help,rollback)
                 cmd="flock__subcmd__nix__subcmd__help__subcmd__rollback"
+                ;;
+            flock__subcmd__person,help)
+                cmd="flock__subcmd__person__subcmd__help"
+                ;;
+            flock__subcmd__person,link)
+                cmd="flock__subcmd__person__subcmd__link"
+                ;;
+            flock__subcmd__person,list)
+                cmd="flock__subcmd__person__subcmd__list"
+                ;;
+            flock__subcmd__person,ls)
+                cmd="flock__subcmd__person__subcmd__list"
+                ;;
+            flock__subcmd__person,rename)
+                cmd="flock__subcmd__person__subcmd__rename"
+                ;;
+            flock__subcmd__person,unlink)
+                cmd="flock__subcmd__person__subcmd__unlink"
+                ;;
+            flock__subcmd__person__subcmd__help,help)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__person__subcmd__help,link)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__link"
+                ;;
+            flock__subcmd__person__subcmd__help,list)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__person__subcmd__help,rename)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__rename"
+                ;;
+            flock__subcmd__person__subcmd__help,unlink)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__unlink"
                 ;;
             flock__subcmd__prompt,help)
                 cmd="flock__subcmd__prompt__subcmd__help"
@@ -593,7 +758,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -933,6 +1098,480 @@ _flock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add remove link unlink allow disallow list ls status pause resume test help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__add)
+            opts="-q -v -y -h --name --homeserver --api --token-file --app-token-file --from-env --home --json --quiet --verbose --color --yes --help discord matrix slack telegram"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --homeserver)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --app-token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__allow)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__disallow)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help)
+            opts="add remove link unlink allow disallow list status pause resume test help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__allow)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__disallow)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__help__subcmd__unlink)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__link)
+            opts="-q -v -y -h --create --allow --cross --bots --since --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__pause)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__resume)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__status)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__test)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__bridge__subcmd__unlink)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1771,7 +2410,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1885,6 +2524,174 @@ _flock() {
         flock__subcmd__help__subcmd__audit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge)
+            opts="add remove link unlink allow disallow list status pause resume test"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__allow)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__disallow)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__bridge__subcmd__unlink)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2317,6 +3124,76 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__nix__subcmd__rollback)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person)
+            opts="list link unlink rename"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__unlink)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3069,6 +3946,200 @@ _flock() {
             return 0
             ;;
         flock__subcmd__nix__subcmd__rollback)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list ls link unlink rename help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help)
+            opts="list link unlink rename help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__link)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__unlink)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__link)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__rename)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__unlink)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
