@@ -80,8 +80,16 @@ class Control:
     def get_messages(self, query):
         """All messages of a channel, or those after one, the oldest first, those that were deleted too."""
         channel, after = self.people.channel(query["channel"]), int(query.get("after", 0))
-        found = (one for one in self.world.store.all("messages") if one["channel_id"] == channel["id"])
-        return [self.told(channel, one) for one in found if int(one["id"]) > after]
+        if not after:
+            found = [one for one in self.world.store.all("messages") if one["channel_id"] == channel["id"]]
+            return [self.told(channel, one) for one in found]
+        newer = []
+        # From the end on: a test that follows a long channel asks for its last ones again and again.
+        for id in reversed(self.world.history.get(channel["id"], [])):
+            if int(id) <= after:
+                break
+            newer.append(self.told(channel, self.world.store.get("messages", id)))
+        return newer[::-1]
 
     def told(self, channel, message):
         author, hook = message["author"], message.get("webhook_id")
