@@ -143,7 +143,7 @@ impl Outbound<'_> {
             }
             Some(error) => {
                 let until = retry::until(&error, answer.attempts);
-                let is_known = !matches!(error, PlatformError::Unavailable(_));
+                let is_known = !answer.is_begun && !matches!(error, PlatformError::Unavailable(_));
                 self.swarm.store().direct_messages().postpone(task, until, is_known).await?;
                 Ok(Some(until))
             }

@@ -368,6 +368,21 @@ async fn a_message_that_may_have_been_sent_is_searched_or_marked() {
 }
 
 #[tokio::test]
+async fn a_limit_leaves_it_open_whether_an_earlier_attempt_arrived() {
+    let mut stage = Stage::new().await;
+    stage.platform.limits.repetition = Repetition::History;
+    stage.post("coder", "one").await;
+    stage.platform.fail(PlatformError::Unavailable("cut".to_owned()), Arrival::Lost);
+    stage.send().await;
+    let entry = async || stage.team.store.outbox().next("b").await.unwrap().remove(0);
+    stage.team.store.outbox().postpone(entry().await.id, 0, false).await.unwrap();
+    let limit = PlatformError::RateLimited(std::time::Duration::from_secs(3600));
+    stage.platform.fail(limit, Arrival::Lost);
+    stage.send().await;
+    assert!(entry().await.is_begun);
+}
+
+#[tokio::test]
 async fn what_is_said_on_one_side_crosses_only_where_the_link_says_so() {
     let stage = Stage::new().await;
     stage.link("plain", &[EVERYONE], false).await;

@@ -156,8 +156,8 @@ impl Outbound<'_> {
                 Ok(Attempt::Dropped(PlatformError::Refused(why)))
             }
             Some(error) => {
-                // After a broken connection nobody knows if the message arrived.
-                let is_known = !matches!(error, PlatformError::Unavailable(_));
+                // After a broken connection nobody knows if the message arrived. A search that is put off finds nothing out.
+                let is_known = !entry.is_begun && !matches!(error, PlatformError::Unavailable(_));
                 let until = retry::until(&error, entry.attempts);
                 outbox().postpone(entry.id, until, is_known).await?;
                 Ok(Attempt::Later(error))
