@@ -2,7 +2,7 @@
 
 import bridge_run
 from discord_breaks import held_up, lost_answers, resumed, revoked
-from discord_names import names, roles, threads, webhooks
+from discord_names import names, people, roles, threads, webhooks
 from discord_stage import Stage
 
-bridge_run.main(Stage, parts=(names, webhooks, threads, roles, resumed, held_up, lost_answers, revoked))
+bridge_run.main(Stage, parts=(names, webhooks, threads, roles, people, resumed, held_up, lost_answers, revoked))

@@ -1,7 +1,7 @@
-"""Names on Discord: of channels, of authors by webhooks, of threads and of roles."""
+"""Names on Discord: of channels, of authors by webhooks, of threads, of roles and of people."""
 
 from bridge_flock import at, bridge, heard, link, link_private, post, said
-from checking import check, must
+from checking import SOON, check, must, until
 from discord_stage import BOT, RIGHTS
 
 
@@ -79,3 +79,22 @@ def roles(stage):
     check("also afterwards", [row[1] for row in heard("both", "staff while it was away")] == ["human:carol"])
     check("and nobody else", not [row for row in said("both") if "not of the staff" in row[2]])
     bridge("unlink", at(stage, room))
+
+
+def people(stage):
+    """Whoever is mentioned on purpose is called, and whoever is not heard is told alone, or else in the channel."""
+    room, before = stage.private, set(stage.called())
+    post("work", "look, @alice and `@bob`")
+    found = stage.arrives(room, "look, ")
+    called = [one for one in stage.called() if one not in before]
+    check("who is mentioned by name is called", found and called == [one.id for one in found], (called, found))
+    pings = found[0].raw["pings"]["users"] if found else None
+    check("and nobody else", pings == [stage.people["alice"]], pings)
+    for person, takes in (("dave", True), ("erin", False)):
+        stage.people[person] = stage.server.control("person", account=person, dms=takes)["id"]
+        stage.say(person, room, "does anybody hear me?")
+    check("who takes direct messages is told alone", until(SOON, lambda: len(stage.told("dave", room)) == 1)
+          and not stage.of_bot(room, "dave"), stage.of_bot(room, "dave"))
+    found = stage.arrives(room, "erin")
+    pings = [one.raw["pings"]["users"] for one in found]
+    check("who does not is told in the channel, which notifies nobody else", pings == [[stage.people["erin"]]], found)
