@@ -13,7 +13,7 @@ use ruma::{OwnedUserId, RoomId, UserId};
 use serde_json::{Value, json};
 
 use super::client::{Client, Version};
-use super::failure::if_found;
+use super::failure::{if_found, unless_refused};
 use super::rooms;
 use crate::bridge::platform::PlatformError;
 
@@ -59,7 +59,8 @@ impl DirectRooms {
     pub(super) async fn load(client: &Client, own: &UserId) -> Result<Self, PlatformError> {
         let kind = GlobalAccountDataEventType::Direct;
         let request = get_global_account_data::v3::Request::new(own.to_owned(), kind);
-        let listed = if_found(client.json(request, Version::Old).await)?.unwrap_or_default();
+        let listed = if_found(client.json(request, Version::Old).await);
+        let listed = unless_refused(listed)?.flatten().unwrap_or_default();
         Ok(Self { own: own.to_owned(), rooms: listed_rooms(&listed), alone: BTreeMap::new() })
     }
 
@@ -80,7 +81,8 @@ impl DirectRooms {
         if let Some(known) = self.alone.get(room.as_str()) {
             return Ok(*known);
         }
-        let is_alone = rooms::members(client, room).await?.len() == 2;
+        let members = unless_refused(rooms::members(client, room).await)?;
+        let is_alone = members.is_some_and(|members| members.len() == 2);
         self.alone.insert(room.to_string(), is_alone);
         Ok(is_alone)
     }
@@ -107,21 +109,13 @@ impl DirectRooms {
         }
         // The list is stored first: a room that is listed and not joined does no harm.
         self.rooms.entry(invitation.from.clone()).or_default().push(room.to_string());
-        self.store(client).await?;
-        match client
-            .send(join_room_by_id::v3::Request::new(room.to_owned()))
-            .await
-            .map_err(PlatformError::from)
-        {
-            Ok(_) => {}
-            Err(PlatformError::Refused(why)) => {
-                tracing::warn!(?room, why, "flock can't join a direct room in Matrix");
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
+        unless_refused(self.store(client).await)?;
+        let joined = client.send(join_room_by_id::v3::Request::new(room.to_owned())).await;
+        if unless_refused(joined.map_err(PlatformError::from))?.is_none() {
+            return Ok(false);
         }
         // The invitation may not have said it.
-        if rooms::is_encrypted(client, room).await? {
+        if unless_refused(rooms::is_encrypted(client, room).await)? == Some(true) {
             decline(client, room, "flock can't read encrypted rooms. Please make one without encryption.")
                 .await?;
             return Ok(false);
@@ -136,7 +130,8 @@ impl DirectRooms {
 
     /// Removes the rooms from the list in which flock's account is no more.
     async fn prune(&mut self, client: &Client) -> Result<(), PlatformError> {
-        let answer = client.json(joined_rooms::v3::Request::new(), Version::Old).await?;
+        let answer = client.json(joined_rooms::v3::Request::new(), Version::Old).await;
+        let Some(answer) = unless_refused(answer.map_err(PlatformError::from))? else { return Ok(()) };
         let joined = answer["joined_rooms"].as_array().map(Vec::as_slice).unwrap_or_default();
         for rooms in self.rooms.values_mut() {
             rooms.retain(|room| joined.iter().any(|known| known == room));
@@ -174,11 +169,8 @@ async fn decline(client: &Client, room: &RoomId, why: &str) -> Result<(), Platfo
     let mut request = leave_room::v3::Request::new(room.to_owned());
     request.reason = Some(why.to_owned());
     tracing::info!(?room, why, "left a direct room in Matrix");
-    match client.send(request).await.map_err(PlatformError::from) {
-        // The invitation was taken back meanwhile.
-        Ok(_) | Err(PlatformError::Refused(_)) => Ok(()),
-        Err(error) => Err(error),
-    }
+    // It is refused if the invitation was taken back meanwhile.
+    unless_refused(client.send(request).await.map_err(PlatformError::from)).map(drop)
 }
 
 #[cfg(test)]

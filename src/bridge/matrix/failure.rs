@@ -107,6 +107,19 @@ pub(super) fn if_found<T>(found: Result<T, Failure>) -> Result<Option<T>, Platfo
     }
 }
 
+/// Returns the result, or `None` where the homeserver refuses. What follows events must go on with the next one: the same
+/// refusal would meet it again after each new connection.
+pub(super) fn unless_refused<T>(result: Result<T, PlatformError>) -> Result<Option<T>, PlatformError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(PlatformError::Refused(why)) => {
+            tracing::warn!(why, "a Matrix homeserver refuses a request");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn wait(asked: Option<&RetryAfter>) -> Duration {
     let wait = match asked {
         Some(RetryAfter::Delay(wait)) => *wait,

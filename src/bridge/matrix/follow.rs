@@ -13,6 +13,7 @@ use super::Matrix;
 use super::client::Version;
 use super::direct::{DirectRooms, Invitation};
 use super::events::{self, EventKind, RoomEvent, TYPES};
+use super::failure::unless_refused;
 use super::moved::{self, Successor};
 use super::threads::Threads;
 use super::timeline::{self, End};
@@ -25,18 +26,20 @@ const POLL: Duration = Duration::from_secs(30);
 
 /// One connection.
 pub(super) struct Follower<'a> {
-    pub(super) matrix: &'a Matrix,
-    pub(super) own: OwnedUserId,
+    matrix: &'a Matrix,
+    own: OwnedUserId,
     events: mpsc::Sender<PlatformEvent>,
     /// The linked rooms with the time in Unix milliseconds since which they are. Those that are linked later are not
-    /// among them, and need not be.
+    /// among them, but are seen.
     linked: BTreeMap<String, i64>,
+    /// The rooms in which flock's account was while something happened there.
+    seen: BTreeSet<String>,
     /// The rooms that flock's account entered for what was said in them before.
     entered: BTreeSet<String>,
     /// The rooms that replace others, where flock's account was not let in yet.
     awaited: BTreeMap<OwnedRoomId, OwnedRoomId>,
     direct: DirectRooms,
-    pub(super) threads: Threads,
+    threads: Threads,
 }
 
 impl<'a> Follower<'a> {
@@ -63,6 +66,7 @@ impl<'a> Follower<'a> {
             own,
             events,
             linked,
+            seen: BTreeSet::new(),
             entered: BTreeSet::new(),
             awaited: BTreeMap::new(),
         })
@@ -81,12 +85,16 @@ impl<'a> Follower<'a> {
         let mut since = cursor;
         let mut is_first = true;
         loop {
-            let mut request = sync_events::v3::Request::new();
-            request.since.clone_from(&since);
-            request.filter = Some(filter().into());
-            // The first answer of a connection comes at once, so that the connection is known to stand.
-            request.timeout = Some(if is_first { Duration::ZERO } else { POLL });
-            let answer = self.matrix.client.json(request, Version::Old).await?;
+            let answer = match self.poll(since.clone(), is_first).await {
+                // The homeserver forgot the position, as after a restored backup. Everything since the links were made
+                // is read anew, and the core recognises what was taken before.
+                Err(PlatformError::Refused(why)) if is_first && since.is_some() => {
+                    tracing::warn!(why, "a Matrix homeserver does not know its own position any more");
+                    since = None;
+                    continue;
+                }
+                answer => answer?,
+            };
             self.report(PlatformEvent::Connected(account.clone())).await?;
             if is_first {
                 self.catch_up_with_replaced_rooms().await?;
@@ -94,10 +102,11 @@ impl<'a> Follower<'a> {
             self.invited(&answer["rooms"]["invite"]).await?;
             for (room, update) in answer["rooms"]["join"].as_object().into_iter().flatten() {
                 let Ok(room) = RoomId::parse(room) else { continue };
+                self.seen.insert(room.to_string());
                 self.room(&room, update, since.as_deref()).await?;
             }
             for (room, _) in answer["rooms"]["leave"].as_object().into_iter().flatten() {
-                if self.linked.contains_key(room) {
+                if self.was_linked(room) {
                     tracing::warn!(
                         ?room,
                         "flock's account is no more in a linked Matrix room; invite it again"
@@ -113,7 +122,17 @@ impl<'a> Follower<'a> {
         }
     }
 
-    pub(super) async fn report(&self, event: PlatformEvent) -> Result<(), PlatformError> {
+    /// Asks for what happened since a position.
+    async fn poll(&self, since: Option<String>, is_first: bool) -> Result<Value, PlatformError> {
+        let mut request = sync_events::v3::Request::new();
+        request.since = since;
+        request.filter = Some(filter().into());
+        // The first answer of a connection comes at once, so that the connection is known to stand.
+        request.timeout = Some(if is_first { Duration::ZERO } else { POLL });
+        Ok(self.matrix.client.json(request, Version::Old).await?)
+    }
+
+    async fn report(&self, event: PlatformEvent) -> Result<(), PlatformError> {
         let closed = |_| PlatformError::Unavailable("the gateway stops".to_owned());
         self.events.send(event).await.map_err(closed)
     }
@@ -138,7 +157,8 @@ impl<'a> Follower<'a> {
         if timeline["limited"] == true
             && let Some(from) = timeline["prev_batch"].as_str()
         {
-            found = timeline::missed(&self.matrix.client, own, room, Some(from.to_owned()), end).await?;
+            let missed = timeline::missed(&self.matrix.client, own, room, Some(from.to_owned()), end).await;
+            found = unless_refused(missed)?.unwrap_or_default();
         }
         let newest = timeline["events"].as_array().into_iter().flatten();
         found.extend(newest.filter_map(|event| events::read(event, own)));
@@ -234,7 +254,7 @@ impl<'a> Follower<'a> {
             let Some(invitation) = Invitation::read(update, self.own.as_str()) else { continue };
             if let Some(old) = self.awaited.get(&room).cloned() {
                 self.replaced(&old, id, &invitation.from).await?;
-            } else if self.linked.contains_key(id) {
+            } else if self.was_linked(id) {
                 moved::rejoin(&self.matrix.client, &room).await?;
             } else if invitation.is_direct {
                 self.direct.answer(&self.matrix.client, &room, &invitation).await?;
@@ -243,6 +263,11 @@ impl<'a> Follower<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns `true` for a room that somebody here linked. Flock's account is in no others but direct ones.
+    fn was_linked(&self, room: &str) -> bool {
+        (self.linked.contains_key(room) || self.seen.contains(room)) && !self.direct.contains(room)
     }
 
     /// Looks which of the linked rooms were replaced. It may have happened before the bridge had a position, or
@@ -264,7 +289,8 @@ impl<'a> Follower<'a> {
             return Ok(());
         }
         let Ok(by) = RoomId::parse(by) else { return Ok(()) };
-        match moved::enter(&self.matrix.client, room, &by, sender).await? {
+        let is_inside = self.was_linked(by.as_str()) || self.direct.contains(by.as_str());
+        match moved::enter(&self.matrix.client, room, &by, sender, is_inside).await? {
             Successor::Entered => {
                 self.awaited.remove(&by);
                 self.entered.insert(by.to_string());

@@ -24,7 +24,7 @@ mod timeline;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ruma::api::client::account::whoami;
 use ruma::api::client::typing::create_typing_event;
@@ -53,6 +53,8 @@ pub(crate) struct Matrix {
     /// Set for the rooms that are encrypted, unset for those that were looked at and are not.
     encrypted: Mutex<BTreeMap<OwnedRoomId, bool>>,
     file_bytes: AtomicUsize,
+    /// The rooms in which it is shown that flock writes, and since when.
+    typing: Mutex<BTreeMap<OwnedRoomId, Instant>>,
 }
 
 impl Matrix {
@@ -67,6 +69,7 @@ impl Matrix {
             own: OnceCell::new(),
             encrypted: Mutex::default(),
             file_bytes: AtomicUsize::new(MAX_FILE),
+            typing: Mutex::default(),
         })
     }
 
@@ -107,6 +110,27 @@ impl Matrix {
             }
         };
         if is_encrypted { Err(PlatformError::Refused(outgoing::encrypted(room))) } else { Ok(()) }
+    }
+
+    async fn set_typing(&self, room: &RoomId, is_typing: bool) -> Result<(), PlatformError> {
+        let typing = if is_typing {
+            create_typing_event::v3::TypingInfo::new(TYPING).into()
+        } else {
+            create_typing_event::v3::Typing::No
+        };
+        let own = self.own().await?;
+        self.client.send(create_typing_event::v3::Request::new(own, room.to_owned(), typing)).await?;
+        Ok(())
+    }
+
+    /// Shows no longer that flock writes, after a message. The homeserver would show it for the rest of its time.
+    async fn stop_typing(&self, room: &RoomId) {
+        let since = self.typing.lock().unwrap_or_else(PoisonError::into_inner).remove(room);
+        if since.is_some_and(|since| since.elapsed() < TYPING)
+            && let Err(error) = self.set_typing(room, false).await
+        {
+            tracing::debug!(%room, %error, "failed to end the sign that flock writes");
+        }
     }
 
     async fn follow(&self, from: Position, events: mpsc::Sender<PlatformEvent>) -> PlatformError {
@@ -205,9 +229,9 @@ impl Platform for Matrix {
 
     fn show_typing<'a>(&'a self, external: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
-            let typing = create_typing_event::v3::TypingInfo::new(TYPING).into();
-            let (own, room) = (self.own().await?, Place::parse(external)?.room);
-            self.client.send(create_typing_event::v3::Request::new(own, room, typing)).await?;
+            let room = Place::parse(external)?.room;
+            self.set_typing(&room, true).await?;
+            self.typing.lock().unwrap_or_else(PoisonError::into_inner).insert(room, Instant::now());
             Ok(())
         })
     }

@@ -1,11 +1,11 @@
 //! Rooms that were replaced by others, as by an upgrade to a newer version of rooms.
 
 use ruma::api::client::membership::{join_room_by_id, join_room_by_id_or_alias, leave_room};
-use ruma::api::client::state::get_state_event_for_key;
 use ruma::events::StateEventType;
 use ruma::{RoomId, ServerName};
 
-use super::client::{Client, Version};
+use super::client::Client;
+use super::failure::unless_refused;
 use super::rooms;
 use crate::bridge::platform::PlatformError;
 
@@ -24,26 +24,26 @@ pub(super) async fn replacement(
     client: &Client,
     room: &RoomId,
 ) -> Result<Option<(String, String)>, PlatformError> {
-    let kind = StateEventType::RoomTombstone;
-    let mut request = get_state_event_for_key::v3::Request::new(room.to_owned(), kind, String::new());
-    request.format = get_state_event_for_key::v3::StateEventFormat::Event;
-    match client.json(request, Version::Old).await.map_err(PlatformError::from) {
-        Ok(event) => {
+    match rooms::state_event(client, room, StateEventType::RoomTombstone).await {
+        Ok(None) => Ok(None),
+        Ok(Some(event)) => {
             let by = event["content"]["replacement_room"].as_str();
             Ok(by.zip(event["sender"].as_str()).map(|(by, sender)| (by.to_owned(), sender.to_owned())))
         }
-        // It was not replaced, or flock's account is no more in it.
+        // Flock's account is no more in it.
         Err(PlatformError::Refused(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Joins the room `by`, which replaces `room` as the account `sender` says.
+/// Joins the room `by`, which replaces `room` as the account `sender` says. `is_inside` is set if flock's account was in
+/// it before: then it stays there in any case.
 pub(super) async fn enter(
     client: &Client,
     room: &RoomId,
     by: &RoomId,
     sender: &str,
+    is_inside: bool,
 ) -> Result<Successor, PlatformError> {
     let mut request = join_room_by_id_or_alias::v3::Request::new(by.to_owned().into());
     // The homeserver may not know the new room yet, but that of the sender does.
@@ -57,25 +57,21 @@ pub(super) async fn enter(
         }
         Err(error) => return Err(error),
     }
-    let created = rooms::state(client, by, StateEventType::RoomCreate).await?.unwrap_or_default();
+    let created = unless_refused(rooms::state(client, by, StateEventType::RoomCreate).await)?;
+    let created = created.flatten().unwrap_or_default();
     if created["predecessor"]["room_id"] == room.as_str() {
         return Ok(Successor::Entered);
     }
-    tracing::warn!(%room, %by, "a Matrix room does not say that it replaces the linked one, so flock leaves it");
-    match client.send(leave_room::v3::Request::new(by.to_owned())).await.map_err(PlatformError::from) {
-        Ok(_) | Err(PlatformError::Refused(_)) => Ok(Successor::Wrong),
-        Err(error) => Err(error),
+    tracing::warn!(%room, %by, "a Matrix room does not say that it replaces the linked one, so flock does not follow");
+    if is_inside {
+        return Ok(Successor::Wrong);
     }
+    let left = client.send(leave_room::v3::Request::new(by.to_owned())).await;
+    unless_refused(left.map_err(PlatformError::from)).map(|_| Successor::Wrong)
 }
 
 /// Joins a linked room again.
 pub(super) async fn rejoin(client: &Client, room: &RoomId) -> Result<(), PlatformError> {
-    match client.send(join_room_by_id::v3::Request::new(room.to_owned())).await.map_err(PlatformError::from) {
-        Ok(_) => Ok(()),
-        Err(PlatformError::Refused(why)) => {
-            tracing::warn!(%room, why, "flock can't join a linked Matrix room again");
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
+    let joined = client.send(join_room_by_id::v3::Request::new(room.to_owned())).await;
+    unless_refused(joined.map_err(PlatformError::from)).map(drop)
 }

@@ -31,6 +31,17 @@ pub(super) async fn state(
     if_found(client.json(request, Version::Old).await)
 }
 
+/// Reads an event of a room's state with its sender. `None` if the room has none of that type.
+pub(super) async fn state_event(
+    client: &Client,
+    room: &RoomId,
+    kind: StateEventType,
+) -> Result<Option<Value>, PlatformError> {
+    let mut request = get_state_event_for_key::v3::Request::new(room.to_owned(), kind, String::new());
+    request.format = get_state_event_for_key::v3::StateEventFormat::Event;
+    if_found(client.json(request, Version::Old).await)
+}
+
 pub(super) async fn is_encrypted(client: &Client, room: &RoomId) -> Result<bool, PlatformError> {
     Ok(state(client, room, StateEventType::RoomEncryption).await?.is_some())
 }
@@ -105,19 +116,23 @@ async fn can_write(client: &Client, own: &str, room: &RoomId) -> Result<(), Plat
         return Ok(());
     }
     // From version 12 of rooms on, whoever made one has any power, and is not listed.
-    if let Some(created) = state(client, room, StateEventType::RoomCreate).await?
-        && created["room_version"]
-            .as_str()
-            .and_then(|version| version.parse::<u32>().ok())
-            .is_some_and(|it| it >= 12)
-        && levels["users"].get(own).is_none()
-    {
+    let created = state_event(client, room, StateEventType::RoomCreate).await?.unwrap_or_default();
+    if has_any_power(&created, own) {
         return Ok(());
     }
     Err(PlatformError::Refused(format!(
         "flock's account may not write in the room {room}: its power level is {has}, and messages need {needs}; \
          change it in the room's settings (Roles & Permissions)"
     )))
+}
+
+/// Returns `true` for an account that made a room of a version in which this gives it any power.
+fn has_any_power(created: &Value, account: &str) -> bool {
+    let content = &created["content"];
+    let version = content["room_version"].as_str().and_then(|version| version.parse::<u32>().ok());
+    let more = content["additional_creators"].as_array().into_iter().flatten();
+    version.is_some_and(|version| version >= 12)
+        && (created["sender"] == account || more.into_iter().any(|creator| creator == account))
 }
 
 /// Returns the power of an account.
@@ -189,6 +204,14 @@ mod tests {
         assert_eq!(needed(&levels), 20);
         assert_eq!(needed(&json!({"events_default": 10})), 10);
         assert_eq!((power(&json!({}), "@a:h"), needed(&json!([]))), (0, 0));
+    }
+
+    #[test]
+    fn whoever_made_a_new_room_has_any_power() {
+        let created = |version: &str| json!({"sender": "@a:h", "content": {"room_version": version, "additional_creators": ["@b:h"]}});
+        assert!(["@a:h", "@b:h"].into_iter().all(|account| has_any_power(&created("12"), account)));
+        assert!(!has_any_power(&created("12"), "@c:h"));
+        assert!(!has_any_power(&created("11"), "@a:h") && !has_any_power(&json!({}), "@a:h"));
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl Matrix {
                 self.send_event(&place.room, MessageLikeEventType::RoomMessage, &key, &content).await?;
             first.get_or_insert(event);
         }
+        self.stop_typing(&place.room).await;
         first.ok_or_else(|| PlatformError::Refused("there is nothing to send".to_owned()))
     }
 
