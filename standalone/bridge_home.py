@@ -7,6 +7,7 @@ from bridge_flock import bridge, bridges, kept_bridges
 from checking import HOME, check, files_with, flock, free_port, must, own_processes, run
 
 AGENT = "helper"
+WORKSPACE = f"{HOME}/workspaces/{AGENT}"
 # The channel of the campaign.
 LOAD = "load"
 CHANNELS = ("work", "lobby", "both", LOAD)
@@ -19,6 +20,10 @@ def replies(storm):
         {"when": "how are you", "steps": [{"say": "I am well."}]},
         {"when": "tell the others", "steps": by_tool},
         {"when": "call everybody", "steps": [{"say": storm}]},
+        {"when": "call whom you need", "steps": [{"say": "Please look, @alice, and not `@bob`."}]},
+        {"when": "take your time", "steps": [{"say": "It is done.", "delay_ms": 3_000}]},
+        {"when": "show the plan", "steps": [{"say": "Here is [the plan](plan.txt)."}]},
+        {"when": "between us", "steps": [{"say": "Nobody else heard that."}]},
         {"steps": [{"say": ""}]},
     ]
 
@@ -29,6 +34,7 @@ def make(stage):
     with open(f"{HOME}/scripts/talk", "w") as file:
         json.dump({"replies": replies(stage.storm)}, file)
     must("add the agent", "add", AGENT, "--no-container", "--model", "script/talk")
+    must("the orchestrator plays the same", "edit", "orchestrator", "--model", "script/talk")
     must("start", "start")
     for channel in CHANNELS:
         must(f"channel {channel}", "channel", "create", channel, "--topic", "people", "--member", AGENT)

@@ -11,12 +11,24 @@ import bridge_home
 from bridge_accounts import accounts
 from bridge_breaks import absent, archive, dropped, limited, pause
 from bridge_campaign import campaign
+from bridge_changes import changes, history, ignored_changes
+from bridge_direct import direct
+from bridge_files import files_in, files_out
 from bridge_links import across, creates, ends, links, strangers
-from bridge_talk import echoes, long, mentions, talk
+from bridge_stage import has
+from bridge_talk import commands, echoes, long, mentions, talk, topic, typing
 from checking import check, finish
 
 # Each part takes the stage. What one of them leaves behind, the next ones may use.
-PARTS = (talk, strangers, mentions, long, absent, dropped, limited, archive, pause, across, ends, creates, echoes)
+PARTS = (
+    talk, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
+    absent, dropped, limited, archive, pause, across, history, ends, creates, echoes,
+)
+# What a part needs of the stage that not every one has.
+NEEDS = {
+    typing: "saw_typing", topic: "topic", changes: "edit", ignored_changes: "edit", files_in: "upload",
+    files_out: "content", direct: "alone",
+}
 
 
 def main(make_stage, parts=(), alone=None):
@@ -34,6 +46,18 @@ def main(make_stage, parts=(), alone=None):
         check("the run went to its end", False, repr(error))
     stage.close()
     finish()
+
+
+def attempt(part, stage):
+    """Runs a part. The others go on without one that can't."""
+    if part in NEEDS and not has(stage, NEEDS[part]):
+        print(f"      left out: {part.__name__}; the stage has no {NEEDS[part]}")
+        return
+    try:
+        part(stage)
+    except Exception as error:
+        traceback.print_exc()
+        check(f"the part {part.__name__} went to its end", False, repr(error))
 
 
 def arguments(alone):
@@ -63,7 +87,7 @@ def everything(stage, parts, options):
     links(stage)
     for part in (*PARTS, *parts):
         if is_wanted(part.__name__):
-            part(stage)
+            attempt(part, stage)
     if is_wanted("campaign"):
         campaign(stage, options)
     bridge_home.secrets(stage)

@@ -13,7 +13,8 @@ real one or a stand-in. A file `PLATFORM_stage.py` has the class, and `PLATFORM_
 `parts` are the platform's own checks: functions that take the stage. They run after the common ones and before the
 campaign with kills. A script PLATFORM.sh prepares everything and calls the checks, as matrix.sh does.
 
-Each method below that raises NotImplementedError has to be there. The others have an answer that suits most platforms.
+Each method below that raises NotImplementedError has to be there, but for those under "what not every stage has":
+the parts that need them are left out without them. The others have an answer that suits most platforms.
 
 Three people are on the platform: alice, bob and mallory. They are named by these words in all methods, and `account`
 translates the word into the platform's id. Two more, kim and lee, post in flock; the platform shows their posts as
@@ -42,8 +43,13 @@ class Can:
     knows_members: bool = True
     # Flock's account can create a channel (`bridge link --create`).
     creates: bool = True
-    # The platform tells bots of deleted messages.
+    # The platform tells bots of changed and of deleted messages.
+    edits: bool = True
     deletes: bool = True
+    # The platform shows bots what was said before.
+    has_history: bool = True
+    # Channels have a topic that flock's account can change.
+    has_topics: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Shown:
     is_ours: bool = False
     # Whatever the platform's own checks need.
     raw: object = None
+    # The names of its files.
+    files: tuple = ()
 
 
 class Stage:
@@ -72,7 +80,8 @@ class Stage:
     can = Can()
     # Ids of the two channels that are there from the start.
     private = public = None
-    # A text that has everything by which the platform could notify anybody, alice among them.
+    # A text that has everything by which the platform could notify anybody, alice among them. It
+    # ends with "look here.".
     storm = "@everyone, @here, @channel, @room: look here."
 
     def __init__(self, folder):
@@ -167,12 +176,38 @@ class Stage:
         return self.shown(channel)
 
     def called(self):
-        """The ids of all messages by which the platform notified alice or everybody."""
+        """The ids of all messages by which the platform notified alice, mallory or everybody."""
         raise NotImplementedError
+
+    def apart(self, person, channel, since):
+        """What flock's account told a person alone or in a thread, behind a mark of the channel."""
+        return [one for one in self.shown(channel, since) if one.is_ours]
 
     def is_whole(self, shown):
         """Whether the markup of a message is closed as often as it is opened."""
         return sum(line.startswith("```") for line in shown.text.split("\n")) % 2 == 0
+
+    # What not every stage has.
+
+    def upload(self, person, channel, name, content, text=""):
+        """A person sends a file, maybe with a text; the id of the message."""
+        raise NotImplementedError
+
+    def alone(self, person):
+        """Begins to talk with flock's account alone; the channel in which a person does that."""
+        raise NotImplementedError
+
+    def content(self, shown):
+        """The bytes of the first file of a message."""
+        raise NotImplementedError
+
+    def topic(self, channel):
+        """The topic of a channel."""
+        raise NotImplementedError
+
+    def saw_typing(self, channel):
+        """Whether a person saw that flock's account writes in a channel, since this was asked last."""
+        raise NotImplementedError
 
     # What follows from it.
 
@@ -191,6 +226,11 @@ class Stage:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             file.write(f"{text}\n")
         return path
+
+
+def has(stage, method):
+    """Whether a stage has a method that not every one has."""
+    return getattr(type(stage), method) is not getattr(Stage, method)
 
 
 def texts(shown):

@@ -4,7 +4,7 @@ import re
 
 from bridge_flock import heard, post, said
 from bridge_home import AGENT
-from checking import SOON, check, flock, parsed, same, until
+from checking import SOON, check, flock, must, parsed, same, until
 
 
 def talk(stage):
@@ -43,14 +43,47 @@ def members():
 
 def mentions(stage):
     """An agent's text calls nobody by accident."""
-    room, before = stage.private, stage.called()
+    room, before = stage.private, set(stage.called())
     stage.say("alice", room, "call everybody")
     stage.arrives(room, "look here.")
     # The platform judges messages in their order, so this one is judged after it.
     post("work", "the next one")
     stage.arrives(room, "the next one")
-    after = stage.called()
+    after = set(stage.called())
     check("nobody was called by an agent's text", after == before, (before, after))
+    stage.say("bob", room, "call whom you need")
+    meant = stage.arrives(room, "Please look")
+    new = until(SOON, lambda: set(stage.called()) - before)
+    check("whom an agent means is called, once", len(meant) == 1 and len(new) == 1, (new, meant))
+
+
+def typing(stage):
+    """People see that an agent works."""
+    room = stage.private
+    stage.saw_typing(room)
+    stage.say("alice", room, "take your time")
+    stage.arrives(room, "It is done.")
+    check("people saw that the agent writes", stage.saw_typing(room))
+
+
+def commands(stage):
+    """Whoever commands is answered, and the channel has neither."""
+    room, since = stage.private, stage.mark(stage.private)
+    stage.say("alice", room, "!flock status")
+    found = until(SOON, lambda: [one for one in stage.apart("alice", room, since) if AGENT in one.text])
+    check("a command is answered", found, stage.apart("alice", room, since))
+    post("work", "after the command")
+    stage.arrives(room, "after the command")
+    check("and is not in the channel", not [row for row in said("work") if "!flock" in row[2]])
+
+
+def topic(stage):
+    """The topic of a channel is shown on the platform."""
+    if stage.can.has_topics:
+        must("change the topic", "channel", "topic", "work", "what we talk about")
+        check("the platform's channel has it", until(SOON, lambda: stage.topic(stage.private) == "what we talk about"),
+              stage.topic(stage.private))
+        stage.arrives(stage.private, "changed the topic")
 
 
 def echoes(stage):

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import io
 import logging
 import threading
 import uuid
@@ -14,7 +15,7 @@ PATIENCE = nio.AsyncClientConfig(max_timeout_retry_wait_time=0.5, request_timeou
 FILTER = {
     "presence": {"not_types": ["*"]},
     "account_data": {"not_types": ["*"]},
-    "room": {"timeline": {"limit": 200}, "ephemeral": {"not_types": ["*"]}, "account_data": {"not_types": ["*"]}},
+    "room": {"timeline": {"limit": 200}, "ephemeral": {"types": ["m.typing"]}, "account_data": {"not_types": ["*"]}},
 }
 # It says each retry.
 logging.getLogger("nio").setLevel(logging.CRITICAL)
@@ -58,6 +59,8 @@ class Person:
         # What was seen of each room: its events, the oldest first, and their ids.
         self.rooms = collections.defaultdict(list)
         self.ids = collections.defaultdict(set)
+        # Who was seen to write in each room.
+        self.writing = collections.defaultdict(set)
 
     async def leave(self):
         if self.following:
@@ -79,28 +82,62 @@ class Person:
                 raise RuntimeError(f"{self.user}: {answer}")
             await asyncio.sleep(0.1)
 
-    def say(self, room, text, **content):
-        """Says something; the message's id, once it was acknowledged."""
-        content = {"msgtype": "m.text", "body": text, **content}
+    def send(self, room, content, kind="m.room.message"):
+        """Sends an event; its id, once it was acknowledged."""
         key = uuid.uuid4().hex
 
         def send():
-            return self.client.room_send(room, "m.room.message", content, tx_id=key)
+            return self.client.room_send(room, kind, content, tx_id=key)
 
         return self.people.do(self.insist(send)).event_id
+
+    def say(self, room, text, **content):
+        """Says something; the message's id."""
+        return self.send(room, {"msgtype": "m.text", "body": text, **content})
 
     def answer(self, room, event, text, **content):
         """Says something in reply to a message."""
         return self.say(room, text, **content, **{"m.relates_to": {"m.in_reply_to": {"event_id": event}}})
 
-    def create(self, name, invite=(), is_public=False, is_encrypted=False, powers=None):
+    def edit(self, room, event, text):
+        """Gives a message a new text."""
+        new = {"msgtype": "m.text", "body": text}
+        relation = {"rel_type": "m.replace", "event_id": event}
+        return self.send(room, {**new, "body": f"* {text}", "m.new_content": new, "m.relates_to": relation})
+
+    def redact(self, room, event):
+        self.people.do(self.insist(lambda: self.client.room_redact(room, event)))
+
+    def upload(self, room, name, content, caption=""):
+        """Sends a file; the message's id."""
+        size = len(content)
+
+        async def upload():
+            return (await self.client.upload(lambda *_: io.BytesIO(content), "text/plain", name, filesize=size))[0]
+
+        address = self.people.do(self.insist(upload)).content_uri
+        more = {"filename": name} if caption else {}
+        return self.send(room, {"msgtype": "m.file", "body": caption or name, "url": address, "info": {"size": size},
+                                **more})
+
+    def download(self, address):
+        return self.people.do(self.insist(lambda: self.client.download(address))).body
+
+    def put(self, room, kind, content):
+        """Changes the state of a room."""
+        self.people.do(self.insist(lambda: self.client.room_put_state(room, kind, content)))
+
+    def kick(self, room, user):
+        self.people.do(self.insist(lambda: self.client.room_kick(room, user)))
+
+    def create(self, name, invite=(), is_public=False, is_encrypted=False, powers=None, is_direct=False):
         """Makes a room; its id."""
         preset = nio.RoomPreset.public_chat if is_public else nio.RoomPreset.private_chat
         state = [nio.EnableEncryptionBuilder().as_dict()] if is_encrypted else []
 
         def create():
             return self.client.room_create(
-                name=name, preset=preset, invite=list(invite), initial_state=state,
+                name=name, preset=preset, invite=list(invite), initial_state=state, is_direct=is_direct,
                 power_level_override={"users": powers} if powers else None,
             )
 
@@ -133,6 +170,8 @@ class Person:
             events = [event.source for event in news.timeline.events]
             if news.timeline.limited and self.rooms[room]:
                 events = await self.missed(room, news.timeline.prev_batch) + events
+            for event in news.ephemeral:
+                self.writing[room].update(getattr(event, "users", ()))
             for event in events:
                 if event["event_id"] not in self.ids[room]:
                     self.ids[room].add(event["event_id"])

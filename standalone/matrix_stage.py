@@ -5,7 +5,7 @@ import time
 
 import bridge_stage
 from bridge_stage import Shown
-from checking import check, connects, free_port
+from checking import SOON, check, connects, free_port, until
 from matrix_people import People, messages
 from matrix_server import Synapse
 
@@ -19,12 +19,13 @@ class Stage(bridge_stage.Stage):
     platform = "matrix"
     # The two forms of a message share the space that an event has.
     can = bridge_stage.Can(part=22_000)
-    storm = f"@room, @everyone and @alice:{Synapse.name}: look here."
+    storm = f"@room, @everyone and @mallory:{Synapse.name}: look here."
 
     def __init__(self, folder):
         super().__init__(folder)
         self.synapse, self.people = Synapse(f"{folder}/synapse"), None
-        self.tokens = {}
+        # Who sees the rooms in which alice is not.
+        self.tokens, self.watchers = {}, {}
 
     def open(self):
         begun = time.monotonic()
@@ -99,25 +100,63 @@ class Stage(bridge_stage.Stage):
         speaker = getattr(self, person)
         return speaker.answer(channel, to, text) if to else speaker.say(channel, text)
 
+    def edit(self, person, channel, message, text):
+        getattr(self, person).edit(channel, message, text)
+
+    def delete(self, person, channel, message):
+        getattr(self, person).redact(channel, message)
+
+    def upload(self, person, channel, name, content, text=""):
+        return getattr(self, person).upload(channel, name, content, text)
+
+    def alone(self, person):
+        """The bot joins by itself. Alice only sees her own rooms, so whoever it is follows."""
+        speaker = getattr(self, person)
+        room = speaker.create("", invite=[self.bot()], is_direct=True)
+        if not speaker.following:
+            speaker.follow()
+        check("flock's account accepts a direct room", until(SOON, lambda: self.bot() in speaker.members(room)))
+        self.watchers[room] = speaker
+        return room
+
+    def told(self, person, channel):
+        return self.of_bot(channel, f"{person}: the agents do not see")
+
     def mark(self, channel):
-        return len(self.alice.rooms[channel])
+        return len(self.events(channel))
 
     def shown(self, channel, since=None):
-        return [self.read(event) for event in messages(self.alice.rooms[channel][since or 0:])]
+        return [self.read(event) for event in messages(self.events(channel)[since or 0:])]
+
+    def events(self, channel):
+        """Everything that was seen in a room."""
+        return self.watchers.get(channel, self.alice).rooms[channel]
 
     def history(self, channel):
         return [self.read(event) for event in messages(self.alice.history(channel))]
 
     def read(self, event):
-        text, is_ours = event["content"]["body"], event["sender"] == self.bot()
-        author = AUTHOR.match(text) if is_ours else None
-        if author:
-            return Shown(event["event_id"], text[author.end():], author[1].removeprefix("human:"), True, event)
-        sender = event["sender"][1:].split(":")[0]
-        return Shown(event["event_id"], text, "" if is_ours else sender, is_ours, event)
+        content, is_ours = event["content"], event["sender"] == self.bot()
+        text, author = content["body"], "" if is_ours else event["sender"][1:].split(":")[0]
+        if is_ours and (found := AUTHOR.match(text)):
+            text, author = text[found.end():], found[1].removeprefix("human:")
+        files = (content["filename"],) if "filename" in content else ()
+        return Shown(event["event_id"], text, author, is_ours, event, files)
 
     def called(self):
-        return self.synapse.highlights(self.tokens["alice"])
+        return [one for person in ("alice", "mallory") for one in self.synapse.highlights(self.tokens[person])]
+
+    def content(self, shown):
+        return self.alice.download(shown.raw["content"]["url"])
+
+    def topic(self, channel):
+        try:
+            return self.alice.state(channel, "m.room.topic").get("topic")
+        except RuntimeError:  # It never had one.
+            return None
+
+    def saw_typing(self, channel):
+        return self.bot() in self.alice.writing.pop(channel, ())
 
     def is_whole(self, shown):
         markup = shown.raw["content"].get("formatted_body", "")

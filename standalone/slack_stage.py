@@ -31,7 +31,7 @@ class Stage(bridge_stage.Stage):
         self.limit(False)
         self.private = self.channel("private", ("alice", "bob"))
         self.public = self.made("public", ("alice", "flock"))
-        words = "<!channel>, <!here>, <!everyone>, <!subteam^S0123456|@all>, @channel, @here, @everyone, @alice"
+        words = "<!channel>, <!here>, <!everyone>, <!subteam^S0123456|@all>, @channel, @here, @everyone, @mallory"
         self.storm = f"{words} and <@{self.people['alice']}>: look here."
 
     def control(self, name, body=None, **query):
