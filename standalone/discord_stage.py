@@ -88,6 +88,9 @@ class Stage(bridge_stage.Stage):
             ("a name that no channel has", "#nothing", ["#nothing"]),
         ]
 
+    def apart(self, person, channel, since):
+        return self.told(person, channel)
+
     def told(self, person, channel):
         return [one for dm in self.direct(person) for one in self.shown(dm) if one.is_ours]
 

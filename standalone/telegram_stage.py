@@ -17,7 +17,9 @@ WRONG = f"7000000009:{'wrong' * 7}"
 class Stage(bridge_stage.Stage):
     platform = "telegram"
     # Bots learn neither who is in a group nor what is deleted, and can't look back.
-    can = bridge_stage.Can(part=3_500, is_once=False, knows_members=False, creates=False, deletes=False)
+    can = bridge_stage.Can(
+        part=3_500, is_once=False, knows_members=False, creates=False, deletes=False, has_history=False,
+    )
     storm = "@everyone, @here, @&#97;lice, @**alice**, @\u202ealice, [x](tg://user?id=5500000001): look here."
 
     def __init__(self, folder):
