@@ -185,7 +185,9 @@ impl Platform for FakePlatform {
     fn find_sent<'a>(&'a self, message: &'a OutgoingMessage<'a>) -> Answer<'a, Option<String>> {
         self.record("find_sent", message);
         let sent = lock(&self.sent);
-        done(Ok(sent.iter().find(|known| known.key == message.key).map(|known| known.id.clone())))
+        // The text counts too: some platforms keep no key with a message.
+        let known = sent.iter().find(|known| known.key == message.key && known.markdown == message.markdown);
+        done(Ok(known.map(|known| known.id.clone())))
     }
 
     fn edit<'a>(&'a self, message: &'a str, new: &'a OutgoingMessage<'a>) -> Answer<'a, ()> {

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{Decisions, answer, policy, shown};
-use crate::bridge::message::OutgoingMessage;
+use crate::bridge::message::{Button, OutgoingMessage};
 use crate::bridge::platform::{PlatformError, Repetition};
 use crate::bridge::{retry, text};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
-use crate::store::{DecisionMessage, NewDecisionMessage, RequestRow, StoreError};
+use crate::store::{DecisionMessage, NewDecisionMessage, RequestRow, RequestState, StoreError};
 
 /// Longest time between two looks. A command without a gateway, and a request that expires, wake nobody.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -123,12 +123,7 @@ impl Decisions<'_> {
                     store.decision_messages().close(message.id, unix_ms()).await?;
                     return Ok(Ok(()));
                 }
-                let whole = message.code.as_ref().and_then(|code| self.whole(row, code).zip(Some(code)));
-                let buttons = match &whole {
-                    Some((_, code)) if self.platform.limits().has_buttons => answer::buttons(code).to_vec(),
-                    _ => Vec::new(),
-                };
-                let markdown = whole.map_or_else(|| shown::too_long(row), |(text, _)| text);
+                let (markdown, buttons) = self.request(message, row);
                 let outgoing = OutgoingMessage { buttons: &buttons, ..outgoing(message, &markdown) };
                 Ok(self.send(message, outgoing).await?.map(drop))
             }
@@ -145,8 +140,11 @@ impl Decisions<'_> {
                             Err(error) => return Ok(Err(error)),
                         }
                     }
+                    // It is searched as it was sent, before the decision.
                     (None, Repetition::History) if message.is_begun => {
-                        match self.platform.find_sent(&outgoing).await {
+                        let asked = row.as_ref().map(|row| self.request(message, &as_it_waited(row)).0);
+                        let markdown = asked.as_ref().unwrap_or(&markdown);
+                        match self.platform.find_sent(&OutgoingMessage { markdown, ..outgoing }).await {
                             Ok(sent) => sent,
                             Err(error) => return Ok(Err(error)),
                         }
@@ -197,6 +195,17 @@ impl Decisions<'_> {
         Ok(Ok(()))
     }
 
+    /// Returns the text and the buttons of the message that shows a waiting request.
+    fn request(&self, message: &DecisionMessage, row: &RequestRow) -> (String, Vec<Button>) {
+        match message.code.as_ref().and_then(|code| self.whole(row, code).zip(Some(code))) {
+            Some((text, code)) if self.platform.limits().has_buttons => {
+                (text, answer::buttons(code).to_vec())
+            }
+            Some((text, _)) => (text, Vec::new()),
+            None => (shown::too_long(row), Vec::new()),
+        }
+    }
+
     /// Returns the whole request with the words how to decide it, if this platform shows all of it in one message.
     fn whole(&self, row: &RequestRow, code: &str) -> Option<String> {
         let text = shown::whole(row, code, self.platform.limits().has_buttons)?;
@@ -224,6 +233,11 @@ const PERHAPS_REPEATED: &str = "\n\n(perhaps sent twice: the connection broke. O
 /// the time is part of it.
 fn key(message: &DecisionMessage) -> String {
     format!("flock-decide-{}-{}", message.created_at, message.id)
+}
+
+/// Returns a request as it was before it was decided or expired.
+fn as_it_waited(row: &RequestRow) -> RequestRow {
+    RequestRow { state: RequestState::Waiting, decided_by: None, ..row.clone() }
 }
 
 fn outgoing<'a>(message: &'a DecisionMessage, markdown: &'a str) -> OutgoingMessage<'a> {

@@ -1,6 +1,7 @@
 //! `flock update --self`: a small crate stands in for flock's source, everything else is real: git, cargo, the trial on a
 //! copy of the home, the swap, the restart and the way back.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -105,14 +106,29 @@ impl Stage {
     /// Begins an update, waits until it is at `marker`, and kills it.
     fn kill_at(&self, marker: &Path) {
         let mut child = self.begin();
-        wait_until("the step", LIMIT, || if marker.exists() { Ok(()) } else { Err(format!("{marker:?}")) });
+        Self::wait_for(&mut child, marker);
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
+    /// Waits until an update is at `marker`. One that ends before says why.
+    fn wait_for(child: &mut Child, marker: &Path) {
+        wait_until("the step", LIMIT, || {
+            if marker.exists() {
+                return Ok(());
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("it ended ({status}) before {marker:?}: {said}");
+            }
+            Err(format!("{marker:?}"))
+        });
+    }
+
     fn begin(&self) -> Child {
         let mut command = self.own_command(&["--from", &self.source.path()]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 }
 
@@ -323,7 +339,7 @@ fn two_at_once_are_one() {
     let marker = stage.home.outside().join("trying");
     stage.source.release("9.0.0", &hangs_once("check", &marker));
     let mut child = stage.begin();
-    wait_until("the trial", LIMIT, || if marker.exists() { Ok(()) } else { Err("not yet".to_owned()) });
+    Stage::wait_for(&mut child, &marker);
     let run = stage.update().fails(5);
     assert!(run.stderr.contains("another flock is updating"), "{run:?}");
     child.kill().unwrap();
