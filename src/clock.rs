@@ -23,6 +23,12 @@ pub fn local(at: i64) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Returns the day of a time, given in Unix milliseconds, in this machine's time zone, as in `2026-02-28`.
+#[must_use]
+pub(crate) fn local_day(at: i64) -> String {
+    Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system()).date().to_string()
+}
+
 /// Returns a time, given in Unix milliseconds, for readers in any place, as in `2026-02-28 09:30 UTC`.
 #[must_use]
 pub(crate) fn utc(at: i64) -> String {

@@ -62,7 +62,7 @@ impl Inbound<'_> {
                     external: message.external.clone(),
                     message: message.id.clone(),
                 };
-                store.direct_messages().add(direct).await?;
+                store.direct_messages().add(direct, unix_ms()).await?;
                 Ok(Taken::Direct)
             }
             Err(SwarmError::Store(error)) => Err(error.into()),
@@ -90,7 +90,7 @@ impl PartRecord for AnswerRecord<'_> {
     }
 
     async fn part_sent(&self, _message: String, _is_last: bool) -> Result<(), StoreError> {
-        self.outbound.swarm.store().direct_messages().part_sent(self.task.to_owned()).await
+        self.outbound.swarm.store().direct_messages().part_sent(self.task.to_owned(), unix_ms()).await
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) use history::import_history;
 pub use running::Bridges;
 pub(crate) use turns::{RunningTurn, Turns};
 
-use crate::config::bridges::BridgeSecret;
+use crate::config::bridges::{self, BridgeSecret};
 use crate::config::{Bridge, PlatformName, secret};
 use crate::error::chain;
 use crate::home::Home;
@@ -61,6 +61,12 @@ pub(crate) struct Credentials {
 ///
 /// Returns an error if there is no token, or if the HTTP client can't be made.
 pub(crate) fn open(home: &Home, bridge: &Bridge) -> Result<Box<dyn Platform>, PlatformError> {
+    if bridge.has_literal_token {
+        let moved = bridges::move_tokens(home, &bridge.name);
+        if moved.map_err(|error| PlatformError::Unauthorized(chain(&error)))? {
+            tracing::info!(bridge = bridge.name, "the token was moved from the configuration to secrets/");
+        }
+    }
     let read = |kind: BridgeSecret| {
         let found = secret::get(home, &kind.name(&bridge.name));
         found.map_err(|error| PlatformError::Unauthorized(chain(&error)))

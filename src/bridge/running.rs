@@ -1,9 +1,11 @@
 //! The bridges that run: one task for each bridge of the configuration.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -15,6 +17,9 @@ use crate::swarm::triage::Triage;
 
 /// Time between two looks at the configuration. A look costs one `stat`.
 const CONFIG_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The wait before a bridge begins again that ended by an internal error.
+const PANIC_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs the bridges of the configuration.
 #[derive(Default)]
@@ -75,17 +80,61 @@ impl Bridges {
     }
 }
 
+/// Runs the connection of a bridge until it can't be used any more.
+async fn run(triage: Arc<Triage>, bridge: &Bridge, state: Arc<SharedState>, turns: Turns) {
+    match super::open(triage.swarm().home(), bridge) {
+        Ok(platform) => Connection::new(triage, bridge.clone(), platform, state, turns).run().await,
+        Err(error) => {
+            tracing::error!(bridge = bridge.name, %error, "a bridge can't be used");
+            state.note(|status| status.last_error = Some(error.to_string()));
+        }
+    }
+}
+
 fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns) -> RunningBridge {
     let shared = Arc::new(SharedState::default());
     let (triage, own, state, turns) = (triage.clone(), bridge.clone(), shared.clone(), turns.clone());
     let task = tokio::spawn(async move {
-        match super::open(triage.swarm().home(), &own) {
-            Ok(platform) => Connection::new(triage, own, platform, state, turns).run().await,
-            Err(error) => {
-                tracing::error!(bridge = own.name, %error, "a bridge can't be used");
-                state.note(|status| status.last_error = Some(error.to_string()));
-            }
-        }
+        let connect = || run(triage.clone(), &own, state.clone(), turns.clone());
+        again_after_panics(PANIC_WAIT, connect, || {
+            tracing::error!(bridge = own.name, "a bridge ended by an internal error; it begins again");
+            state.note(|status| {
+                status.connected_since = None;
+                status.last_error = Some("an internal error; see flock logs gateway".to_owned());
+            });
+        })
+        .await;
     });
     RunningBridge { bridge: bridge.clone(), shared, _task: AbortOnDropHandle::new(task) }
+}
+
+/// Runs a connection until it ends by itself. A library that panics at what a platform sent ends neither the bridge for
+/// good nor another one. It begins again after `wait`.
+async fn again_after_panics<F: Future<Output = ()>>(
+    wait: Duration,
+    connect: impl Fn() -> F,
+    report: impl Fn(),
+) {
+    while AssertUnwindSafe(connect()).catch_unwind().await.is_err() {
+        report();
+        tokio::time::sleep(wait).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_panics_begins_again_and_one_that_ends_does_not() {
+        let (begun, reported) = (Cell::new(0), Cell::new(0));
+        let connect = || async {
+            begun.set(begun.get() + 1);
+            assert!(begun.get() > 2, "a platform sent what its library does not expect");
+        };
+        again_after_panics(Duration::ZERO, connect, || reported.set(reported.get() + 1)).await;
+        assert_eq!((begun.get(), reported.get()), (3, 2));
+    }
 }

@@ -41,8 +41,8 @@ Examples:
     },
     /// Change one value
     ///
-    /// Creates missing parts of the path. Moves a literal apiKey to the home's secrets/, and writes its name to the
-    /// configuration.
+    /// Creates missing parts of the path. Moves a literal apiKey, or the token of a bridge, to the home's secrets/, and writes
+    /// its name to the configuration.
     #[command(after_long_help = "\
 Examples:
   flock config set 'agents.list[coder].model.primary' openai/gpt-5

@@ -122,6 +122,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
             found.push(machine::gateway(home, config).await);
+            found.extend(Box::pin(bridges::disconnected(home, config)).await);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use super::{Context, Exit, Failure};
 use crate::cli::database;
 use crate::id::AgentId;
-use crate::store::{UsageBy, UsageSum};
+use crate::store::{BridgeTraffic, UsageBy, UsageSum};
 use crate::swarm::budget;
 use crate::ui::{Table, TextStyle};
 
@@ -14,7 +14,7 @@ use crate::ui::{Table, TextStyle};
 ///
 /// Days are days in the time zone of this machine. The cost is the charge that the provider reports, else it is
 /// computed from the configuration (models.providers.NAME.models[].cost) or the price table. It is not a bill. For a
-/// model without a price, only the tokens are counted.
+/// model without a price, only the tokens are counted. The messages over each bridge are shown below.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -44,25 +44,47 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // A day is a day in the time zone of this machine, as people expect.
     let filter = budget::usage_filter(args.day, args.since, Zoned::now().date(), args.agent.clone());
-    let sums = database::read(&home, async |reader| reader.usage().sums(&filter, args.by).await)?;
-    let sums = sums.unwrap_or_default();
+    let found = database::read(&home, async |reader| {
+        Ok((reader.usage().sums(&filter, args.by).await?, reader.usage().bridges(&filter).await?))
+    })?;
+    let (sums, bridges) = found.unwrap_or_default();
     if context.printer.is_json() {
-        context.printer.json(&budget::report(&filter, &sums));
+        context.printer.json(&budget::report(&filter, &sums, &bridges));
         return Ok(Exit::Done);
     }
     if sums.is_empty() {
         context.printer.say("no model was asked in that time");
-        return Ok(Exit::Done);
+    } else {
+        show_sums(&sums, args.by, context);
     }
-    let sum = budget::total(&sums);
-    context.printer.table(&table(&sums, &sum, args.by));
+    if !bridges.is_empty() {
+        context.printer.line("");
+        context.printer.table(&bridge_table(&bridges));
+    }
+    Ok(Exit::Done)
+}
+
+fn show_sums(sums: &[UsageSum], by: UsageBy, context: &Context) {
+    let sum = budget::total(sums);
+    context.printer.table(&table(sums, &sum, by));
     if sum.unpriced > 0 {
         let calls =
             if sum.unpriced == 1 { "1 call was".to_owned() } else { format!("{} calls were", sum.unpriced) };
         let text = format!("{calls} of models whose price is not known: their cost is not counted");
         context.printer.warn(&text);
     }
-    Ok(Exit::Done)
+}
+
+fn bridge_table(bridges: &[BridgeTraffic]) -> Table {
+    let mut table = Table::new(&["BRIDGE", "RECEIVED", "SENT"]);
+    for bridge in bridges {
+        table.styled_row(vec![
+            (TextStyle::Accent, bridge.name.clone()),
+            (TextStyle::Plain, bridge.received.to_string()),
+            (TextStyle::Plain, bridge.sent.to_string()),
+        ]);
+    }
+    table
 }
 
 fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {

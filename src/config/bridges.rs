@@ -8,7 +8,7 @@ use super::secret;
 use super::view::{Problem, View};
 use crate::home::Home;
 
-/// Reads `{<name>: {platform, homeserver or api, paused, allow}}`.
+/// Reads `{<name>: {platform, homeserver or api, paused, allow, token, appToken}}`.
 pub(super) fn bridges(view: &View<'_>) -> Result<Vec<Bridge>, Problem> {
     let mut bridges =
         view.entries()?.iter().map(|(name, entry)| bridge(name, entry)).collect::<Result<Vec<_>, _>>()?;
@@ -23,7 +23,7 @@ fn bridge(name: &str, view: &View<'_>) -> Result<Bridge, Problem> {
         .word::<PlatformName>(choices)?
         .ok_or_else(|| platform.problem(&format!("must be {choices}")))?;
     let address_key = address_key(platform);
-    view.only(&["platform", address_key, "paused", "allow"])?;
+    view.only(&["platform", address_key, "paused", "allow", "token", "appToken"])?;
     // The name becomes a part of the name of a secret, and of an address on the command line.
     if !is_name(name) {
         return Err(view.problem("must have a name of 1 to 32 lower-case letters, digits and '-'"));
@@ -43,7 +43,23 @@ fn bridge(name: &str, view: &View<'_>) -> Result<Bridge, Problem> {
         api: url.map(|url| url.trim_end_matches('/').to_owned()),
         is_paused: view.get("paused")?.flag()?.unwrap_or_default(),
         allow: view.get("allow")?.texts()?.into_iter().map(ChannelPattern).collect(),
+        has_literal_token: has_literal_token(name, view)?,
     })
+}
+
+fn has_literal_token(name: &str, view: &View<'_>) -> Result<bool, Problem> {
+    let mut is_literal = false;
+    for (key, kind) in BridgeSecret::CONFIGURED {
+        let reference = format!("secret:{}", kind.name(name));
+        let view = view.get(key)?;
+        let Some(token) = view.text()? else { continue };
+        // A token from elsewhere would not be found by what reads and removes the bridge's secrets.
+        if secret::is_reference(&token) && token != reference {
+            return Err(view.problem(&format!("must be {reference:?}, or left out")));
+        }
+        is_literal |= token != reference;
+    }
+    Ok(is_literal)
 }
 
 /// Returns the key of the platform's URL.
@@ -93,7 +109,14 @@ impl Bridge {
     /// Returns a bridge of this name with a platform's own API.
     #[must_use]
     pub(crate) fn new(name: &str, platform: PlatformName) -> Self {
-        Self { name: name.to_owned(), platform, api: None, is_paused: false, allow: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            platform,
+            api: None,
+            is_paused: false,
+            allow: Vec::new(),
+            has_literal_token: false,
+        }
     }
 }
 
@@ -110,6 +133,9 @@ pub(crate) enum BridgeSecret {
 
 impl BridgeSecret {
     pub(crate) const ALL: [Self; 3] = [Self::Token, Self::AppToken, Self::Webhooks];
+    /// Those that may stand in the configuration of a bridge, with their keys there.
+    pub(crate) const CONFIGURED: [(&'static str, Self); 2] =
+        [("token", Self::Token), ("appToken", Self::AppToken)];
 
     /// Returns the name of the file in `secrets/`.
     #[must_use]
@@ -138,6 +164,30 @@ pub(crate) fn add(home: &Home, bridge: &Bridge) -> Result<(), ConfigError> {
         }
         block(document)[&bridge.name] = entry;
         Ok(())
+    })
+}
+
+/// Moves the tokens of a bridge that stand in the configuration itself to `secrets/`. Returns `true` if there were any.
+///
+/// # Errors
+///
+/// Returns an error if the configuration or a secret can't be read or written.
+pub(crate) fn move_tokens(home: &Home, name: &str) -> Result<bool, ConfigError> {
+    super::edit(home, |document| {
+        let Some(bridge) = block(document).get_mut(name) else { return Ok(false) };
+        let mut moved = false;
+        for (key, kind) in BridgeSecret::CONFIGURED {
+            let secret = kind.name(name);
+            let Some(token) = bridge.get_mut(key) else { continue };
+            let literal = token.as_str().filter(|text| !secret::is_reference(text));
+            if let Some(literal) = literal {
+                // It is stored first. A kill between the two leaves it in both places, and the next look moves it again.
+                secret::set(home, &secret, literal)?;
+                *token = format!("secret:{secret}").into();
+                moved = true;
+            }
+        }
+        Ok(moved)
     })
 }
 
@@ -182,6 +232,26 @@ fn block(document: &mut Value) -> &mut Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{read, starter};
+    use crate::home::atomic;
+
+    #[test]
+    fn a_literal_token_is_moved_to_its_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().canonicalize().unwrap(), None);
+        home.make_folders().unwrap();
+        let entry = json!({"platform": "slack", "token": "xoxb-1", "appToken": "secret:bridge-s.app"});
+        let mut document = starter::document(&home, None, "token", 3779);
+        block(&mut document)["s"] = entry;
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        assert!(read(&home).unwrap().bridges[0].has_literal_token);
+        assert!(move_tokens(&home, "s").unwrap());
+        assert_eq!(secret::get(&home, "bridge-s").unwrap().as_deref(), Some("xoxb-1"));
+        let text = fs_err::read_to_string(home.config()).unwrap();
+        assert!(!text.contains("xoxb-1") && text.contains("secret:bridge-s\""), "{text}");
+        assert!(!read(&home).unwrap().bridges[0].has_literal_token);
+        assert!(!move_tokens(&home, "s").unwrap());
+    }
 
     #[test]
     fn a_pattern_names_a_channel_by_its_id_or_its_title() {

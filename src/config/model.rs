@@ -97,6 +97,8 @@ pub struct Bridge {
     pub is_paused: bool,
     /// The channels that the orchestrator may link without asking.
     pub allow: Vec<super::bridges::ChannelPattern>,
+    /// Set while a token stands in the configuration itself, from which it is moved to `secrets/`.
+    pub has_literal_token: bool,
 }
 
 /// The whole configuration, as flock reads it.

@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Row};
 
+use super::bridge_traffic::{self, Direction};
 use super::subjects::DirectMessages;
 use super::task::TaskState;
 use super::{Database, Store, StoreError};
@@ -65,15 +66,18 @@ fn answer(row: &Row<'_>) -> rusqlite::Result<DirectAnswer> {
 
 impl DirectMessages<&Store> {
     /// Records the place to which the answer of a task goes.
-    pub(crate) async fn add(self, new: DirectMessage) -> Result<(), StoreError> {
+    pub(crate) async fn add(self, new: DirectMessage, now: i64) -> Result<(), StoreError> {
         self.write("record a direct message", move |transaction| {
-            transaction
+            let added = transaction
                 .prepare_cached(
                     "INSERT OR IGNORE INTO direct_message (task, bridge, external, message)
                      VALUES (?1, ?2, ?3, ?4)",
                 )?
-                .execute((&new.task, &new.bridge, &new.external, &new.message))
-                .map(drop)
+                .execute((&new.task, &new.bridge, &new.external, &new.message))?;
+            if added == 0 {
+                return Ok(());
+            }
+            bridge_traffic::count(transaction, &new.bridge, Direction::Received, now)
         })
         .await
     }
@@ -90,14 +94,20 @@ impl DirectMessages<&Store> {
     }
 
     /// Records that the next part of an answer was sent.
-    pub(crate) async fn part_sent(self, task: String) -> Result<(), StoreError> {
+    pub(crate) async fn part_sent(self, task: String, now: i64) -> Result<(), StoreError> {
         self.write("record what was sent", move |transaction| {
-            transaction
+            let sent: Option<(i64, String)> = transaction
                 .prepare_cached(
-                    "UPDATE direct_message SET sent = sent + 1, begun = 0, attempts = 0, next_at = 0 WHERE task = ?1",
+                    "UPDATE direct_message SET sent = sent + 1, begun = 0, attempts = 0, next_at = 0 WHERE task = ?1
+                     RETURNING sent, bridge",
                 )?
-                .execute([task])
-                .map(drop)
+                .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            match sent {
+                // An answer of several parts is one message.
+                Some((1, bridge)) => bridge_traffic::count(transaction, &bridge, Direction::Sent, now),
+                _ => Ok(()),
+            }
         })
         .await
     }

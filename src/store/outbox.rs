@@ -3,6 +3,7 @@
 use rusqlite::{OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
+use super::bridge_traffic::{self, Direction};
 use super::post::{self, NewPost};
 use super::session::parsed;
 use super::subjects::Outbox;
@@ -156,6 +157,9 @@ impl Outbox<&Store> {
                 .flatten();
             if let Some(seq) = seq {
                 record(transaction, &origin, seq, now)?;
+                if is_last {
+                    bridge_traffic::count_on_link(transaction, &origin.link, Direction::Sent, now)?;
+                }
             }
             let change = if is_last {
                 "DELETE FROM outbox WHERE id = ?1"

@@ -4,6 +4,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry, Level};
+use super::bridge_traffic::{self, Direction};
 use super::channel::ChannelState;
 use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
@@ -234,6 +235,8 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
         outbox::record(transaction, origin, seq, new.now)?;
         if origin.is_history {
             delivery::pass_over(transaction, &id, seq)?;
+        } else {
+            bridge_traffic::count_on_link(transaction, &origin.link, Direction::Received, new.now)?;
         }
     }
     let entry = AuditEntry {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
-use crate::store::{ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScope, UsageSum};
+use crate::store::{BridgeTraffic, ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScope, UsageSum};
 
 /// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,9 +142,9 @@ pub(crate) fn usage_filter(
     }
 }
 
-/// Returns the sums and their total as JSON.
+/// Returns the sums and their total as JSON, with the messages over bridges.
 #[must_use]
-pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
+pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum], bridges: &[BridgeTraffic]) -> Value {
     let describe = |sum: &UsageSum| {
         let mut value = json!(sum);
         value["tokens"] = json!(sum.tokens());
@@ -155,6 +155,7 @@ pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
         "until": Some(&filter.until).filter(|day| !day.is_empty()),
         "usage": sums.iter().map(describe).collect::<Vec<_>>(),
         "total": describe(&total(sums)),
+        "bridges": bridges,
     })
 }
 

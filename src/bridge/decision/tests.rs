@@ -93,13 +93,7 @@ impl Rig {
         let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let swarm = Arc::new(Swarm::new(SwarmParts { live, store, notifier }));
-        let bridge = Bridge {
-            name: "matrix".into(),
-            platform: PlatformName::Matrix,
-            api: None,
-            is_paused: false,
-            allow: Vec::new(),
-        };
+        let bridge = Bridge::new("matrix", PlatformName::Matrix);
         let triage = Triage::new(swarm, Arc::new(Works));
         let wrong = Mutex::default();
         Self { _folder: folder, home, triage, bridge, platform, wrong, _events: events }

@@ -211,13 +211,7 @@ mod tests {
 
     pub(super) fn discord_at(api: &str) -> (Discord, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let bridge = Bridge {
-            name: "d".to_owned(),
-            platform: PlatformName::Discord,
-            api: Some(api.to_owned()),
-            is_paused: false,
-            allow: Vec::new(),
-        };
+        let bridge = Bridge { api: Some(api.to_owned()), ..Bridge::new("d", PlatformName::Discord) };
         let home = Home::new(folder.path().canonicalize().unwrap(), None);
         (Discord::new(&home, &bridge, "Bot token".to_owned()).unwrap(), folder)
     }

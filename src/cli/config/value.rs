@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::{Failure, person};
 use super::path::ConfigPath;
+use crate::config::bridges::{self, BridgeSecret};
 use crate::config::secret::{self, is_reference};
 use crate::error::Kind;
 use crate::home::Home;
@@ -35,7 +36,8 @@ pub(crate) fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// Moves literal `apiKey` values below `path` to the home's secrets and returns the names of the new secrets.
+/// Moves literal `apiKey` values and tokens of bridges below `path` to the home's secrets and returns the names of the
+/// new secrets.
 ///
 /// # Errors
 ///
@@ -52,16 +54,20 @@ pub(crate) fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> R
     Ok(taken.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Replaces literal `apiKey` values by references and collects the names of their secrets with the keys.
+/// Replaces literal `apiKey` values and tokens of bridges by references and collects the names of their secrets with the keys.
 ///
 /// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
 fn take_below(way: &[String], value: &mut Value, taken: &mut Vec<(String, String)>) -> Result<(), Failure> {
     let below = |key: &str| -> Vec<String> { way.iter().cloned().chain([key.to_owned()]).collect() };
     match value {
-        Value::String(text) if is_key(way) && !is_reference(text) => {
-            let name = secret_name(way)?;
+        Value::String(text) if !is_reference(text) => {
+            let name = match bridge_secret(way) {
+                Some(name) => name,
+                None if is_key(way) => secret_name(way)?.to_owned(),
+                None => return Ok(()),
+            };
             let key = std::mem::replace(text, format!("secret:{name}"));
-            taken.push((name.to_owned(), key));
+            taken.push((name, key));
         }
         Value::Object(object) => {
             for (key, value) in object {
@@ -81,6 +87,13 @@ fn take_below(way: &[String], value: &mut Value, taken: &mut Vec<(String, String
 /// Returns `true` for an `apiKey`, also for a list of keys in its place.
 fn is_key(way: &[String]) -> bool {
     way.iter().rfind(|key| !key.is_empty()).is_some_and(|key| key == KEY)
+}
+
+/// Returns the name of the secret for a token of a bridge, as in `….config.bridges.<name>.token`.
+fn bridge_secret(way: &[String]) -> Option<String> {
+    let [.., block, name, key] = way else { return None };
+    let (_, kind) = BridgeSecret::CONFIGURED.into_iter().find(|(known, _)| known == key)?;
+    (block == "bridges" && bridges::is_name(name)).then(|| kind.name(name))
 }
 
 /// Returns the name of the secret for `models.providers.<name>.apiKey`, which is the provider's name.
@@ -174,6 +187,24 @@ mod tests {
         let mut value = json!("sk-2");
         store_keys(&home, &"models.providers.p.apiKey".parse().unwrap(), &mut value).unwrap();
         assert_eq!(value, "secret:p");
+    }
+
+    #[test]
+    fn literal_tokens_of_bridges_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let block: ConfigPath = "plugins.entries.flock.config.bridges".parse().unwrap();
+        let mut value = json!({"s": {"platform": "slack", "token": "xoxb-1", "appToken": "xapp-1"}});
+        assert_eq!(store_keys(&home, &block, &mut value).unwrap(), ["bridge-s", "bridge-s.app"]);
+        let moved =
+            json!({"platform": "slack", "token": "secret:bridge-s", "appToken": "secret:bridge-s.app"});
+        assert_eq!(value["s"], moved);
+        assert_eq!(secret::get(&home, "bridge-s.app").unwrap().as_deref(), Some("xapp-1"));
+        // The owner's token of the gateway stays where it is.
+        let mut token = json!("t");
+        assert!(store_keys(&home, &"gateway.auth.token".parse().unwrap(), &mut token).unwrap().is_empty());
+        assert_eq!(token, "t");
     }
 
     #[test]

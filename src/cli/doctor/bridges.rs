@@ -1,7 +1,11 @@
 //! Checks of bridges: their tokens, and what waits to be sent.
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use super::check::Check;
-use crate::cli::database;
+use crate::cli::{database, team};
 use crate::clock::{self, unix_ms};
 use crate::config::bridges::BridgeSecret;
 use crate::config::{Bridge, Config, PlatformName, secret};
@@ -9,6 +13,8 @@ use crate::home::Home;
 use crate::store::{Link, LinkState, Reader, StoreError};
 
 const NAME: &str = "bridge";
+/// The longest wait for the gateway's answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which a message that waits shows that something is wrong.
 const OLD_MS: i64 = 3_600_000;
 
@@ -38,6 +44,28 @@ pub(super) fn all(home: &Home, config: &Config) -> Vec<Check> {
     config.bridges.iter().map(|bridge| check(home, bridge, &links)).chain(orphans).collect()
 }
 
+/// Names the bridges that a running gateway has no connection for.
+pub(super) async fn disconnected(home: &Home, config: &Config) -> Vec<Check> {
+    if config.bridges.is_empty() {
+        return Vec::new();
+    }
+    // A gateway that does not answer is reported by its own check.
+    let Ok(Some(gateway)) = team::gateway(home, config).await else { return Vec::new() };
+    let Ok(found) = gateway.get_json::<Value>("/api/bridges", TIMEOUT).await else { return Vec::new() };
+    let bridges = found["bridges"].as_array().map(Vec::as_slice).unwrap_or_default();
+    bridges.iter().filter_map(disconnected_check).collect()
+}
+
+fn disconnected_check(bridge: &Value) -> Option<Check> {
+    let name = bridge["name"].as_str()?;
+    if matches!(bridge["state"].as_str(), Some("connected" | "paused")) {
+        return None;
+    }
+    let why = bridge["lastError"].as_str().map_or_else(String::new, |error| format!(": {error}"));
+    let text = format!("{name} is not connected{why}");
+    Some(Check::bad(NAME, text, format!("flock bridge status {name}")))
+}
+
 async fn links(reader: &Reader) -> Result<Vec<WaitingLink>, StoreError> {
     let mut found = Vec::new();
     for link in reader.links().list(None).await? {
@@ -54,6 +82,11 @@ fn check(home: &Home, bridge: &Bridge, links: &[WaitingLink]) -> Check {
     } else {
         &[BridgeSecret::Token]
     };
+    if bridge.has_literal_token {
+        let text =
+            format!("{name}: its token stands in the configuration; a running gateway moves it to secrets/");
+        return Check::warn(NAME, text, format!("flock bridge resume {name}"));
+    }
     for kind in needs {
         let file = kind.name(name);
         match secret::get(home, &file) {

@@ -58,6 +58,8 @@ pub(crate) async fn usage(State(gateway): State<Arc<Gateway>>, Query(sums): Quer
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;
     // Days are those of this machine's time zone.
     let filter = budget::usage_filter(sums.day, sums.since, jiff::Zoned::now().date(), agent);
-    let found = gateway.swarm.store().usage().sums(&filter, sums.by).await.map_err(ApiError::internal)?;
-    Ok(Json(budget::report(&filter, &found)))
+    let usage = gateway.swarm.store().usage();
+    let found = usage.sums(&filter, sums.by).await.map_err(ApiError::internal)?;
+    let bridges = usage.bridges(&filter).await.map_err(ApiError::internal)?;
+    Ok(Json(budget::report(&filter, &found, &bridges)))
 }
