@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::check::Check;
+use super::fix::Fix;
 use crate::cli::{database, team};
 use crate::clock::{self, unix_ms};
 use crate::config::bridges::BridgeSecret;
@@ -83,9 +84,8 @@ fn check(home: &Home, bridge: &Bridge, links: &[WaitingLink]) -> Check {
         &[BridgeSecret::Token]
     };
     if bridge.has_literal_token {
-        let text =
-            format!("{name}: its token stands in the configuration; a running gateway moves it to secrets/");
-        return Check::warn(NAME, text, format!("flock bridge resume {name}"));
+        let text = format!("{name}: its token stands in the configuration and not in secrets/");
+        return Check::warn(NAME, text, "flock doctor --fix").with_fix(Fix::BridgeTokens(name.clone()));
     }
     for kind in needs {
         let file = kind.name(name);

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use super::super::{Context, Failure, pending_operations, restore};
+use crate::config;
 use crate::home::lock::Lock;
 use crate::home::{Home, instance, temp_files};
 use crate::id::AgentId;
@@ -26,6 +27,8 @@ pub(crate) enum Fix {
     Pid(PathBuf),
     /// Completes an interrupted operation on this agent.
     Operation(AgentId),
+    /// Moves the tokens of this bridge from the configuration to `secrets/`.
+    BridgeTokens(String),
     /// Restores the database from a backup. The damaged one is kept beside it.
     Database,
 }
@@ -67,6 +70,10 @@ impl Fix {
             Self::Operation(agent) => {
                 context.block_on(pending_operations::finish(home, agent, context))?;
                 Ok("finished it".to_owned())
+            }
+            Self::BridgeTokens(bridge) => {
+                config::bridges::move_tokens(home, bridge)?;
+                Ok(format!("moved the token of {bridge} to secrets/"))
             }
             Self::Database => Ok(restore::restore_database(home, None, context)?.lines().join("; ")),
         }

@@ -86,6 +86,30 @@ fn a_token_of_the_environment_is_used_only_if_it_is_asked_for() {
 }
 
 #[test]
+fn a_token_in_the_configuration_is_moved_to_secrets() {
+    let server = MatrixServer::start();
+    let home = stage(&server);
+    let key = "plugins.entries.flock.config.bridges.matrix.token";
+    let moved = || std::fs::read_to_string(home.file("secrets/bridge-matrix")).unwrap();
+    home.flock_with_input(["config", "set", key, "-"], "set-by-hand").ok();
+    assert_eq!((moved().as_str(), home.config_text().contains("set-by-hand")), ("set-by-hand", false));
+    // A person may write the file by hand, too.
+    let by_hand = |token: &str| {
+        let text = home.config_text().replace("secret:bridge-matrix", token);
+        std::fs::write(home.file("config.json"), text).unwrap();
+    };
+    by_hand("written-by-hand");
+    let found = home.flock(["doctor", "--fix"]);
+    assert!(found.stdout.contains("moved the token of matrix to secrets/"), "{found:?}");
+    assert_eq!((moved().as_str(), home.config_text().contains("written-by-hand")), ("written-by-hand", false));
+    by_hand(TOKEN);
+    home.flock(["bridge", "link", "work", &format!("matrix:{ALIAS}")]).ok();
+    assert_eq!((moved().as_str(), home.config_text().contains(TOKEN)), (TOKEN, false));
+    let refused = home.flock(["config", "set", key, "env:MATRIX_TOKEN"]).fails(2);
+    assert!(refused.stderr.contains("secret:bridge-matrix"), "{refused:?}");
+}
+
+#[test]
 fn doctor_and_status_say_how_bridges_are() {
     let server = MatrixServer::start();
     let home = stage(&server);
