@@ -44,6 +44,8 @@ pub(crate) struct OutgoingMessage<'a> {
     pub(crate) external: &'a str,
     /// The name of the author; empty for flock itself.
     pub(crate) author: &'a str,
+    /// The public URL of the author's picture, for platforms that show one with each message.
+    pub(crate) avatar: Option<&'a str>,
     /// The text in Markdown. It mentions nobody by accident.
     pub(crate) markdown: &'a str,
     /// The people that are mentioned on purpose: `@NAME` in the text, outside of code.

@@ -41,6 +41,8 @@ pub(crate) struct Outbound<'a> {
 pub(super) struct Content {
     /// The author, as the other side sees it; empty for flock itself.
     author: String,
+    /// The public URL of the author's picture.
+    avatar: Option<String>,
     markdown: String,
     mentions: Vec<Mention>,
     files: Vec<OutgoingFile>,
@@ -191,7 +193,7 @@ impl Outbound<'_> {
         message: &Parts<'_>,
         record: &impl PartRecord,
     ) -> Result<Result<usize, PlatformError>, StoreError> {
-        let Content { author, markdown, mentions, files } = message.content;
+        let Content { author, avatar, markdown, mentions, files } = message.content;
         let names: Vec<&str> = mentions.iter().map(|mention| mention.name.as_str()).collect();
         // The parts are the same at each attempt: they depend on nothing but the message and the platform.
         let parts = text::split(markdown, |part| {
@@ -202,6 +204,7 @@ impl Outbound<'_> {
             let outgoing = OutgoingMessage {
                 external: message.external,
                 author,
+                avatar: avatar.as_deref(),
                 markdown: &text::neutralise(part, &names),
                 mentions,
                 key: &format!("{}-{number}", message.key),
@@ -262,10 +265,12 @@ impl Outbound<'_> {
 
     async fn post_content(&self, post: &Post) -> Result<Content, StoreError> {
         let most = self.platform.limits().file_bytes;
+        let mut avatar = None;
         let (author, files) = match &post.author {
             Party::Agent(id) => {
                 let config = self.swarm.config();
                 let agent = config.agents.iter().find(|agent| agent.id == *id);
+                avatar = agent.and_then(|agent| agent.avatar.clone());
                 let files = agent.map(|agent| workspace_file::linked_files(agent, &post.content, most));
                 (id.to_string(), files.unwrap_or_default())
             }
@@ -279,7 +284,7 @@ impl Outbound<'_> {
         };
         code.extend(files);
         let mentions = self.mentions(&post.content).await?;
-        Ok(Content { author, markdown, mentions, files: code })
+        Ok(Content { author, avatar, markdown, mentions, files: code })
     }
 
     /// Returns the people with an account on this platform that a text mentions.

@@ -56,6 +56,8 @@ pub struct Agent {
     pub policy: CommandPolicy,
     /// A persona file in AIEOS format, relative to [`Agent::identity`] or absolute.
     pub persona: Option<PathBuf>,
+    /// The public URL of its picture, which other platforms show beside its messages.
+    pub avatar: Option<String>,
     pub skills: SkillsMode,
     /// The language in which tools are described to it, as in `ko` or `pt-BR`. `None` is English.
     pub language: Option<String>,

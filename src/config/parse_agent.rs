@@ -95,10 +95,17 @@ pub(super) fn agent(
         },
         policy: global.policy.clone(),
         persona: persona(&entry.get("identity")?)?,
+        avatar: avatar(listing)?,
         skills: entry.get("skillsMode")?.word::<SkillsMode>("full or compact")?.unwrap_or_default(),
         language: language(&entry.get("language")?)?.or_else(|| global.language.clone()),
         id,
     })
+}
+
+/// Reads the URL of the agent's picture. OpenClaw's key may also name a file, which no platform could fetch.
+fn avatar(listing: &View<'_>) -> Result<Option<String>, Problem> {
+    let url = listing.get("identity")?.get("avatar")?.text()?;
+    Ok(url.filter(|url| url.starts_with("https://") && url.len() <= MAX_AVATAR_URL && url.is_ascii()))
 }
 
 /// Reads a persona document: `{format: "aieos", path}`.
@@ -136,6 +143,8 @@ pub(super) struct Models {
 
 /// The most fallbacks that can be named.
 const MAX_FALLBACKS: usize = 8;
+/// The longest URL of a picture that Discord takes.
+const MAX_AVATAR_URL: usize = 2_048;
 
 /// Reads the models of an agent or of the defaults. A text is the main model.
 pub(super) fn models(holder: &View<'_>) -> Result<Models, Problem> {

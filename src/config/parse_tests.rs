@@ -20,6 +20,23 @@ fn document() -> Value {
 }
 
 #[test]
+fn an_avatar_is_a_public_address_and_nothing_else() {
+    let read = |avatar: &str| {
+        let mut document = document();
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+        let list = document["agents"]["list"].as_array_mut().unwrap();
+        let coder = list.iter_mut().find(|entry| entry["id"] == "coder").unwrap();
+        coder["identity"] = json!({"name": "Cody", "avatar": avatar});
+        config(&document, &home()).unwrap().agent(&"coder".parse().unwrap()).unwrap().avatar.clone()
+    };
+    assert_eq!(read("https://example.org/a.png").as_deref(), Some("https://example.org/a.png"));
+    // OpenClaw takes these, and no platform could fetch them.
+    for other in ["avatars/coder.png", "data:image/png;base64,AAAA", "http://127.0.0.1/a.png"] {
+        assert_eq!(read(other), None, "{other}");
+    }
+}
+
+#[test]
 fn what_a_prompt_is_made_of_is_read_and_checked() {
     let read = |path: &[&str], value: Value| {
         let mut document = document();

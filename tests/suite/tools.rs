@@ -58,6 +58,7 @@ impl Bench {
             docker: DockerSettings::default(),
             policy: CommandPolicy::default(),
             persona: None,
+            avatar: None,
             skills: SkillsMode::Compact,
             language: None,
         };

@@ -32,6 +32,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         docker: DockerSettings::default(),
         policy: CommandPolicy::default(),
         persona: None,
+        avatar: None,
         skills: SkillsMode::Compact,
         language: None,
     }

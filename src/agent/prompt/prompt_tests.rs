@@ -30,6 +30,7 @@ fn agent(role: Role) -> Agent {
         docker: DockerSettings::default(),
         policy: CommandPolicy::default(),
         persona: None,
+        avatar: None,
         skills: SkillsMode::Compact,
         language: None,
     }

@@ -66,6 +66,9 @@ impl Discord {
     async fn execute(&self, target: &Target, message: &OutgoingMessage<'_>) -> Result<String, Failure> {
         let mut body = body(&render(message.markdown, message.mentions), message);
         body["username"] = json!(username(message.author));
+        if let Some(avatar) = message.avatar {
+            body["avatar_url"] = json!(avatar);
+        }
         let Webhook { id, token } = &target.webhook;
         // The answer of an executed webhook is empty without `wait`.
         let mut query = "wait=true".to_owned();

@@ -45,6 +45,9 @@ impl Slack {
         }
         if self.shows_names().await? && !message.author.is_empty() {
             body["username"] = message.author.chars().take(MAX_NAME).collect::<String>().into();
+            if let Some(avatar) = message.avatar {
+                body["icon_url"] = avatar.into();
+            }
         }
         let answer = self.api.write("chat.postMessage", &body).await?;
         id_of(text(&answer, "ts"))

@@ -101,7 +101,10 @@ fn a_token_in_the_configuration_is_moved_to_secrets() {
     by_hand("written-by-hand");
     let found = home.flock(["doctor", "--fix"]);
     assert!(found.stdout.contains("moved the token of matrix to secrets/"), "{found:?}");
-    assert_eq!((moved().as_str(), home.config_text().contains("written-by-hand")), ("written-by-hand", false));
+    assert_eq!(
+        (moved().as_str(), home.config_text().contains("written-by-hand")),
+        ("written-by-hand", false)
+    );
     by_hand(TOKEN);
     home.flock(["bridge", "link", "work", &format!("matrix:{ALIAS}")]).ok();
     assert_eq!((moved().as_str(), home.config_text().contains(TOKEN)), (TOKEN, false));

@@ -101,6 +101,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         docker: DockerSettings::default(),
         policy: CommandPolicy::default(),
         persona: None,
+        avatar: None,
         skills: SkillsMode::Compact,
         language: None,
         id,
