@@ -9,7 +9,7 @@ use super::outbound::{Attempt, Outbound};
 use super::platform::{PlatformError, Repetition};
 use super::testing::{Arrival, FakePlatform};
 use super::turns::{RunningTurn, Turns};
-use super::{import_history, typing};
+use super::{import_history, linking, typing};
 use crate::config::{Bridge, PlatformName};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::store::{EVERYONE, Level, Link, LinkState, Page, TaskState};
@@ -72,6 +72,7 @@ impl Stage {
             state: LinkState::Active,
             is_cross,
             hears_bots: false,
+            is_paused_by_person: false,
             hears: hears.iter().map(|&name| name.to_owned()).collect(),
             created_by: Party::human("kim"),
             created_at: 0,
@@ -511,4 +512,22 @@ async fn a_new_topic_and_typing_reach_the_platform() {
         () = shown => panic!("it ended"),
         () = seen => {}
     }
+}
+
+#[tokio::test]
+async fn no_agent_ends_the_pause_of_a_person() {
+    let stage = Stage::new().await;
+    let (person, agent) = (Actor::human("kim"), Actor::party(Party::Agent("coder".parse().unwrap())));
+    let store = stage.team.swarm.store();
+    let now = async || store.links().list(Some("b")).await.unwrap().remove(0);
+    let set = async |by: &Actor, is_paused| {
+        linking::set_paused(&stage.team.swarm, by, now().await, is_paused).await.unwrap()
+    };
+    assert!(set(&agent, true).await && set(&agent, false).await, "its own pause");
+    assert!(set(&person, true).await && !set(&agent, false).await);
+    assert!(now().await.is_paused_by_person);
+    assert!(set(&person, false).await && !now().await.is_paused_by_person);
+    // A person who pauses what an agent has paused means it.
+    assert!(set(&agent, true).await && !set(&person, true).await && !set(&agent, false).await);
+    assert!(set(&person, false).await);
 }

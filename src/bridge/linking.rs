@@ -150,6 +150,7 @@ pub(crate) async fn create(
         is_cross: spec.is_cross,
         hears,
         hears_bots: spec.hears_bots,
+        is_paused_by_person: false,
         created_by: by.party.clone(),
         created_at: unix_ms(),
     };
@@ -173,7 +174,8 @@ pub(crate) async fn remove(swarm: &Swarm, by: &Actor, link: &Link) -> Result<boo
     Ok(swarm.store().links().remove(link.id.clone(), entry, unix_ms()).await?)
 }
 
-/// Pauses or resumes a link. Returns `false` if it was in that state already, or is archived.
+/// Pauses or resumes a link. Returns `false` if it was in that state already, is archived, or was paused by a person and
+/// an agent would resume it.
 ///
 /// # Errors
 ///
@@ -185,7 +187,7 @@ pub(crate) async fn set_paused(
     is_paused: bool,
 ) -> Result<bool, SwarmError> {
     let entry = entry(by, if is_paused { "bridge.pause" } else { "bridge.resume" }, &link);
-    Ok(swarm.store().links().set_paused(link.id, is_paused, entry, unix_ms()).await?)
+    Ok(swarm.store().links().set_paused(link.id, is_paused, by.party.is_human(), entry, unix_ms()).await?)
 }
 
 /// Lets more accounts and roles be heard over a link, and others no longer. Returns the list as it is then.

@@ -104,6 +104,10 @@ async fn change(swarm: &Swarm, context: &CallContext, action: &str, arguments: &
     let bridge: String = arguments.required("bridge")?;
     let external: String = arguments.required("external")?;
     let link = linking::find_link(swarm, &bridge, &external).await?;
+    // Otherwise an agent could remove the link and make it again where the owner allowed the platform's channel.
+    if link.is_paused_by_person && action != "pause" {
+        return Err(ToolError::model("a person paused this link, so only a person resumes or removes it"));
+    }
     let by = Actor::call(context);
     let what = format!("#{} and {} of {}", link.channel, notice::one_line(&link.external), link.bridge);
     if action == "remove" {

@@ -66,6 +66,8 @@ pub(crate) struct Link {
     pub(crate) hears: Vec<String>,
     /// Set if programs among them are heard too.
     pub(crate) hears_bots: bool,
+    /// Set while it is paused by a person. No agent ends that pause.
+    pub(crate) is_paused_by_person: bool,
     pub(crate) created_by: Party,
     /// Unix milliseconds.
     pub(crate) created_at: i64,
@@ -82,7 +84,7 @@ impl Link {
 }
 
 const COLUMNS: &str = "id, channel, bridge, external, title, state, is_cross, hears, created_by,
-    created_at, hears_bots";
+    created_at, hears_bots, paused_by_person";
 
 fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
     Ok(Link {
@@ -98,6 +100,7 @@ fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
         created_by: parsed(row, 8)?,
         created_at: row.get(9)?,
         hears_bots: row.get(10)?,
+        is_paused_by_person: row.get(11)?,
     })
 }
 
@@ -143,7 +146,7 @@ impl Links<&Store> {
             }
             transaction.execute(
                 &format!(
-                    "INSERT INTO link ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+                    "INSERT INTO link ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
                 ),
                 (
                     &new.id,
@@ -157,6 +160,7 @@ impl Links<&Store> {
                     new.created_by.to_string(),
                     new.created_at,
                     new.hears_bots,
+                    new.is_paused_by_person,
                 ),
             )?;
             audit::append(transaction, &entry, new.created_at)?;
@@ -222,22 +226,33 @@ impl Links<&Store> {
         .await
     }
 
-    /// Pauses or resumes a link. Returns `false` if it was in the other state already, or is archived.
+    /// Pauses or resumes a link. Returns `false` if it was in that state already, is archived, or was paused by a person
+    /// and is not resumed by one.
     pub(crate) async fn set_paused(
         self,
         id: String,
         is_paused: bool,
+        by_person: bool,
         entry: AuditEntry,
         now: i64,
     ) -> Result<bool, StoreError> {
         self.write("pause or resume a link", move |transaction| {
-            let (from, to) = if is_paused {
-                (LinkState::Active, LinkState::Paused)
+            let changed = if is_paused {
+                let changed = transaction
+                    .execute("UPDATE link SET state = 'paused' WHERE id = ?1 AND state = 'active'", [&id])?;
+                // A person also takes over the pause of an agent.
+                transaction.execute(
+                    "UPDATE link SET paused_by_person = paused_by_person OR ?2 WHERE id = ?1 AND state = 'paused'",
+                    (&id, by_person),
+                )?;
+                changed
             } else {
-                (LinkState::Paused, LinkState::Active)
+                transaction.execute(
+                    "UPDATE link SET state = 'active', paused_by_person = 0
+                     WHERE id = ?1 AND state = 'paused' AND (?2 OR NOT paused_by_person)",
+                    (&id, by_person),
+                )?
             };
-            let changed = transaction
-                .execute("UPDATE link SET state = ?3 WHERE id = ?1 AND state = ?2", (&id, from, to))?;
             if changed > 0 {
                 audit::append(transaction, &entry, now)?;
             }

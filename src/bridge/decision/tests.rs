@@ -76,6 +76,7 @@ impl Rig {
         store.channels().create(new, None, entry()).await.unwrap();
         let link = Link {
             hears_bots: false,
+            is_paused_by_person: false,
             id: "link".into(),
             channel: channel(),
             bridge: "matrix".into(),
@@ -606,7 +607,7 @@ async fn ordinary_messages_and_reactions_are_none_of_a_decision() {
 async fn a_paused_link_takes_no_decision() {
     let rig = Rig::new().await;
     let (row, message, _) = rig.shown("a.example").await;
-    rig.store().links().set_paused("link".into(), true, entry(), 1).await.unwrap();
+    rig.store().links().set_paused("link".into(), true, true, entry(), 1).await.unwrap();
     assert!(rig.approve(ANN, &message).await.contains("is paused"));
     rig.ask_for("b.example").await;
     rig.settle().await;

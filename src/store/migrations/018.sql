@@ -6,3 +6,6 @@ CREATE TABLE bridge_traffic (
     sent       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (day, bridge)
 ) STRICT, WITHOUT ROWID;
+
+-- Set while the pause of a link is a person's, which no agent ends.
+ALTER TABLE link ADD COLUMN paused_by_person INTEGER NOT NULL DEFAULT 0;
