@@ -9,7 +9,8 @@ All requests and answers are JSON. A request that cannot be carried out is answe
           invite, kick {bot or account, guild}                  revoke {bot}
           say {account, name, bot, channel, thread or dm}, and one of: text with reply and attachments, edit, delete, react,
               press, slash, typing
-          fault {route, status, times, retryAfter, scope, global, after, delay, body}
+          fault {route, status, times, retryAfter, scope, global, after, delay, body};
+              with a delay and no status, the answer comes late
           drop {bot, code, op, resumable, forget}               scopes {bot, intents, permissions, or channel, allow, deny}
           limits {off, scoped, global, invalid, or route, limit, per}
           gateway {a setting of discord_hub.SETTINGS}

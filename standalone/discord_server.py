@@ -91,6 +91,7 @@ class Server:
             fault = self.control.fault_for(request)
             if fault and fault.get("delay"):
                 await asyncio.sleep(fault["delay"])
+                fault = fault if fault.get("status") else None
             if fault and fault.get("after") != "after":
                 response = self.control.faulty(request, fault, route)
             else:
