@@ -255,7 +255,8 @@ def measure(stages, model, options, table):
         linked = crowd(discord)
         posts(discord, linked, options.posts, table, limit=20)
         discord.server.control("fault", route=EXECUTE, delay=FAR, times=options.posts)
-        posts(discord, linked, options.posts, table, f", a platform that answers after {FAR * 1000:.0f} ms")
+        far = f", a platform that answers after {FAR * 1000:.0f} ms"
+        posts(discord, linked, options.posts, table, far, limit=20)
     if "turns" in parts:
         turns(discord, model, options.turns, table)
 
