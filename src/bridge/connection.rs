@@ -11,6 +11,7 @@ use super::inbound::{Inbound, Taken};
 use super::message::{IncomingMessage, LinkedChannel, PlatformEvent, Position};
 use super::outbound::{Attempt, Outbound};
 use super::platform::{Platform, PlatformError};
+use super::side_by_side::until;
 use super::turns::Turns;
 use super::{retry, text, typing};
 use crate::clock::unix_ms;
@@ -25,6 +26,8 @@ use crate::swarm::{Swarm, SwarmError};
 const MAX_AGE: Duration = Duration::from_secs(7 * 86_400);
 /// Largest number of messages that wait for one link.
 const MAX_WAITING: u64 = 10_000;
+/// Time between two looks for messages that wait too long or are too many.
+const TRIM_INTERVAL: Duration = Duration::from_secs(60);
 /// The wait before the database is tried again.
 const DATABASE_WAIT: Duration = Duration::from_secs(1);
 /// A connection that stood this long has recovered, so the next failure is the first one.
@@ -54,6 +57,8 @@ pub(super) struct SharedState {
     status: Mutex<BridgeStatus>,
     /// Wakes the sender after a post.
     pub(super) wake: Notify,
+    /// Wakes the sender of answers to direct messages, after the end of a task.
+    pub(super) wake_answers: Notify,
     /// Wakes the one who shows requests, after a change of one.
     pub(super) wake_decisions: Notify,
 }
@@ -102,7 +107,7 @@ impl Connection {
         let typing = typing::show(&self.swarm, &self.bridge.name, &*self.platform, &self.turns);
         let decisions = self.decisions();
         let decisions = decisions.keep(&self.shared.wake_decisions);
-        tokio::join!(self.receive(), self.send(), typing, decisions);
+        tokio::join!(self.receive(), self.send(), self.answer_direct(), self.trim(), typing, decisions);
     }
 
     fn inbound(&self) -> Inbound<'_> {
@@ -294,34 +299,47 @@ impl Connection {
         }
     }
 
-    /// Sends what waits, and then waits for more.
+    /// Sends the posts that wait, and then waits for more.
     async fn send(&self) {
+        let wake = &self.shared.wake;
+        let report = |entry: &OutboxEntry, attempt: &Attempt| self.report(entry, attempt);
         loop {
-            let due = loop {
-                let report = |entry: &OutboxEntry, attempt: &Attempt| self.report(entry, attempt);
-                let outbound =
-                    Outbound { swarm: &self.swarm, bridge: &self.bridge, platform: &*self.platform };
-                let sent = async {
-                    let answers = outbound.answer_direct().await?;
-                    Ok::<_, StoreError>(outbound.send_due(report).await?.into_iter().chain(answers).min())
-                };
-                match sent.await {
-                    Ok(due) => break due,
-                    Err(error) => self.wait_for_database(&error).await,
-                }
-            };
-            let Some(due) = due else {
-                self.shared.wake.notified().await;
-                continue;
-            };
+            let sent = self.outbound().send_due(wake, report).await;
+            self.wait_for_more(sent, wake).await;
+        }
+    }
+
+    /// Sends the answers to direct messages that wait, and then waits for more.
+    async fn answer_direct(&self) {
+        let wake = &self.shared.wake_answers;
+        loop {
+            let sent = self.outbound().answer_direct(wake).await;
+            self.wait_for_more(sent, wake).await;
+        }
+    }
+
+    fn outbound(&self) -> Outbound<'_> {
+        Outbound { swarm: &self.swarm, bridge: &self.bridge, platform: &*self.platform }
+    }
+
+    /// Waits until something is due, at the time that was found, or after `wake`.
+    async fn wait_for_more(&self, found: Result<Option<i64>, StoreError>, wake: &Notify) {
+        match found {
+            Ok(due) => tokio::select! {
+                () = until(due) => {}
+                () = wake.notified() => {}
+            },
+            Err(error) => self.wait_for_database(&error).await,
+        }
+    }
+
+    /// Drops what waits too long or is too much.
+    async fn trim(&self) {
+        loop {
             if let Err(error) = self.drop_old().await {
                 tracing::error!(error = chain(&error), "failed to drop what waited too long");
             }
-            let wait = Duration::from_millis(u64::try_from(due - unix_ms()).unwrap_or(0));
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.shared.wake.notified() => {}
-            }
+            tokio::time::sleep(TRIM_INTERVAL).await;
         }
     }
 

@@ -2,12 +2,14 @@
 //! answer goes back to the person.
 
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 use super::attachment;
 use super::inbound::{Inbound, Taken};
 use super::message::IncomingMessage;
 use super::outbound::{Content, Outbound, PartRecord, Parts};
 use super::platform::PlatformError;
+use super::side_by_side::{Waiting, attempt_due};
 use super::{retry, text};
 use crate::clock::unix_ms;
 use crate::config::Role;
@@ -79,6 +81,31 @@ struct AnswerRecord<'a> {
     task: &'a str,
 }
 
+/// The answers to direct messages over a bridge, of which a conversation takes one after the other.
+struct Answers<'a>(&'a Outbound<'a>);
+
+impl Waiting for Answers<'_> {
+    type Message = DirectAnswer;
+    type Error = StoreError;
+    type Place = String;
+
+    fn place(answer: &DirectAnswer) -> String {
+        answer.direct.external.clone()
+    }
+
+    fn next_at(answer: &DirectAnswer) -> i64 {
+        answer.next_at
+    }
+
+    async fn look(&self) -> Result<Vec<DirectAnswer>, StoreError> {
+        self.0.swarm.store().direct_messages().answers(&self.0.bridge.name).await
+    }
+
+    async fn attempt(&self, answer: DirectAnswer) -> Result<(), StoreError> {
+        self.0.answer_one(answer).await
+    }
+}
+
 impl PartRecord for AnswerRecord<'_> {
     async fn begin(&self) -> Result<(), StoreError> {
         self.outbound.swarm.store().direct_messages().begin(self.task.to_owned()).await
@@ -95,28 +122,18 @@ impl PartRecord for AnswerRecord<'_> {
 }
 
 impl Outbound<'_> {
-    /// Sends the answers to direct messages that are due. Returns the time in Unix milliseconds at which the next one
-    /// is, if any waits.
+    /// Sends the answers to direct messages, side by side for the conversations, until none is due. Returns the time in
+    /// Unix milliseconds at which the next one is, if any waits. After `wake` it looks for more.
     ///
     /// # Errors
     ///
     /// Returns an error if the database fails.
-    pub(super) async fn answer_direct(&self) -> Result<Option<i64>, StoreError> {
-        let answers = self.swarm.store().direct_messages().answers(&self.bridge.name).await?;
-        let mut next: Option<i64> = None;
-        for answer in answers {
-            let at = if answer.next_at > unix_ms() {
-                Some(answer.next_at)
-            } else {
-                self.answer_one(answer).await?
-            };
-            next = next.into_iter().chain(at).min();
-        }
-        Ok(next)
+    pub(super) async fn answer_direct(&self, wake: &Notify) -> Result<Option<i64>, StoreError> {
+        attempt_due(wake, &Answers(self)).await
     }
 
-    /// Sends one answer. Returns the time of the next attempt if this one failed.
-    async fn answer_one(&self, answer: DirectAnswer) -> Result<Option<i64>, StoreError> {
+    /// Sends one answer, or postpones it.
+    async fn answer_one(&self, answer: DirectAnswer) -> Result<(), StoreError> {
         let task = answer.direct.task.clone();
         let content = Content::new(answer.agent.clone(), answer.text.clone());
         let parts = Parts {
@@ -138,14 +155,12 @@ impl Outbound<'_> {
                 if let Some(error) = failed {
                     tracing::warn!(bridge = self.bridge.name, %error, "an answer to a direct message can't be sent");
                 }
-                self.swarm.store().direct_messages().finish(answer).await?;
-                Ok(None)
+                self.swarm.store().direct_messages().finish(answer).await
             }
             Some(error) => {
                 let until = retry::until(&error, answer.attempts);
                 let is_known = !answer.is_begun && !matches!(error, PlatformError::Unavailable(_));
-                self.swarm.store().direct_messages().postpone(task, until, is_known).await?;
-                Ok(Some(until))
+                self.swarm.store().direct_messages().postpone(task, until, is_known).await
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Messages in both directions through a real database and a platform in memory.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
 
 use super::connection::is_told_of_drops;
 use super::inbound::{Inbound, Taken};
@@ -101,16 +104,16 @@ impl Stage {
 
     /// Sends what is due, and returns the results.
     async fn send(&self) -> Vec<String> {
-        let mut attempts = Vec::new();
+        let attempts = RefCell::new(Vec::new());
         let note = |_: &_, attempt: &Attempt| {
-            attempts.push(match attempt {
+            attempts.borrow_mut().push(match attempt {
                 Attempt::Sent => "sent".to_owned(),
                 Attempt::Later(error) => format!("later: {error}"),
                 Attempt::Dropped(error) => format!("dropped: {error}"),
             });
         };
-        self.outbound().send_due(note).await.unwrap();
-        attempts
+        self.outbound().send_due(&Notify::new(), note).await.unwrap();
+        attempts.into_inner()
     }
 
     async fn drain(&self) {
@@ -452,11 +455,11 @@ async fn a_direct_message_is_answered_by_the_orchestrator() {
     let task = item.task.unwrap();
     assert!(stage.team.swarm.begin_task(&task, &session, turn).await.unwrap());
     assert!(stage.team.take(&session, TurnId::new()).await.is_none(), "it is one task");
-    stage.outbound().answer_direct().await.unwrap();
+    stage.outbound().answer_direct(&Notify::new()).await.unwrap();
     assert_eq!(stage.platform.texts(), Vec::<String>::new(), "there is no answer yet");
     stage.team.swarm.end_task(&task, &session, turn, TaskEnd::Done("well".to_owned())).await.unwrap();
-    stage.outbound().answer_direct().await.unwrap();
-    stage.outbound().answer_direct().await.unwrap();
+    stage.outbound().answer_direct(&Notify::new()).await.unwrap();
+    stage.outbound().answer_direct(&Notify::new()).await.unwrap();
     let records = stage.platform.records();
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!((records[0].external.as_str(), records[0].text.as_str()), ("dm", "well"));

@@ -23,6 +23,7 @@ mod outbound;
 pub(crate) mod platform;
 mod retry;
 mod running;
+mod side_by_side;
 mod slack;
 mod telegram;
 #[cfg(test)]

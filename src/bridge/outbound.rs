@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
+use tokio::sync::Notify;
 
 use super::message::{Mention, OutgoingFile, OutgoingMessage};
 use super::platform::{Platform, PlatformError, Repetition};
+use super::side_by_side::{Waiting, attempt_due};
 use super::{retry, text, workspace_file};
 use crate::clock::unix_ms;
 use crate::config::Bridge;
@@ -28,6 +28,36 @@ pub(crate) enum Attempt {
 
 /// The word after a message that may be there twice.
 const PERHAPS_REPEATED: &str = "\n\n(perhaps sent twice: the connection broke)";
+
+/// The outbox of a bridge, in which a link takes one entry after the other. `report` is told of each attempt.
+struct Posts<'a, R> {
+    outbound: &'a Outbound<'a>,
+    report: R,
+}
+
+impl<R: Fn(&OutboxEntry, &Attempt)> Waiting for Posts<'_, R> {
+    type Message = OutboxEntry;
+    type Error = StoreError;
+    type Place = String;
+
+    fn place(entry: &OutboxEntry) -> String {
+        entry.link.clone()
+    }
+
+    fn next_at(entry: &OutboxEntry) -> i64 {
+        entry.next_at
+    }
+
+    async fn look(&self) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.outbound.swarm.store().outbox().next(&self.outbound.bridge.name).await
+    }
+
+    async fn attempt(&self, entry: OutboxEntry) -> Result<(), StoreError> {
+        let attempt = self.outbound.attempt(&entry).await?;
+        (self.report)(&entry, &attempt);
+        Ok(())
+    }
+}
 
 /// The side of a bridge that sends.
 pub(crate) struct Outbound<'a> {
@@ -104,8 +134,8 @@ impl PartRecord for EntryRecord<'_> {
 }
 
 impl Outbound<'_> {
-    /// Sends the oldest entries of all links of a bridge side by side, until none is due. Returns the time in Unix
-    /// milliseconds at which the next one is, if any waits.
+    /// Sends what is in the outbox, in order for each link and side by side for the links, until nothing is due. Returns
+    /// the time in Unix milliseconds at which the next entry is, if any waits. After `wake` it looks for more.
     ///
     /// `report` is told of each attempt, with the entry.
     ///
@@ -115,27 +145,10 @@ impl Outbound<'_> {
     /// same key.
     pub(crate) async fn send_due(
         &self,
-        mut report: impl FnMut(&OutboxEntry, &Attempt),
+        wake: &Notify,
+        report: impl Fn(&OutboxEntry, &Attempt),
     ) -> Result<Option<i64>, StoreError> {
-        loop {
-            let entries = self.swarm.store().outbox().next(&self.bridge.name).await?;
-            let now = unix_ms();
-            let later = entries.iter().map(|entry| entry.next_at).filter(|&at| at > now).min();
-            let mut attempts: FuturesUnordered<_> = entries
-                .into_iter()
-                .filter(|entry| entry.next_at <= now)
-                .map(|entry| async move {
-                    let attempt = self.attempt(&entry).await;
-                    (entry, attempt)
-                })
-                .collect();
-            if attempts.is_empty() {
-                return Ok(later);
-            }
-            while let Some((entry, attempt)) = attempts.next().await {
-                report(&entry, &attempt?);
-            }
-        }
+        attempt_due(wake, &Posts { outbound: self, report }).await
     }
 
     async fn attempt(&self, entry: &OutboxEntry) -> Result<Attempt, StoreError> {

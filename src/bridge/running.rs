@@ -39,6 +39,7 @@ impl Bridges {
     pub(crate) fn wake(&self) {
         for running in self.running().values() {
             running.shared.wake.notify_one();
+            running.shared.wake_answers.notify_one();
             running.shared.wake_decisions.notify_one();
         }
     }
