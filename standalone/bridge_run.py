@@ -17,11 +17,12 @@ from bridge_files import files_in, files_out
 from bridge_links import across, creates, ends, links, strangers
 from bridge_stage import has
 from bridge_talk import commands, echoes, long, mentions, talk, topic, typing
+from bridge_usage import usage
 from checking import check, finish
 
 # Each part takes the stage. What one of them leaves behind, the next ones may use.
 PARTS = (
-    talk, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
+    talk, usage, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
     absent, dropped, limited, archive, pause, across, history, ends, creates, echoes,
 )
 # What a part needs of the stage that not every one has.

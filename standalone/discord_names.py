@@ -1,8 +1,12 @@
 """Names on Discord: of channels, of authors by webhooks, of threads, of roles and of people."""
 
 from bridge_flock import at, bridge, heard, link, link_private, post, said
+from bridge_home import AGENT
 from checking import SOON, check, must, until
 from discord_stage import BOT, RIGHTS
+
+# Nothing fetches it.
+PICTURE = "https://example.org/helper.png"
 
 
 def names(stage):
@@ -33,6 +37,10 @@ def webhooks(stage):
     check("an agent writes under its own name", found and found[0].raw["author"]["kind"] == "webhook", found)
     hooks = [one for one in stage.server.look("world")["webhooks"] if one["channel_id"] == room]
     check("by one webhook of the channel's", len(hooks) == 1, hooks)
+    must("a picture for the agent", "config", "set", f"agents.list[{AGENT}].identity.avatar", PICTURE)
+    stage.say("alice", room, "how are you, with a picture?")
+    seen = until(SOON, lambda: [one.raw["author"]["avatar"] for one in stage.arrives(room, "I am well.")][-1:] == [PICTURE])
+    check("and with its picture", seen, stage.arrives(room, "I am well."))
     stage.server.ask("DELETE", f"/api/v10/webhooks/{hooks[0]['id']}/{hooks[0]['token']}")
     post("work", "after the webhook was deleted")
     found = stage.arrives(room, "after the webhook was deleted")
