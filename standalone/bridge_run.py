@@ -12,6 +12,7 @@ from bridge_accounts import accounts
 from bridge_breaks import absent, archive, dropped, limited, pause
 from bridge_campaign import campaign
 from bridge_changes import changes, history, ignored_changes
+from bridge_decisions import copies, outsiders, shown_requests, undecidable, ways
 from bridge_direct import direct
 from bridge_files import files_in, files_out
 from bridge_links import across, creates, ends, links, strangers
@@ -22,13 +23,14 @@ from checking import check, finish
 
 # Each part takes the stage. What one of them leaves behind, the next ones may use.
 PARTS = (
-    talk, usage, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
-    absent, dropped, limited, archive, pause, across, history, ends, creates, echoes,
+    talk, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
+    absent, dropped, limited, archive, pause, across, history, ends, creates, shown_requests,
+    ways, outsiders, copies, undecidable, echoes,
 )
 # What a part needs of the stage that not every one has.
 NEEDS = {
     typing: "saw_typing", topic: "topic", changes: "edit", ignored_changes: "edit", files_in: "upload",
-    files_out: "content", direct: "alone",
+    files_out: "content", direct: "alone", shown_requests: "react",
 }
 
 

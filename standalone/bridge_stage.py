@@ -50,6 +50,8 @@ class Can:
     has_history: bool = True
     # Channels have a topic that flock's account can change.
     has_topics: bool = True
+    # Messages have buttons.
+    has_buttons: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +195,10 @@ class Stage:
         """A person sends a file, maybe with a text; the id of the message."""
         raise NotImplementedError
 
+    def upload_large(self, person, channel, name, size, claimed):
+        """A person sends a file with so many bytes, of which the platform says that it has `claimed` ones."""
+        raise NotImplementedError
+
     def alone(self, person):
         """Begins to talk with flock's account alone; the channel in which a person does that."""
         raise NotImplementedError
@@ -208,6 +214,44 @@ class Stage:
     def saw_typing(self, channel):
         """Whether a person saw that flock's account writes in a channel, since this was asked last."""
         raise NotImplementedError
+
+    def forward(self, person, channel, text):
+        """A person passes on a text that somebody else wrote, so that the platform marks it."""
+        raise NotImplementedError
+
+    def robot(self, channel):
+        """Makes another program that may write in a channel; the platform's id of its account."""
+        raise NotImplementedError
+
+    def robot_says(self, channel, text):
+        """That program writes a message."""
+        raise NotImplementedError
+
+    # Requests.
+
+    def buttons(self, shown):
+        """The buttons of a message: what stands on them, and what the platform's own checks press."""
+        return {}
+
+    def press(self, person, channel, shown, label):
+        """A person presses a button of a message."""
+        raise NotImplementedError
+
+    def react(self, person, channel, message, emoji):
+        """A person reacts to a message."""
+        raise NotImplementedError
+
+    def namesake(self, person, channel):
+        """Makes somebody with another account and the same display name, who may write in a channel; the word for them."""
+        raise NotImplementedError
+
+    def is_change(self, shown):
+        """Whether what is in the list of messages is the new text of another one."""
+        return False
+
+    def now(self, channel, shown):
+        """A message as people see it now, where the list of messages shows it as it was sent."""
+        return shown
 
     # What follows from it.
 

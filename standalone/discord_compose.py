@@ -71,9 +71,10 @@ def attach(world, channel_id, files, described):
         id = world.store.snowflake()
         name = re.sub(r"[^A-Za-z0-9_.\-]", "", (meant.get("filename") or file["name"]).replace(" ", "_")) or "unknown"
         data = base64.b64encode(file["data"]).decode()
-        world.save("files", {"id": id, "channel_id": channel_id, "name": name, "type": file["type"], "data": data})
+        length = file.get("length", 0)
+        world.save("files", {"id": id, "channel_id": channel_id, "name": name, "type": file["type"], "data": data, "length": length})
         kept.append({
-            "id": id, "filename": name, "size": len(file["data"]), "content_type": file["type"],
+            "id": id, "filename": name, "size": file.get("claimed", len(file["data"])), "content_type": file["type"],
             "content_scan_version": 0, **({"description": meant["description"]} if meant.get("description") else {}),
         })
     return kept

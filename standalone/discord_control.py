@@ -7,7 +7,7 @@ All requests and answers are JSON. A request that cannot be carried out is answe
           role {name, permissions, mentionable}                 channel {name, type, topic, private, to, guild} or {delete}
           thread {account, channel, title, message}             guild {name, bots, permissions}
           invite, kick {bot or account, guild}                  revoke {bot}
-          say {account, name, bot, channel, thread or dm}, and one of: text with reply and attachments, edit, delete, react,
+          say {account, name, bot, channel, thread or dm}, and one of: text with reply and attachments, forward, edit, delete, react,
               press, slash, typing
           fault {route, status, times, retryAfter, scope, global, after, delay, body};
               with a delay and no status, the answer comes late

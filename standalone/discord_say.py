@@ -98,9 +98,14 @@ class People:
         pings = mentions(self.world, channel, text, None, ("users", "roles", "everyone"), bool(everyone), reply)
         if "member_ids" in channel and user["id"] not in channel["member_ids"]:
             channel["member_ids"].append(user["id"])
+        passed = {}
+        if "forward" in body:
+            # Discord keeps a copy of what was passed on beside an empty text.
+            passed["message_reference"] = {"type": 1, "channel_id": channel["id"], "message_id": self.world.store.snowflake()}
+            passed["message_snapshots"] = [{"message": {"content": body["forward"], "type": 0, "attachments": [], "embeds": []}}]
         message = create(
             self.world, channel, self.world.user_view(user["id"]), text.strip(), reply=reply, raw=text, pings=pings,
-            attachments=attach(self.world, channel["id"], files, {}),
+            attachments=attach(self.world, channel["id"], files, {}), **passed,
         )
         self.hub.message("MESSAGE_CREATE", message)
         return {"id": message["id"], "channel": channel["id"], "account": user["id"]}
@@ -203,9 +208,11 @@ def chosen(options, given, path):
 
 
 def file_of(given):
-    """A file of a person: its bytes in base64, or only a size, whose bytes are zeros."""
-    data = base64.b64decode(given["data"]) if "data" in given else bytes(given.get("size", 0))
-    return {"name": given.get("name", "unknown"), "type": given.get("type", "application/octet-stream"), "data": data}
+    """A file of a person: its bytes in base64, or only a size, whose bytes are zeros. `claimed` is what Discord says of it."""
+    data = base64.b64decode(given["data"]) if "data" in given else b""
+    size = given.get("size", len(data))
+    more = {"length": size, "claimed": given.get("claimed", size)} if "size" in given else {}
+    return {"name": given.get("name", "unknown"), "type": given.get("type", "application/octet-stream"), "data": data, **more}
 
 
 def shown(world, message):

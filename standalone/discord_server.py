@@ -169,7 +169,7 @@ class Server:
         if not file or not fresh or query.get("hm") != signature(request.path, until):
             self.requests[-1]["status"] = 404
             return web.Response(status=404, text="This content is no longer available.")
-        data = base64.b64decode(file["data"])
+        data = base64.b64decode(file["data"]) or bytes(file.get("length", 0))
         return web.Response(body=data, content_type=file["type"].split(";")[0], headers={"Content-Disposition": "attachment"})
 
 

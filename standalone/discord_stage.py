@@ -1,11 +1,13 @@
 """The stage of Discord: the stand-in with a bot, three people and channels."""
 
+import base64
 import re
 
 import bridge_stage
 from bridge_stage import Shown
 from checking import check, connects, free_port, until
 from discord_driving import PATIENCE, StandIn
+from discord_parts import buttons_of
 
 BOT = "flock-bot"
 RIGHTS = ["MANAGE_CHANNELS", "MANAGE_WEBHOOKS", "MENTION_EVERYONE"]
@@ -133,6 +135,42 @@ class Stage(bridge_stage.Stage):
 
     def delete(self, person, channel, message):
         self.server.say(person, delete=message)
+
+    def alone(self, person):
+        headers = {"Authorization": f"Bot {self.token}"}
+        return self.server.ask("POST", "/api/v10/users/@me/channels", {"recipient_id": self.people[person]}, headers)[2]["id"]
+
+    def upload(self, person, channel, name, content, text=""):
+        return self.attach(person, channel, text, {"name": name, "data": base64.b64encode(content).decode()})
+
+    def upload_large(self, person, channel, name, size, claimed):
+        return self.attach(person, channel, "", {"name": name, "size": size, "claimed": claimed})
+
+    def attach(self, person, channel, text, file):
+        return self.server.say(person, text, channel=channel, attachments=[file])["id"]
+
+    def forward(self, person, channel, text):
+        self.server.say(person, "", channel=channel, forward=text)
+
+    def robot(self, channel):
+        return self.server.control("person", account="robot", bot=True)["id"]
+
+    def robot_says(self, channel, text):
+        self.server.say("robot", text, channel=channel, bot=True)
+
+    def namesake(self, person, channel):
+        self.people["namesake"] = self.server.control("person", account="namesake", name=person, nick=person)["id"]
+        return "namesake"
+
+    def buttons(self, shown):
+        return {one["label"]: one["custom_id"] for one in buttons_of(shown.raw["components"])}
+
+    def press(self, person, channel, shown, label):
+        pressed = {"message": shown.id, "custom_id": self.buttons(shown)[label]}
+        self.insist(lambda: self.server.say(person, press=pressed, channel=channel, wait=False))
+
+    def react(self, person, channel, message, emoji):
+        self.insist(lambda: self.server.say(person, react={"message": message, "emoji": emoji}))
 
     def mark(self, channel):
         seen = self.all(channel)

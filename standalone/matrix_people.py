@@ -105,11 +105,15 @@ class Person:
         relation = {"rel_type": "m.replace", "event_id": event}
         return self.send(room, {**new, "body": f"* {text}", "m.new_content": new, "m.relates_to": relation})
 
+    def rename(self, name):
+        """Takes another display name."""
+        self.people.do(self.insist(lambda: self.client.set_displayname(name)))
+
     def redact(self, room, event):
         self.people.do(self.insist(lambda: self.client.room_redact(room, event)))
 
-    def upload(self, room, name, content, caption=""):
-        """Sends a file; the message's id."""
+    def upload(self, room, name, content, caption="", claimed=None):
+        """Sends a file, maybe with another size than it has; the message's id."""
         size = len(content)
 
         async def upload():
@@ -117,7 +121,7 @@ class Person:
 
         address = self.people.do(self.insist(upload)).content_uri
         more = {"filename": name} if caption else {}
-        return self.send(room, {"msgtype": "m.file", "body": caption or name, "url": address, "info": {"size": size},
+        return self.send(room, {"msgtype": "m.file", "body": caption or name, "url": address, "info": {"size": claimed or size},
                                 **more})
 
     def download(self, address):

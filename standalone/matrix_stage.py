@@ -18,7 +18,7 @@ class Stage(bridge_stage.Stage):
 
     platform = "matrix"
     # The two forms of a message share the space that an event has.
-    can = bridge_stage.Can(part=22_000)
+    can = bridge_stage.Can(part=22_000, has_buttons=False)
     storm = f"@room, @everyone and @mallory:{Synapse.name}: look here."
 
     def __init__(self, folder):
@@ -109,6 +109,10 @@ class Stage(bridge_stage.Stage):
     def upload(self, person, channel, name, content, text=""):
         return getattr(self, person).upload(channel, name, content, text)
 
+    def upload_large(self, person, channel, name, size, claimed):
+        # Synapse keeps at most 50 MiB, and what a file is said to have is a matter between people.
+        getattr(self, person).upload(channel, name, bytes(min(size, 40 << 20)), claimed=claimed)
+
     def alone(self, person):
         """The bot joins by itself. Alice only sees her own rooms, so whoever it is follows."""
         speaker = getattr(self, person)
@@ -146,6 +150,39 @@ class Stage(bridge_stage.Stage):
     def called(self):
         return [one for person in ("alice", "mallory") for one in self.synapse.highlights(self.tokens[person])]
 
+    def react(self, person, channel, message, emoji):
+        relation = {"rel_type": "m.annotation", "event_id": message, "key": emoji}
+        getattr(self, person).send(channel, {"m.relates_to": relation}, "m.reaction")
+
+    def namesake(self, person, channel):
+        return self.newcomer(f"not-{person}", channel, person)
+
+    def robot(self, channel):
+        return self.account(self.newcomer("program", channel))
+
+    def newcomer(self, name, channel, shown=None):
+        """Somebody new who is in a room, maybe under a display name; the word for them."""
+        user, self.tokens[name] = self.synapse.register(name)
+        setattr(self, name, self.people.person(user, self.tokens[name]))
+        if shown:
+            getattr(self, name).rename(shown)
+        self.join(name, channel)
+        return name
+
+    def robot_says(self, channel, text):
+        """Programs write notices, which is all that Matrix has to tell them from people."""
+        self.program.send(channel, {"msgtype": "m.notice", "body": text})
+
+    def is_change(self, shown):
+        return relation_of(shown).get("rel_type") == "m.replace"
+
+    def now(self, channel, shown):
+        for event in messages(self.events(channel), shown.raw["sender"])[::-1]:
+            one = self.read(event)
+            if self.is_change(one) and relation_of(one)["event_id"] == shown.id:
+                return self.read({**event, "event_id": shown.id, "content": event["content"]["m.new_content"]})
+        return shown
+
     def content(self, shown):
         return self.alice.download(shown.raw["content"]["url"])
 
@@ -161,3 +198,7 @@ class Stage(bridge_stage.Stage):
     def is_whole(self, shown):
         markup = shown.raw["content"].get("formatted_body", "")
         return super().is_whole(shown) and markup.count("<pre") == markup.count("</pre>")
+
+
+def relation_of(shown):
+    return shown.raw["content"].get("m.relates_to", {})

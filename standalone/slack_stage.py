@@ -1,5 +1,6 @@
 """The stage of Slack: the stand-in with an app, three people and channels."""
 
+import base64
 import threading
 import time
 
@@ -9,6 +10,8 @@ from checking import check, connects, free_port, until
 from slack_stand import SOON, Stand
 
 PEOPLE = ("alice", "bob", "mallory")
+# Slack's names of emoji.
+NAMES = {"👍": "+1", "👎": "-1", "👀": "eyes"}
 WRONG_BOT, WRONG_APP = "xoxb-000000000000-wrong", "xapp-1-A000000000-wrong"
 
 
@@ -130,6 +133,44 @@ class Stage(bridge_stage.Stage):
 
     def delete(self, person, channel, message):
         self.does(person, channel, delete=message)
+
+    def upload(self, person, channel, name, content, text=""):
+        return self.attach(person, channel, text, {"name": name, "base64": base64.b64encode(content).decode()})
+
+    def upload_large(self, person, channel, name, size, claimed):
+        return self.attach(person, channel, "", {"name": name, "size": size, "claimed": claimed})
+
+    def attach(self, person, channel, text, file):
+        return self.does(person, channel, text=text, files=[file])["ts"]
+
+    def alone(self, person):
+        return self.control("messages", channel=f"@{self.given['bot']}", account=self.people[person])["channel"]
+
+    def robot(self, channel):
+        # The messages of a program have the id of a bot.
+        user = self.control("user", {"account": "robot", "is_bot": True})["user"]
+        self.join("robot", channel)
+        return f"B{user[1:]}"
+
+    def robot_says(self, channel, text):
+        self.does("robot", channel, text=text, bot=True)
+
+    def namesake(self, person, channel):
+        shown = {"display_name": person, "real_name": person}
+        self.people["namesake"] = self.control("user", {"account": "namesake", **shown})["user"]
+        self.names[self.people["namesake"]] = "namesake"
+        self.join("namesake", channel)
+        return "namesake"
+
+    def buttons(self, shown):
+        parts = [part for block in shown.raw["blocks"] or [] for part in block.get("elements", []) if part["type"] == "button"]
+        return {one["text"]["text"]: one["action_id"] for one in parts}
+
+    def press(self, person, channel, shown, label):
+        self.does(person, channel, press=shown.id, action=self.buttons(shown)[label])
+
+    def react(self, person, channel, message, emoji):
+        self.does(person, channel, react=message, reaction=NAMES[emoji])
 
     # What a person sees.
 

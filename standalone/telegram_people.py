@@ -113,12 +113,12 @@ class People:
         return text, with_found(text, entities)
 
     def file(self, given):
-        """{name, text | base64 | size, mime?, kind?}."""
+        """{name, text | base64 | size and sends?, mime?, kind?}."""
         content = base64.b64decode(given["base64"]) if "base64" in given else None
         if "text" in given:
             content = given["text"].encode()
         return self.world.add_file(given["name"], given.get("mime", "application/octet-stream"), content,
-                                   given.get("size", 0), given.get("kind", "document"))
+                                   given.get("size", 0), given.get("kind", "document"), given.get("sends"))
 
     def origin(self, given):
         """{user} an open account, {hidden} somebody who hides, {channel, message}: where a message was forwarded from."""

@@ -187,7 +187,7 @@ class Server:
             request.transport.abort()
             return web.Response()
         seen["status"] = 200
-        content = file["content"] if file["content"] is not None else bytes(file["size"])
+        content = file["content"] if file["content"] is not None else bytes(file["sends"])
         return web.Response(body=content, content_type="application/octet-stream")
 
     async def unknown(self, request):

@@ -1,5 +1,6 @@
 """The stage of Telegram: the stand-in with a bot, three people and groups."""
 
+import base64
 import re
 import threading
 
@@ -121,8 +122,8 @@ class Stage(bridge_stage.Stage):
     def say(self, person, channel, text, to=None, **more):
         if to:
             more["replyTo"] = int(to)
-        if "/" in channel:
-            more["thread"] = int(channel.split("/")[1])
+        if topic_of(channel):
+            more["thread"] = topic_of(channel)
         return str(self.post("say", account=person, channel=chat_of(channel), text=text, **more)["id"])
 
     def edit(self, person, channel, message, text):
@@ -131,12 +132,44 @@ class Stage(bridge_stage.Stage):
     def delete(self, person, channel, message):
         self.post("say", account=person, channel=chat_of(channel), delete=int(message))
 
+    def upload(self, person, channel, name, content, text=""):
+        return self.say(person, channel, text, attachments=[{"name": name, "base64": base64.b64encode(content).decode()}])
+
+    def upload_large(self, person, channel, name, size, claimed):
+        return self.say(person, channel, "", attachments=[{"name": name, "size": claimed, "sends": size}])
+
+    def alone(self, person):
+        return f"{self.id}/{self.people[person]}"
+
+    def apart(self, person, channel, since):
+        """A bot writes to a person alone if they began to talk with it, and answers in the group otherwise."""
+        alone = [one for one in self.shown(self.alone(person)) if one.is_ours]
+        return [*alone, *super().apart(person, channel, since)]
+
+    def forward(self, person, channel, text):
+        self.say(person, channel, text, forward={"hidden": "Somebody"})
+
+    def namesake(self, person, channel):
+        self.people["namesake"] = self.post("account", name=person, username="namesake")["id"]
+        self.join("namesake", channel)
+        return "namesake"
+
+    def buttons(self, shown):
+        return {one["text"]: one["callback_data"] for row in shown.raw["buttons"] for one in row}
+
+    def press(self, person, channel, shown, label):
+        pressed = {"message": int(shown.id), "data": self.buttons(shown)[label]}
+        self.post("say", account=person, channel=chat_of(channel), press=pressed)
+
+    def react(self, person, channel, message, emoji):
+        self.post("say", account=person, channel=chat_of(channel), reaction={"message": int(message), "emoji": emoji})
+
     # What a person sees.
 
     def messages(self, channel, since=0):
         with self.asking:
             found = self.standin.messages(chat_of(channel), since=since)
-        thread = int(channel.split("/")[1]) if "/" in channel else None
+        thread = topic_of(channel)
         return [one for one in found if thread is None or one["thread"] == thread]
 
     def mark(self, channel):
@@ -155,7 +188,13 @@ class Stage(bridge_stage.Stage):
 
 
 def chat_of(channel):
-    return int(channel.split("/")[0])
+    """The id of a group; that of a private chat has both accounts in it."""
+    return int(channel.split("/")[0]) if channel.startswith("-") else channel
+
+
+def topic_of(channel):
+    """The topic of a channel, if it is one."""
+    return int(channel.split("/")[1]) if channel.startswith("-") and "/" in channel else None
 
 
 def read(message):

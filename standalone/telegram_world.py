@@ -252,10 +252,10 @@ class World:
         self.post(new, by, service={"migrate_from_chat_id": chat["id"]})
         return new
 
-    def add_file(self, name, mime, content=None, size=None, kind="document"):
-        """A file; one without content is as if it were full of zeros."""
+    def add_file(self, name, mime, content=None, size=None, kind="document", sends=None):
+        """A file; one without content is as if it were full of zeros. It may send more bytes than its size says."""
         number = self.count("file")
         self.files[number] = {"number": number, "kind": kind, "name": name, "mime": mime, "content": content,
-                              "size": len(content) if content is not None else size,
+                              "size": len(content) if content is not None else size, "sends": sends or size,
                               "path": f"{kind}s/file_{number}{os.path.splitext(name)[1]}"}
         return self.files[number]
