@@ -54,6 +54,8 @@ class Stage(bridge_stage.Stage):
         most = 2 if is_limited else 40
         for route in (EXECUTE, WRITE):
             self.server.control("limits", route=route, limit=most, per=1)
+        # More people are answered alone in a short time than anywhere else.
+        self.server.control("limits", route="POST /users/@me/channels", limit=40, per=1)
 
     def credentials(self):
         return self.at(self.server.url, "token", self.token)
