@@ -59,7 +59,7 @@ def shown_requests(stage):
     check("and the code", code_of(one), one.text)
 
     # Her first messages made her a person of this name. The owner has not said that she is the one in the list.
-    decide(stage, "alice", one, "Approve")
+    stage.react("alice", seat.room, one.id, "👍")
     told = until(SOON, lambda: answers(stage, "alice", seat.room))
     check("a name alone decides nothing", waits(request) and told and "bound your account to nobody" in told[-1], told)
     bind(stage)
@@ -75,7 +75,7 @@ def decide(stage, person, one, label):
     if stage.can.has_buttons:
         stage.press(person, room, one, label)
     else:
-        stage.react(person, room, one.id, "👍" if label == "Approve" else "👎")
+        stage.react(person, room, one.id, "✅" if label == "Approve" else "❌")
 
 
 def ends_well(stage, seat, request, how, by):

@@ -139,6 +139,7 @@ class Stage(bridge_stage.Stage):
         return self.say(person, channel, "", attachments=[{"name": name, "size": claimed, "sends": size}])
 
     def alone(self, person):
+        self.post("block", bot=BOT, account=person, blocked=False)
         return f"{self.id}/{self.people[person]}"
 
     def apart(self, person, channel, since):
