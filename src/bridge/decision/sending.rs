@@ -151,6 +151,9 @@ impl Decisions<'_> {
                     }
                     (None, _) => None,
                 };
+                // A platform that has seen a key before does nothing, so the change has one of its own.
+                let key = format!("{key}-ended");
+                let outgoing = OutgoingMessage { key: &key, ..outgoing };
                 if let Some(sent) = sent
                     && let Err(error) = self.platform.edit(&sent, &outgoing).await
                 {
