@@ -97,16 +97,14 @@ impl Decisions<'_> {
             return Ok(false);
         }
         let Some(TypedAnswer { verb, code, reason }) = answer::typed(&message.text) else { return Ok(false) };
-        let answered = match &message.reply_to {
-            Some(id) => self.by_message(&message.external, id).await?,
-            None => None,
-        };
         let channel = message.thread.as_ref().map_or(&message.external, |thread| &thread.channel);
+        let answered = self.answered(message, channel).await?;
         let (shown, place) = match (code, answered) {
             (None, None) => return Ok(false),
             (None, Some(answered)) => {
+                let (answered, external) = answered;
                 let id = message.reply_to.as_deref().unwrap_or_default();
-                (Some(answered), Place::Message { external: &message.external, message: id })
+                (Some(answered), Place::Message { external, message: id })
             }
             (Some(code), answered) => {
                 if !message.is_direct && !self.is_linked(&message.external, channel).await? {
@@ -115,7 +113,7 @@ impl Decisions<'_> {
                 let shown = self.triage.swarm().store().decision_messages().by_code(&code).await?;
                 let place = match (&answered, &message.reply_to) {
                     // It answers a message about a request. Then that one and the code must be of one request.
-                    (Some(_), Some(id)) => Place::Message { external: &message.external, message: id },
+                    (Some((_, external)), Some(id)) => Place::Message { external, message: id },
                     _ if message.is_direct => Place::Direct,
                     _ => Place::Channel { external: &message.external, channel },
                 };
@@ -126,6 +124,22 @@ impl Decisions<'_> {
         let said = Said { to: message, verb, reason, place, at, is_forwarded: message.is_forwarded };
         self.decide(shown, said).await?;
         Ok(true)
+    }
+
+    /// Returns the message about a request that a message answers, and the channel that it is in. In Slack, a reply is in
+    /// the thread of what it answers.
+    async fn answered<'m>(
+        &self,
+        message: &'m IncomingMessage,
+        channel: &'m str,
+    ) -> Result<Option<(DecisionMessage, &'m str)>, StoreError> {
+        let Some(id) = &message.reply_to else { return Ok(None) };
+        for external in [message.external.as_str(), channel] {
+            if let Some(found) = self.by_message(external, id).await? {
+                return Ok(Some((found, external)));
+            }
+        }
+        Ok(None)
     }
 
     async fn by_message(&self, external: &str, message: &str) -> Result<Option<DecisionMessage>, StoreError> {
