@@ -20,6 +20,7 @@ class Table:
         code, text, _ = link_private(stage, ASKS, self.room)
         check("a channel for requests is linked", code == 0, (code, text))
         stage.join("mallory", self.room)
+        stage.tell_reactions(self.room)
         must("alice may decide", "config", "set", "plugins.entries.flock.config.approvers", f'["{APPROVER}"]')
 
     def ask(self, stage, word, **request):
@@ -127,8 +128,7 @@ def outsiders(stage):
     room = seat.room
     request, one = seat.ask(stage, "outsiders")
     code = code_of(one)
-    stage.namesake("alice", room)
-    for person in ("bob", "mallory", "namesake"):
+    for person in ("bob", "mallory", stage.namesake("alice", room)):
         before = len(answers(stage, person, room))
         attempts = [lambda: stage.react(person, room, one.id, "👍"), lambda: stage.say(person, room, f"approve {code}"),
                     lambda: stage.say(person, room, "approve", to=one.id), lambda: stage.say(person, room, f"deny {code}"),

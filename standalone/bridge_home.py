@@ -21,6 +21,7 @@ def replies(storm):
         {"when": "tell the others", "steps": by_tool},
         {"when": "call everybody", "steps": [{"say": storm}]},
         {"when": "call whom you need", "steps": [{"say": "Please look, @alice, and not `@bob`."}]},
+        {"when": "work for an hour", "steps": [{"say": "That was an hour.", "delay_ms": 590_000}]},
         {"when": "take your time", "steps": [{"say": "It is done.", "delay_ms": 3_000}]},
         {"when": "show the plan", "steps": [{"say": "Here is [the plan](plan.txt)."}]},
         {"when": "between us", "steps": [{"say": "Nobody else heard that."}]},

@@ -12,9 +12,12 @@ from bridge_accounts import accounts
 from bridge_breaks import absent, archive, dropped, limited, pause
 from bridge_campaign import campaign
 from bridge_changes import changes, history, ignored_changes
+from bridge_commands import orders
 from bridge_decisions import copies, outsiders, shown_requests, undecidable, ways
 from bridge_direct import direct
 from bridge_files import files_in, files_out
+from bridge_hostile import bad_files, bad_names, many_mentions
+from bridge_kills import killed_decisions
 from bridge_links import across, creates, ends, links, strangers
 from bridge_stage import has
 from bridge_talk import commands, echoes, long, mentions, talk, topic, typing
@@ -25,12 +28,12 @@ from checking import check, finish
 PARTS = (
     talk, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
     absent, dropped, limited, archive, pause, across, history, ends, creates, shown_requests,
-    ways, outsiders, copies, undecidable, echoes,
+    orders, bad_names, many_mentions, bad_files, ways, outsiders, copies, undecidable, killed_decisions, echoes,
 )
 # What a part needs of the stage that not every one has.
 NEEDS = {
     typing: "saw_typing", topic: "topic", changes: "edit", ignored_changes: "edit", files_in: "upload",
-    files_out: "content", direct: "alone", shown_requests: "react",
+    files_out: "content", direct: "alone", shown_requests: "react", bad_files: "upload_large", killed_decisions: "react",
 }
 
 
@@ -68,6 +71,7 @@ def arguments(alone):
     parser.add_argument("folder")
     parser.add_argument("--messages", type=int, default=300, help="how many go each way in the campaign")
     parser.add_argument("--kills", type=int, default=5, help="how often the gateway is killed")
+    parser.add_argument("--requests", type=int, default=10, help="how many are decided between kills")
     parser.add_argument("--restarts", type=int, default=1, help="how often the platform is restarted or drops everybody")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--only", nargs="*", metavar="PART", help="these parts, and no campaign unless it is named")
@@ -85,6 +89,7 @@ def everything(stage, parts, options):
     def is_wanted(name):
         return options.only is None or name in options.only
 
+    stage.options = options
     bridge_home.make(stage)
     accounts(stage)
     links(stage)

@@ -241,6 +241,13 @@ class Stage:
         """A person reacts to a message."""
         raise NotImplementedError
 
+    def called_so(self, name, channel):
+        """Makes somebody whose names are this one, as far as the platform lets them; the word for them."""
+        raise NotImplementedError
+
+    def tell_reactions(self, channel):
+        """Lets flock's account hear of reactions in a channel, where that is a right of its own."""
+
     def namesake(self, person, channel):
         """Makes somebody with another account and the same display name, who may write in a channel; the word for them."""
         raise NotImplementedError

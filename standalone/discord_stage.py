@@ -154,6 +154,10 @@ class Stage(bridge_stage.Stage):
     def forward(self, person, channel, text):
         self.server.say(person, "", channel=channel, forward=text)
 
+    def called_so(self, name, channel):
+        self.people[name] = self.server.control("person", account=name, name=name, nick=name)["id"]
+        return name
+
     def robot(self, channel):
         return self.server.control("person", account="robot", bot=True)["id"]
 

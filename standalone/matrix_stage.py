@@ -157,6 +157,13 @@ class Stage(bridge_stage.Stage):
     def namesake(self, person, channel):
         return self.newcomer(f"not-{person}", channel, person)
 
+    def called_so(self, name, channel):
+        """The localpart is what counts here, and it has few letters."""
+        plain = "".join(one for one in name.lower() if one.isascii() and one.isalnum()) or "nobody"
+        plain = {"flock": "flock-2"}.get(plain, plain)
+        word = plain if plain not in self.tokens and not hasattr(self, plain) else f"{plain}{len(self.tokens)}"
+        return self.newcomer(word, channel, name)
+
     def robot(self, channel):
         return self.account(self.newcomer("program", channel))
 

@@ -146,6 +146,14 @@ class Stage(bridge_stage.Stage):
     def alone(self, person):
         return self.control("messages", channel=f"@{self.given['bot']}", account=self.people[person])["channel"]
 
+    def called_so(self, name, channel):
+        word = f"hostile-{len(self.people)}"
+        shown = {"name": word, "display_name": name, "real_name": name}
+        self.people[word] = self.control("user", {"account": word, **shown})["user"]
+        self.names[self.people[word]] = word
+        self.join(word, channel)
+        return word
+
     def robot(self, channel):
         # The messages of a program have the id of a bot.
         user = self.control("user", {"account": "robot", "is_bot": True})["user"]

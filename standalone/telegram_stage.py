@@ -139,16 +139,26 @@ class Stage(bridge_stage.Stage):
         return self.say(person, channel, "", attachments=[{"name": name, "size": claimed, "sends": size}])
 
     def alone(self, person):
-        self.post("block", bot=BOT, account=person, blocked=False)
+        self.post("block", bot=BOT, account=self.people[person], blocked=False)
         return f"{self.id}/{self.people[person]}"
 
     def apart(self, person, channel, since):
         """A bot writes to a person alone if they began to talk with it, and answers in the group otherwise."""
         alone = [one for one in self.shown(self.alone(person)) if one.is_ours]
-        return [*alone, *super().apart(person, channel, since)]
+        return [*super().apart(person, channel, since), *alone]
 
     def forward(self, person, channel, text):
         self.say(person, channel, text, forward={"hidden": "Somebody"})
+
+    def called_so(self, name, channel):
+        word = f"hostile_{len(self.people)}"
+        self.people[word] = self.post("account", name=name, username=word)["id"]
+        self.join(word, channel)
+        return word
+
+    def tell_reactions(self, channel):
+        """Telegram tells administrators only."""
+        self.post("member", channel=chat_of(channel), account=BOT, status="administrator", by="alice")
 
     def namesake(self, person, channel):
         self.people["namesake"] = self.post("account", name=person, username="namesake")["id"]
