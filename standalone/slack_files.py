@@ -2,6 +2,7 @@
 
 import base64
 import mimetypes
+import re
 import secrets
 import time
 
@@ -30,13 +31,15 @@ def make(slack, team, user, name, data, kind=None, title=None):
 def render(slack, file):
     """A file as Slack's API shows it."""
     place = f"{slack.base}/files-pri/{file['team']}-{file['id']}"
+    # Slack's addresses have few of the characters of a name.
+    name = re.sub(r"[^a-z0-9_.-]|\.\.+", "_", file["name"].lower())
     suffix = file["name"].rpartition(".")[2] if "." in file["name"] else ""
     return {
         "id": file["id"], "created": file["created"], "timestamp": file["created"], "name": file["name"],
         "title": file["title"], "mimetype": file["mimetype"], "filetype": suffix or "binary", "pretty_type": suffix.upper(),
         "user": file["user"], "user_team": file["team"], "editable": False, "size": file["size"], "mode": "hosted",
-        "is_external": False, "is_public": False, "url_private": f"{place}/{file['name']}",
-        "url_private_download": f"{place}/download/{file['name']}", "permalink": f"https://files.example/{file['id']}",
+        "is_external": False, "is_public": False, "url_private": f"{place}/{name}",
+        "url_private_download": f"{place}/download/{name}", "permalink": f"https://files.example/{file['id']}",
         "has_rich_preview": False, "file_access": "visible",
     }  # fmt: skip
 
