@@ -132,7 +132,7 @@ class Stage:
 
     def told(self, person, channel):
         """What flock's account said to a person who is not heard in a channel, in it or apart from it."""
-        return self.of_bot(channel, person)
+        return self.of_bot(channel, f"{person}: the agents do not see")
 
     # People and channels.
 

@@ -91,9 +91,9 @@ def roles(stage):
 
 def people(stage):
     """Whoever is mentioned on purpose is called, and whoever is not heard is told alone, or else in the channel."""
-    room, before = stage.private, set(stage.called())
+    room, before, since = stage.private, set(stage.called()), stage.mark(stage.private)
     post("work", "look, @alice and `@bob`")
-    found = stage.arrives(room, "look, ")
+    found = stage.arrives(room, "look, ", since)
     called = [one for one in stage.called() if one not in before]
     check("who is mentioned by name is called", found and called == [one.id for one in found], (called, found))
     pings = found[0].raw["pings"]["users"] if found else None

@@ -93,10 +93,10 @@ class Stage(bridge_stage.Stage):
         ]
 
     def apart(self, person, channel, since):
-        return self.told(person, channel)
+        return [one for dm in self.direct(person) for one in self.shown(dm) if one.is_ours]
 
     def told(self, person, channel):
-        return [one for dm in self.direct(person) for one in self.shown(dm) if one.is_ours]
+        return [one for one in self.apart(person, channel, None) if "the agents do not see" in one.text]
 
     def direct(self, person):
         """The direct channels of a person."""
