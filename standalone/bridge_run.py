@@ -26,7 +26,7 @@ from checking import check, finish
 
 # Each part takes the stage. What one of them leaves behind, the next ones may use.
 PARTS = (
-    talk, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
+    talk, usage, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
     absent, dropped, limited, archive, pause, across, history, ends, creates, shown_requests,
     orders, bad_names, many_mentions, bad_files, ways, outsiders, copies, undecidable, killed_decisions, echoes,
 )
