@@ -17,6 +17,7 @@ LIMITS = {
     "rc_registration": UNLIMITED,
     "rc_login": {"address": UNLIMITED, "account": UNLIMITED, "failed_attempts": UNLIMITED},
     "rc_joins": {"local": UNLIMITED, "remote": UNLIMITED},
+    "rc_room_creation": UNLIMITED,
     "rc_joins_per_room": UNLIMITED,
     "rc_invites": {"per_room": UNLIMITED, "per_user": UNLIMITED, "per_issuer": UNLIMITED},
     "rc_admin_redaction": UNLIMITED,
