@@ -166,10 +166,15 @@ def copies(stage):
         until(SOON, lambda: [row for row in said(ASKS) if row[2] == f"approve {code}"])
         check("a changed message decides nothing", waits(request), state_of(request))
     if has(stage, "forward"):
-        before = len(answers(stage, "alice", room))
+        before, posted = len(answers(stage, "alice", room)), len(said(ASKS))
         stage.forward("alice", room, f"approve {code}")
-        told = until(SOON, lambda: answers(stage, "alice", room)[before:])
-        check("a forwarded message decides nothing", waits(request) and told and "forwarded" in told[0], told)
+
+        def outcome():
+            """She is told so, or the text is a quote for the agents like any other."""
+            told = [text for text in answers(stage, "alice", room)[before:] if "forwarded" in text]
+            return told or [row for row in said(ASKS)[posted:] if f"> approve {code}" in row[2]]
+
+        check("a forwarded message decides nothing", until(SOON, outcome) and waits(request), (outcome(), said(ASKS)[-2:]))
     if has(stage, "robot"):
         # The binding is that of an approver, so that nothing but its kind keeps it from deciding.
         account = stage.robot(room)

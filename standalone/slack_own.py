@@ -92,11 +92,11 @@ def changes(stage):
     check("also one that was changed while flock was away", changed, of_alice())
     stage.delete("alice", room, one)
     check("a deleted text is gone", until(SOON, lambda: of_alice() == ["(deleted)", "a second version"]), of_alice())
-    file = {"name": "../notes.txt", "content": "written by alice"}
+    file = {"name": "../minutes.txt", "content": "written by alice"}
     stage.does("alice", room, text="a file for you", files=[file])
     found = heard("work", "a file for you")
-    check("a file is named", found and "-notes.txt]" in found[0][2], found)
-    kept = glob.glob(f"{HOME}/**/inbox/work/*-notes.txt", recursive=True)
+    check("a file is named", found and "-minutes.txt]" in found[0][2], found)
+    kept = glob.glob(f"{HOME}/**/inbox/work/*-minutes.txt", recursive=True)
     check("and is in the agent's workspace", [open(path).read() for path in kept] == ["written by alice"], kept)
 
 
