@@ -291,6 +291,22 @@ async fn a_denial_by_a_button_a_reaction_or_a_reply_reaches_the_agent() {
 }
 
 #[tokio::test]
+async fn a_reply_in_the_thread_of_a_request_decides_it() {
+    let rig = Rig::new().await;
+    let (row, message, _) = rig.shown("a.example").await;
+    let thread = Thread { channel: ROOM.into(), title: "the request".into() };
+    let place = format!("{ROOM}/{}", message.id);
+    let reply = IncomingMessage {
+        external: place,
+        thread: Some(thread),
+        reply_to: Some(message.id),
+        ..text("deny not in this thread")
+    };
+    assert!(rig.write(reply).await.0);
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Denied);
+}
+
+#[tokio::test]
 async fn an_approval_by_a_reaction_a_reply_or_a_code_begins_the_request() {
     let rig = Rig::new().await;
     let (row, message, _) = rig.shown("a.example").await;
