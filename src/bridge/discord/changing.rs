@@ -1,5 +1,8 @@
 //! Changes and deletes what flock sent, and does what needs no message.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
 use reqwest::Method;
 use serde_json::json;
 
@@ -11,6 +14,9 @@ use super::sending::{self, Target, is_gone};
 use super::{Discord, searching};
 use crate::bridge::message::{IncomingMessage, Mention, OutgoingMessage};
 use crate::bridge::platform::PlatformError;
+
+/// Largest number of people whose direct channel is remembered.
+const MAX_DIRECT: usize = 1_000;
 
 impl Discord {
     pub(super) async fn edit_message(
@@ -64,7 +70,7 @@ impl Discord {
         Ok(self.client.run(request.needs("Send Messages")).await?)
     }
 
-    /// Answers by a direct message or, if the person takes none, by a reply that notifies nobody else.
+    /// Answers by a direct message or, if the person or Discord takes none now, by a reply that notifies nobody else.
     pub(super) async fn tell(&self, to: &IncomingMessage, markdown: &str) -> Result<(), PlatformError> {
         let key = format!("flock-{}", uuid::Uuid::now_v7());
         let outgoing = OutgoingMessage { markdown, key: &key, ..OutgoingMessage::default() };
@@ -74,7 +80,7 @@ impl Discord {
         }
         let account = &to.sender.account;
         match self.tell_directly(account, outgoing).await {
-            Err(PlatformError::Refused(_)) => {}
+            Err(PlatformError::Refused(_) | PlatformError::RateLimited(_)) => {}
             done => return done,
         }
         // A user name could contain markup, and the id can't.
@@ -91,9 +97,28 @@ impl Discord {
     }
 
     async fn tell_directly(&self, account: &str, message: OutgoingMessage<'_>) -> Result<(), PlatformError> {
+        let external = self.direct_channel(account).await?;
+        self.send_message(&OutgoingMessage { external: &external, ..message }).await.map(drop)
+    }
+
+    async fn direct_channel(&self, account: &str) -> Result<String, PlatformError> {
+        let known = self.direct_channels().get(account).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let request = Request::new(Method::POST, "/users/@me/channels", &[]);
         let direct: Channel = self.client.call(request.json(json!({"recipient_id": account}))).await?;
-        self.send_message(&OutgoingMessage { external: &direct.id, ..message }).await.map(drop)
+        let mut channels = self.direct_channels();
+        // Opening one again costs little, so nothing is kept of the oldest.
+        if channels.len() >= MAX_DIRECT {
+            channels.clear();
+        }
+        channels.insert(account.to_owned(), direct.id.clone());
+        Ok(direct.id)
+    }
+
+    fn direct_channels(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.direct.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn has(&self, external: &str, message: &str) -> Result<Option<bool>, PlatformError> {
@@ -187,6 +212,23 @@ mod tests {
         .await;
         served.discord.tell(&stranger(), "not here").await.unwrap();
         assert_eq!(served.body("POST /channels/6/messages")["content"], "not here");
+        served.discord.tell(&stranger(), "nor there").await.unwrap();
+        let opened = served.asked().into_iter().filter(|asked| asked.ends_with("/users/@me/channels"));
+        assert_eq!(opened.count(), 1, "the channel is remembered");
+    }
+
+    #[tokio::test]
+    async fn somebody_is_answered_in_the_channel_where_discord_opens_no_direct_one_now() {
+        let served = Served::start(|asked| match asked {
+            "POST /users/@me/channels" => (
+                429,
+                json!({"message": "You are being rate limited.", "retry_after": 600.0, "global": false}),
+            ),
+            _ => answer(asked),
+        })
+        .await;
+        served.discord.tell(&stranger(), "not here").await.unwrap();
+        assert_eq!(served.body("POST /channels/5/messages")["content"], "<@8> not here");
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ mod sending;
 mod snowflake;
 mod webhooks;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub(crate) struct Discord {
     webhooks: Webhooks,
     places: Mutex<Places>,
     roles: Mutex<KnownRoles>,
+    /// The ids of the channels to single people, by their accounts. Discord limits how often one is opened.
+    direct: Mutex<HashMap<String, String>>,
     /// Spaces the beginnings of sessions, of which Discord takes one in five seconds. It has a task, so it is made at the
     /// first connection.
     queue: OnceLock<InMemoryQueue>,
@@ -90,6 +93,7 @@ impl Discord {
             webhooks: Webhooks::new(home, &bridge.name),
             places: Mutex::default(),
             roles: Mutex::default(),
+            direct: Mutex::default(),
             queue: OnceLock::new(),
         })
     }
