@@ -1136,7 +1136,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__bridge__subcmd__add)
-            opts="-q -v -y -h --name --homeserver --api --token-file --app-token-file --from-env --home --json --quiet --verbose --color --yes --help discord matrix slack telegram"
+            opts="-q -v -y -h --name --homeserver --api --token-file --app-token-file --from-env --replace --home --json --quiet --verbose --color --yes --help discord matrix slack telegram"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

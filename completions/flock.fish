@@ -616,6 +616,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l from-env -d 'Use the token of DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or TELEGRAM_BOT_TOKEN'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l replace -d 'Give the bridge that has this name a new token; its links and what waits to be sent stay'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -s q -l quiet -d 'Print only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -s v -l verbose -d 'Print more details'

@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::connection::{BridgeStatus, Connection, SharedState};
 use super::turns::Turns;
 use crate::config::Bridge;
+use crate::config::bridges::TokenStamp;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
 
@@ -30,6 +31,8 @@ pub struct Bridges {
 
 struct RunningBridge {
     bridge: Bridge,
+    /// The tokens that it signed in with.
+    tokens: TokenStamp,
     shared: Arc<SharedState>,
     _task: AbortOnDropHandle<()>,
 }
@@ -69,8 +72,11 @@ impl Bridges {
         let config = swarm.config();
         let wanted = || config.bridges.iter().filter(|bridge| !bridge.is_paused);
         let mut running = self.running();
-        // A bridge whose settings changed ends before it begins anew: two of one account would answer twice.
-        running.retain(|_, running| wanted().any(|bridge| *bridge == running.bridge));
+        // A bridge whose settings or tokens changed ends before it begins anew: two of one account would answer twice.
+        running.retain(|name, running| {
+            wanted().any(|bridge| *bridge == running.bridge)
+                && TokenStamp::now(swarm.home(), name) == running.tokens
+        });
         for bridge in wanted() {
             running.entry(bridge.name.clone()).or_insert_with(|| start(triage, bridge, turns));
         }
@@ -94,6 +100,8 @@ async fn run(triage: Arc<Triage>, bridge: &Bridge, state: Arc<SharedState>, turn
 
 fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns) -> RunningBridge {
     let shared = Arc::new(SharedState::default());
+    // Taken before they are read. If one changes in between, the bridge begins once more.
+    let tokens = TokenStamp::now(triage.swarm().home(), &bridge.name);
     let (triage, own, state, turns) = (triage.clone(), bridge.clone(), shared.clone(), turns.clone());
     let task = tokio::spawn(async move {
         let connect = || run(triage.clone(), &own, state.clone(), turns.clone());
@@ -106,7 +114,7 @@ fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns) -> RunningBridge 
         })
         .await;
     });
-    RunningBridge { bridge: bridge.clone(), shared, _task: AbortOnDropHandle::new(task) }
+    RunningBridge { bridge: bridge.clone(), tokens, shared, _task: AbortOnDropHandle::new(task) }
 }
 
 /// Runs a connection until it ends by itself. A library that panics at what a platform sent ends neither the bridge for

@@ -1,5 +1,8 @@
 //! The `bridges` block: accounts on other platforms.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::time::SystemTime;
+
 use serde_json::{Value, json};
 
 use super::ConfigError;
@@ -151,6 +154,21 @@ impl BridgeSecret {
     }
 }
 
+/// The state of the secrets that a bridge signs in with, which changes when one of them is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenStamp([Option<(u64, SystemTime)>; 2]);
+
+impl TokenStamp {
+    /// Returns the state of the secrets now.
+    pub(crate) fn now(home: &Home, bridge: &str) -> Self {
+        Self(BridgeSecret::CONFIGURED.map(|(_, kind)| {
+            let file = fs_err::metadata(home.secrets().join(kind.name(bridge))).ok()?;
+            // A secret is replaced by a rename, so its file is another one. The time tells of a change by hand.
+            Some((file.ino(), file.modified().ok()?))
+        }))
+    }
+}
+
 /// Adds a bridge to the configuration.
 ///
 /// # Errors
@@ -251,6 +269,23 @@ mod tests {
         assert!(!text.contains("xoxb-1") && text.contains("secret:bridge-s\""), "{text}");
         assert!(!read(&home).unwrap().bridges[0].has_literal_token);
         assert!(!move_tokens(&home, "s").unwrap());
+    }
+
+    #[test]
+    fn a_replaced_token_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let now = || TokenStamp::now(&home, "s");
+        let none = now();
+        secret::set(&home, "bridge-s", "one").unwrap();
+        let one = now();
+        assert!(one != none && one == now());
+        secret::set(&home, "bridge-s", "two").unwrap();
+        assert_ne!(now(), one);
+        let two = now();
+        secret::set(&home, "bridge-s.app", "three").unwrap();
+        assert_ne!(now(), two);
     }
 
     #[test]

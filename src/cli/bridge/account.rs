@@ -41,6 +41,9 @@ pub(super) struct AddArgs {
     /// Use the token of DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or TELEGRAM_BOT_TOKEN
     #[arg(long, conflicts_with_all = ["token_file", "app_token_file"])]
     from_env: bool,
+    /// Give the bridge that has this name a new token; its links and what waits to be sent stay
+    #[arg(long)]
+    replace: bool,
 }
 
 impl AddArgs {
@@ -48,6 +51,32 @@ impl AddArgs {
         match file {
             Some(file) => token_file::read(file),
             None => Ok(ask::secret(prompt)?.trim().to_owned()),
+        }
+    }
+
+    /// Returns the bridge that is added, or the known one whose token is replaced.
+    fn bridge(&self, name: &str, known: Option<&Bridge>) -> Result<Bridge, Failure> {
+        let api = self.homeserver.as_ref().or(self.api.as_ref());
+        let new = Bridge {
+            api: api.map(|url| url.trim_end_matches('/').to_owned()),
+            ..Bridge::new(name, self.platform)
+        };
+        let refused = |text: String, hint: String| Err(Failure::new(Kind::Conflict, text).hint(hint));
+        match known {
+            None if !self.replace => Ok(new),
+            None => refused(format!("there is no bridge {name}"), "flock bridge list".to_owned()),
+            Some(known) if !self.replace => {
+                let hint = format!("flock bridge add {} --name {name} --replace", known.platform.as_str());
+                refused(format!("there is a bridge {name} already; --replace gives it a new token"), hint)
+            }
+            // The links have ids of the platform and of its place, so another one is another bridge.
+            Some(known) if known.platform != new.platform || known.api != new.api => {
+                let place = known.api.as_deref().unwrap_or(known.platform.as_str());
+                let text =
+                    format!("the bridge {name} is an account at {place}, so no other one can take its place");
+                refused(text, format!("flock bridge remove {name}"))
+            }
+            Some(known) => Ok(known.clone()),
         }
     }
 
@@ -99,19 +128,9 @@ pub(super) fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> 
             format!("{name:?} can't be the name of a bridge: use 1 to 32 lower-case letters, digits and '-'");
         return Err(Failure::new(Kind::Usage, text));
     }
-    if config::read(&home)?.bridges.iter().any(|known| known.name == name) {
-        let text = format!("there is a bridge {name} already");
-        return Err(Failure::new(Kind::Conflict, text).hint(format!("flock bridge remove {name}")));
-    }
+    let known = config::read(&home)?.bridges.into_iter().find(|known| known.name == name);
+    let bridge = wanted.bridge(name, known.as_ref())?;
     let credentials = wanted.credentials(&home, context)?;
-    let bridge = Bridge {
-        api: wanted
-            .homeserver
-            .as_ref()
-            .or(wanted.api.as_ref())
-            .map(|url| url.trim_end_matches('/').to_owned()),
-        ..Bridge::new(name, wanted.platform)
-    };
     let failed = |error: &bridge::platform::PlatformError| {
         let place = bridge.api.as_deref().unwrap_or(bridge.platform.as_str());
         let text = format!("failed to sign in at {place}: {error}");
@@ -125,13 +144,19 @@ pub(super) fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> 
     if let Some(token) = &credentials.app_token {
         secret::set(&home, &BridgeSecret::AppToken.name(name), token)?;
     }
-    bridges::add(&home, &bridge)?;
+    let done = if known.is_some() { "gave a new token to" } else { "added" };
+    if known.is_none() {
+        bridges::add(&home, &bridge)?;
+    }
     if context.printer.is_json() {
         context.printer.json(&json!({"name": name, "platform": bridge.platform, "account": account.id}));
         return Ok(Exit::Done);
     }
-    let line = StyledLine::new().with(TextStyle::Good, "added").plain(" ").accent(name);
+    let line = StyledLine::new().with(TextStyle::Good, done).plain(" ").accent(name);
     context.printer.line(line.plain(format!(", which is {}", account.name)));
+    if known.is_some() {
+        return Ok(Exit::Done);
+    }
     let place = if bridge.platform == PlatformName::Matrix { "ROOM" } else { "CHANNEL" };
     context.printer.say(format!("Next: flock bridge link CHANNEL {name}:{place}"));
     Ok(Exit::Done)

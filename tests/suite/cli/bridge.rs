@@ -113,6 +113,30 @@ fn a_token_in_the_configuration_is_moved_to_secrets() {
 }
 
 #[test]
+fn a_token_that_is_not_good_any_more_is_replaced_and_the_links_stay() {
+    let server = MatrixServer::start();
+    let home = stage(&server);
+    home.flock(["bridge", "link", "work", &format!("matrix:{ALIAS}")]).ok();
+    std::fs::write(home.file("secrets/bridge-matrix"), "revoked").unwrap();
+    let add = |more: &[&'static str]| {
+        let args = ["bridge", "add", "matrix", "--homeserver", server.url(), "--token-file", "-"];
+        home.flock_with_input(args.into_iter().chain(more.iter().copied()), TOKEN)
+    };
+    let known = add(&[]).fails(5);
+    assert!(known.stderr.contains("--replace"), "{known:?}");
+    add(&["--replace", "--name", "other"]).fails(5);
+    add(&["--replace"]).ok();
+    assert_eq!(std::fs::read_to_string(home.file("secrets/bridge-matrix")).unwrap(), TOKEN);
+    let listed = home.flock(["bridge", "list", "--json"]).ok().json();
+    assert_eq!(listed["bridges"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["bridges"][0]["links"][0]["external"], ROOM, "{listed}");
+    let elsewhere =
+        ["bridge", "add", "matrix", "--homeserver", "http://127.0.0.1:9", "--token-file", "-", "--replace"];
+    let refused = home.flock_with_input(elsewhere, TOKEN).fails(5);
+    assert!(refused.stderr.contains(server.url()), "{refused:?}");
+}
+
+#[test]
 fn doctor_and_status_say_how_bridges_are() {
     let server = MatrixServer::start();
     let home = stage(&server);
