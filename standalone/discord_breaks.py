@@ -1,11 +1,10 @@
 """What breaks on Discord: connections, limits, answers that are lost, the token."""
 
-import os
 import time
 
 from bridge_flock import bridge, heard, post, said, state
 from bridge_stage import texts
-from checking import HOME, SOON, check, same, until
+from checking import SOON, check, same, until
 from discord_stage import BOT, EXECUTE
 
 
@@ -92,13 +91,9 @@ def revoked(stage):
     check("and it is not connected", state(stage).get("state") != "connected", state(stage))
     post("work", "waits for a token")
     stage.say("alice", room, "said without a token")
-    path = f"{HOME}/secrets/bridge-{stage.bridge}"
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_TRUNC), "w") as file:
-        file.write(token)
     stage.token = token
-    bridge("pause", stage.bridge)
-    until(SOON, lambda: state(stage).get("state") == "paused")
-    bridge("resume", stage.bridge)
+    code, out, err = bridge("add", stage.platform, "--name", stage.bridge, "--replace", *stage.credentials())
+    check("it is replaced by a command", code == 0, (code, out, err))
     check("with another one what waited is sent", len(stage.arrives(room, "waits for a token")) == 1)
     check("and what was said is heard", len(heard("work", "said without a token")) == 1)
     check("the bridge is connected", until(SOON, lambda: state(stage).get("state") == "connected"), state(stage))
