@@ -51,7 +51,8 @@ def strangers(stage):
     people = [row[1:] for row in said("lobby") if row[1].startswith("human:")]
     check("who is heard and nobody else", people == [("human:alice", "now I am heard")], people)
     bridge("unlink", at(stage, room))
-    link(stage, "lobby", room, "--allow", "everyone")
+    code, text, _ = link(stage, "lobby", room, "--allow", "everyone")
+    check("it is linked for everybody", code == 0, (code, text))
     stage.say("bob", room, "and now I")
     check("everybody is heard who may be", [row[1] for row in heard("lobby", "and now I")] == ["human:bob"])
 
@@ -102,7 +103,8 @@ def ends(stage):
     check("a link is ended", code == 0 and not link_state(stage, room), (code, out, err))
     post("lobby", "to nobody")
     stage.say("alice", room, "for nobody")
-    link(stage, "lobby", room, "--allow", "everyone")
+    code, text, _ = link(stage, "lobby", room, "--allow", "everyone")
+    check("it is linked again", code == 0, (code, text))
     post("lobby", "to somebody")
     stage.arrives(room, "to somebody")
     stage.say("alice", room, "for somebody")

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::model::Channel;
 use super::refusal::{Failure, code};
@@ -15,6 +17,8 @@ use super::{Discord, searching};
 use crate::bridge::message::{IncomingMessage, Mention, OutgoingMessage};
 use crate::bridge::platform::PlatformError;
 
+/// The longest limit that an answer to one person waits out before it becomes a reply. The next event waits meanwhile.
+const SHORT_WAIT: Duration = Duration::from_secs(3);
 /// Largest number of people whose direct channel is remembered.
 const MAX_DIRECT: usize = 1_000;
 
@@ -79,7 +83,14 @@ impl Discord {
             return self.send_message(&outgoing).await.map(drop);
         }
         let account = &to.sender.account;
-        match self.tell_directly(account, outgoing).await {
+        let mut told = self.tell_directly(account, outgoing.clone()).await;
+        if let Err(PlatformError::RateLimited(wait)) = told
+            && wait <= SHORT_WAIT
+        {
+            sleep(wait).await;
+            told = self.tell_directly(account, outgoing).await;
+        }
+        match told {
             Err(PlatformError::Refused(_) | PlatformError::RateLimited(_)) => {}
             done => return done,
         }

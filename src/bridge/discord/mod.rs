@@ -34,6 +34,7 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc};
 use twilight_gateway::queue::InMemoryQueue;
 
+use self::patience::patiently;
 use super::message::{
     BotAccount, ExternalChannel, IncomingFile, IncomingMessage, OutgoingMessage, PlatformEvent, Position,
 };
@@ -183,7 +184,7 @@ impl Platform for Discord {
     }
 
     fn find_channel<'a>(&'a self, name: &'a str) -> Answer<'a, ExternalChannel> {
-        Box::pin(self.find_by_name(name))
+        Box::pin(patiently(|| self.find_by_name(name)))
     }
 
     fn create_channel<'a>(&'a self, name: &'a str, topic: &'a str) -> Answer<'a, ExternalChannel> {
