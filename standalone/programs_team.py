@@ -76,7 +76,8 @@ def talk_in_a_channel(first, second):
     since = len(requests())
     message = f"@{second.name} {second.word}\nsay answered by {second.name}"
     call = json.dumps({"channelId": channel, "message": message})
-    status, answer, found = first.turn(f"mcp flock_channel_post {call}")
+    # In a session of its own: the word of the second would stand in all that the model is asked for the first one later.
+    status, answer, found = first.turn(f"mcp flock_channel_post {call}", sessionKey=first.session("pair"))
     answered = until(120, lambda: [one for one in posts(channel) if one["author"] == second.name])
     wanted = [f"answered by {second.name}"]
     second.check(f"it answers what {first.name} has posted", [one["content"] for one in answered] == wanted, (answer, posts(channel)))
