@@ -94,6 +94,8 @@ pub(crate) struct Limits {
     pub(crate) file_bytes: usize,
     /// Set if messages can have buttons.
     pub(crate) has_buttons: bool,
+    /// Set if flock hears every reaction to its messages, in each channel where it may write.
+    pub(crate) hears_reactions: bool,
     /// Time for which the platform shows that somebody writes after [`Platform::show_typing`].
     pub(crate) typing_lasts: Duration,
 }

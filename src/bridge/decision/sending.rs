@@ -211,7 +211,7 @@ impl Decisions<'_> {
 
     /// Returns the whole request with the words how to decide it, if this platform shows all of it in one message.
     fn whole(&self, row: &RequestRow, code: &str) -> Option<String> {
-        let text = shown::whole(row, code, self.platform.limits().has_buttons)?;
+        let text = shown::whole(row, code, &self.platform.limits())?;
         self.fits(&format!("{text}{PERHAPS_REPEATED}")).then_some(text)
     }
 

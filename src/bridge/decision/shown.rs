@@ -1,16 +1,18 @@
 //! The text of the messages that show a request.
 
+use crate::bridge::platform::Limits;
 use crate::clock;
 use crate::store::{RequestRow, RequestState};
 use crate::swarm::triage::view;
 
 /// Returns the whole request with the words how to decide it. `None` if a platform could show it other than the command
 /// line does.
-pub(super) fn whole(row: &RequestRow, code: &str, has_buttons: bool) -> Option<String> {
-    let button = if has_buttons { "a button, " } else { "" };
+pub(super) fn whole(row: &RequestRow, code: &str, limits: &Limits) -> Option<String> {
+    let button = if limits.has_buttons { "a button, " } else { "" };
+    let reaction = if limits.hears_reactions { "a reaction (👍 or 👎), " } else { "" };
     Some(format!(
         "**{id} of {agent} waits for a person.** This is everything that `flock approvals show {id}` shows:\n\n{block}\n\n\
-         Approvers decide with {button}a reaction (👍 or 👎), or by writing `approve {code}` or `deny {code} REASON`.",
+         Approvers decide with {button}{reaction}or by writing `approve {code}` or `deny {code} REASON`.",
         id = row.id,
         agent = row.agent,
         block = block(row)?,

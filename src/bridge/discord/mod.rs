@@ -135,6 +135,7 @@ impl Platform for Discord {
             repetition: Repetition::History,
             file_bytes: MAX_FILE,
             has_buttons: true,
+            hears_reactions: true,
             typing_lasts: TYPING,
         }
     }

@@ -190,6 +190,7 @@ impl Platform for Matrix {
             repetition: Repetition::Key,
             file_bytes: self.file_bytes.load(Ordering::Relaxed),
             has_buttons: false,
+            hears_reactions: true,
             typing_lasts: TYPING,
         }
     }

@@ -114,6 +114,7 @@ impl Platform for Slack {
             repetition: Repetition::History,
             file_bytes: MAX_FILE,
             has_buttons: true,
+            hears_reactions: true,
             typing_lasts: TYPING,
         }
     }

@@ -145,6 +145,8 @@ impl Platform for Telegram {
             repetition: Repetition::Nothing,
             file_bytes: MAX_FILE,
             has_buttons: true,
+            // It hears them only where the bot is an administrator.
+            hears_reactions: false,
             typing_lasts: TYPING,
         }
     }
