@@ -57,8 +57,15 @@ impl Bridges {
         let swarm = triage.swarm().clone();
         // It is set once, because a gateway runs its bridges once.
         let _ = self.parts.set((triage, turns));
+        let mut known = swarm.config();
         loop {
             self.apply(&swarm);
+            let config = swarm.config();
+            if !Arc::ptr_eq(&known, &config) {
+                // What may be sent, and where requests are shown, may have changed too.
+                self.wake();
+                known = config;
+            }
             if stop.run_until_cancelled(tokio::time::sleep(CONFIG_INTERVAL)).await.is_none() {
                 self.running().clear();
                 return;

@@ -98,19 +98,19 @@ impl<A> DecisionMessages<&Database<A>> {
         .await
     }
 
-    /// Returns the messages of a bridge that are to be sent, or to be changed because their requests do not wait any
-    /// more, oldest first.
-    pub(crate) async fn due(self, bridge: &str) -> Result<Vec<DecisionMessage>, StoreError> {
+    /// Returns the messages of a bridge that are to be changed because their requests do not wait any more and, if it
+    /// `may_show` waiting ones, those that are to be sent; oldest first.
+    pub(crate) async fn due(self, bridge: &str, may_show: bool) -> Result<Vec<DecisionMessage>, StoreError> {
         self.read("look which messages about requests are due", |connection| {
             connection
                 .prepare_cached(&format!(
                     "{SELECT} LEFT JOIN request r ON r.id = d.request
                      WHERE l.bridge = ?1 AND d.closed_at IS NULL
-                         AND (d.message IS NULL AND l.state = 'active'
+                         AND (d.message IS NULL AND l.state = 'active' AND ?2
                              OR ifnull(r.state, '') <> 'waiting' AND l.state <> 'paused')
                      ORDER BY d.id"
                 ))?
-                .query_map([bridge], message)?
+                .query_map((bridge, may_show), message)?
                 .collect()
         })
         .await

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::message::{
     BotAccount, Button, ExternalChannel, IncomingFile, IncomingMessage, OutgoingMessage, PlatformEvent,
@@ -53,9 +53,13 @@ pub(crate) struct FakePlatform {
     /// Answers that only one account sees: the account and the text.
     answers: Mutex<Vec<(String, String)>>,
     failures: Mutex<VecDeque<(PlatformError, Arrival)>>,
+    /// The channel in which sending is never answered.
+    silent: Mutex<Option<(String, Arrival)>>,
+    /// Wakes after each request that is never answered.
+    pub(crate) unanswered: Notify,
 }
 
-/// Tells if a message that fails arrived nevertheless.
+/// Tells if a message that fails, or is never answered, arrived nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     Arrived,
@@ -66,7 +70,7 @@ impl FakePlatform {
     pub(crate) fn new(repetition: Repetition, has_buttons: bool) -> Self {
         let typing_lasts = Duration::from_secs(5);
         Self {
-            limits: Limits { repetition, file_bytes: 0, has_buttons, typing_lasts },
+            limits: Limits { repetition, file_bytes: 0, has_buttons, hears_reactions: true, typing_lasts },
             most: 4000,
             content: b"content".to_vec(),
             history: Vec::new(),
@@ -74,7 +78,19 @@ impl FakePlatform {
             sent: Mutex::default(),
             answers: Mutex::default(),
             failures: Mutex::default(),
+            silent: Mutex::default(),
+            unanswered: Notify::new(),
         }
+    }
+
+    /// Leaves requests to send to a channel without an answer.
+    pub(crate) fn fall_silent(&self, external: &str, arrival: Arrival) {
+        *lock(&self.silent) = Some((external.to_owned(), arrival));
+    }
+
+    /// Answers again in all channels.
+    pub(crate) fn answer_again(&self) {
+        *lock(&self.silent) = None;
     }
 
     /// Has the next request to send or edit fail.
@@ -167,6 +183,15 @@ impl Platform for FakePlatform {
     }
 
     fn send<'a>(&'a self, message: &'a OutgoingMessage<'a>) -> Answer<'a, String> {
+        if let Some((external, arrival)) = lock(&self.silent).clone()
+            && external == message.external
+        {
+            if arrival == Arrival::Arrived {
+                self.keep(message);
+            }
+            self.unanswered.notify_one();
+            return Box::pin(std::future::pending());
+        }
         let failure = lock(&self.failures).pop_front();
         if failure.is_none() {
             self.record("send", message);

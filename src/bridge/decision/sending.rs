@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::{Decisions, answer, policy, shown};
 use crate::bridge::message::{Button, OutgoingMessage};
 use crate::bridge::platform::{PlatformError, Repetition};
+use crate::bridge::side_by_side::{Waiting, attempt_due, until};
 use crate::bridge::{retry, text};
 use crate::clock::unix_ms;
 use crate::error::chain;
@@ -22,76 +23,89 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The wait before the database is tried again.
 const DATABASE_WAIT: Duration = Duration::from_secs(1);
 
+/// The messages about requests, of which a link takes one after the other.
+struct Notices<'a>(&'a Decisions<'a>);
+
+impl Waiting for Notices<'_> {
+    type Message = DecisionMessage;
+    type Error = StoreError;
+    type Place = String;
+
+    fn place(message: &DecisionMessage) -> String {
+        message.link.clone()
+    }
+
+    fn next_at(message: &DecisionMessage) -> i64 {
+        message.next_at
+    }
+
+    async fn look(&self) -> Result<Vec<DecisionMessage>, StoreError> {
+        let Decisions { triage, bridge, .. } = self.0;
+        self.0.add_missing().await?;
+        let messages = triage.swarm().store().decision_messages();
+        // One that is not to be sent stays as it is, so it would be found again without end.
+        messages.due(&bridge.name, self.0.is_on()).await
+    }
+
+    async fn attempt(&self, message: DecisionMessage) -> Result<(), StoreError> {
+        let Decisions { triage, bridge, .. } = self.0;
+        let messages = || triage.swarm().store().decision_messages();
+        let Err(error) = self.0.attend(&message).await? else { return Ok(()) };
+        let (bridge, request) = (&bridge.name, &message.request);
+        if let PlatformError::Refused(why) = &error {
+            tracing::warn!(bridge, request, why, "a message about a request can't be sent");
+            return messages().close(message.id, unix_ms()).await;
+        }
+        tracing::warn!(bridge, request, %error, "a message about a request waits");
+        messages().postpone(message.id, retry::until(&error, message.attempts)).await
+    }
+}
+
 impl Decisions<'_> {
     /// Keeps the messages about requests up to date until it is dropped.
     pub(in crate::bridge) async fn keep(&self, wake: &Notify) {
         loop {
-            let wait = match self.settle().await {
-                Ok(None) => INTERVAL,
-                Ok(Some(due)) => {
-                    let wait = Duration::from_millis(u64::try_from(due - unix_ms()).unwrap_or(0));
-                    wait.min(INTERVAL)
-                }
+            let (next, longest) = match self.settle(wake).await {
+                Ok(next) => (next, INTERVAL),
                 Err(error) => {
                     tracing::warn!(
                         bridge = self.bridge.name,
                         error = chain(&error),
                         "failed to look for requests"
                     );
-                    DATABASE_WAIT
+                    (None, DATABASE_WAIT)
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = until(next) => {}
+                () = tokio::time::sleep(longest) => {}
                 () = wake.notified() => {}
             }
         }
     }
 
-    /// Does what is due. Returns the time in Unix milliseconds of the next attempt at what failed.
+    /// Does what is due, for all links side by side. Returns the time in Unix milliseconds of the next attempt at what
+    /// failed.
     ///
     /// # Errors
     ///
     /// Returns an error if the database fails.
-    pub(super) async fn settle(&self) -> Result<Option<i64>, StoreError> {
-        self.add_missing().await?;
-        let store = self.triage.swarm().store();
-        let mut next = None;
-        for message in store.decision_messages().due(&self.bridge.name).await? {
-            if message.next_at > unix_ms() {
-                next = Some(next.map_or(message.next_at, |next: i64| next.min(message.next_at)));
-                continue;
-            }
-            let Err(error) = self.attend(&message).await? else { continue };
-            if let PlatformError::Refused(why) = &error {
-                tracing::warn!(
-                    bridge = self.bridge.name,
-                    request = message.request,
-                    why,
-                    "a message about a request can't be sent"
-                );
-                store.decision_messages().close(message.id, unix_ms()).await?;
-                continue;
-            }
-            let wait = match &error {
-                PlatformError::RateLimited(wait) => *wait,
-                _ => retry::wait(message.attempts + 1, rand::random()),
-            };
-            tracing::warn!(bridge = self.bridge.name, request = message.request, %error, "a message about a request waits");
-            let until = unix_ms().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-            store.decision_messages().postpone(message.id, until).await?;
-            next = Some(next.map_or(until, |next: i64| next.min(until)));
-        }
-        Ok(next)
+    pub(super) async fn settle(&self, wake: &Notify) -> Result<Option<i64>, StoreError> {
+        attempt_due(wake, &Notices(self)).await
+    }
+
+    /// Returns `true` if requests are shown and decided over this bridge.
+    fn is_on(&self) -> bool {
+        self.triage.swarm().config().approvals.bridges.has(&self.bridge.name)
     }
 
     /// Adds a message for each waiting request that was not shown over a link of its channel.
     pub(super) async fn add_missing(&self) -> Result<(), StoreError> {
-        let swarm = self.triage.swarm();
-        let (store, config) = (swarm.store(), swarm.config());
-        if !config.approvals.bridges.has(&self.bridge.name) {
+        if !self.is_on() {
             return Ok(());
         }
+        let swarm = self.triage.swarm();
+        let (store, config) = (swarm.store(), swarm.config());
         for (link, request) in store.decision_messages().missing(&self.bridge.name).await? {
             let Some(row) = store.requests().find(&request).await? else { continue };
             // The announcement in the channel names the command that decides.
@@ -108,16 +122,12 @@ impl Decisions<'_> {
 
     /// Sends a message, or changes it to what became of its request.
     async fn attend(&self, message: &DecisionMessage) -> Result<Result<(), PlatformError>, StoreError> {
-        let swarm = self.triage.swarm();
-        let store = swarm.store();
+        let store = self.triage.swarm().store();
         let row = store.requests().find(&message.request).await?;
         let waiting = row.as_ref().filter(|row| policy::waits(row));
         match (&message.message, waiting) {
             (Some(_), Some(_)) => Ok(Ok(())),
             (None, Some(row)) => {
-                if !swarm.config().approvals.bridges.has(&self.bridge.name) {
-                    return Ok(Ok(()));
-                }
                 if !policy::is_as_shown(row, &message.sha256) {
                     tracing::error!(request = row.id, "the body of a request was changed after it was filed");
                     store.decision_messages().close(message.id, unix_ms()).await?;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -74,21 +74,7 @@ impl Rig {
             now: 1,
         };
         store.channels().create(new, None, entry()).await.unwrap();
-        let link = Link {
-            hears_bots: false,
-            is_paused_by_person: false,
-            id: "link".into(),
-            channel: channel(),
-            bridge: "matrix".into(),
-            external: ROOM.into(),
-            title: "room".into(),
-            state: LinkState::Active,
-            is_cross: false,
-            hears: vec![EVERYONE.into()],
-            created_by: Party::human("owner"),
-            created_at: 1,
-        };
-        store.links().add(link, entry()).await.unwrap();
+        store.links().add(link("link", ROOM), entry()).await.unwrap();
         testing::add_account(&store, "matrix", ANN, &Party::human("ann"), Some("human:owner")).await;
         let (sender, events) = mpsc::unbounded_channel();
         let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
@@ -138,7 +124,7 @@ impl Rig {
     }
 
     async fn settle(&self) {
-        self.decisions().settle().await.unwrap();
+        self.decisions().settle(&Notify::new()).await.unwrap();
     }
 
     /// Files a request and shows it. Returns its row, its message, and the code.
@@ -186,6 +172,24 @@ impl Rig {
     async fn assert_waits(&self, id: &str) {
         let row = self.row(id).await;
         assert_eq!((row.state, row.decided_by), (RequestState::Waiting, None));
+    }
+}
+
+/// A link of the channel, in which everybody is heard.
+fn link(id: &str, external: &str) -> Link {
+    Link {
+        hears_bots: false,
+        is_paused_by_person: false,
+        id: id.into(),
+        channel: channel(),
+        bridge: "matrix".into(),
+        external: external.into(),
+        title: "room".into(),
+        state: LinkState::Active,
+        is_cross: false,
+        hears: vec![EVERYONE.into()],
+        created_by: Party::human("owner"),
+        created_at: 1,
     }
 }
 
@@ -644,8 +648,12 @@ async fn a_request_without_a_link_is_shown_nowhere() {
 async fn interrupted(repetition: Repetition, arrival: Arrival) -> (Rig, RequestRow) {
     let rig = Rig::on(FakePlatform::new(repetition, true)).await;
     let row = rig.ask_for("a.example").await;
-    rig.platform.fail(PlatformError::RateLimited(Duration::ZERO), arrival);
-    rig.settle().await;
+    rig.platform.fall_silent(ROOM, arrival);
+    tokio::select! {
+        () = rig.settle() => panic!("it was answered"),
+        () = rig.platform.unanswered.notified() => {}
+    }
+    rig.platform.answer_again();
     assert_eq!(rig.platform.sent().len(), usize::from(arrival == Arrival::Arrived));
     (rig, row)
 }
@@ -692,6 +700,41 @@ async fn a_request_that_is_decided_before_its_message_is_recorded_leaves_no_butt
 }
 
 #[tokio::test]
+async fn a_channel_that_does_not_answer_holds_up_no_message_of_another() {
+    let rig = Rig::new().await;
+    rig.store().links().add(link("other", "!other:e.org"), entry()).await.unwrap();
+    rig.platform.fall_silent(ROOM, Arrival::Lost);
+    let row = rig.ask_for("a.example").await;
+    let (wake, decisions) = (Notify::new(), rig.decisions());
+    let works = async {
+        while rig.platform.sent().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let owner = Decider::Owner(Party::human("owner"));
+        rig.triage.decide(&row.id, ApprovalDecision::Deny { reason: None }, &owner).await.unwrap();
+        wake.notify_one();
+        while !rig.platform.sent()[0].is_edited {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = decisions.settle(&wake) => panic!("the silent channel has answered"),
+        () = works => {}
+    }
+    assert_eq!(rig.platform.sent()[0].external, "!other:e.org");
+}
+
+#[tokio::test]
+async fn reactions_are_named_only_where_flock_hears_them() {
+    for (hears_reactions, is_named) in [(true, true), (false, false)] {
+        let mut platform = FakePlatform::new(Repetition::Nothing, true);
+        platform.limits.hears_reactions = hears_reactions;
+        let (_, message, _) = Rig::on(platform).await.shown("a.example").await;
+        assert_eq!(message.markdown.contains("a reaction"), is_named, "{}", message.markdown);
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_is_decided_before_it_is_shown_is_not_shown() {
     let rig = Rig::new().await;
     let row = rig.ask_for("a.example").await;
@@ -700,7 +743,7 @@ async fn a_request_that_is_decided_before_it_is_shown_is_not_shown() {
     rig.triage.decide(&row.id, ApprovalDecision::Deny { reason: None }, &owner).await.unwrap();
     rig.settle().await;
     assert_eq!(rig.platform.sent(), []);
-    assert_eq!(rig.store().decision_messages().due("matrix").await.unwrap(), []);
+    assert_eq!(rig.store().decision_messages().due("matrix", true).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -710,13 +753,13 @@ async fn a_failed_edit_is_tried_again_and_a_refused_one_is_not() {
     rig.approve(ANN, &message).await;
     rig.until(&row.id, RequestState::Done).await;
     rig.platform.fail(PlatformError::Unavailable("down".into()), Arrival::Lost);
-    let next = rig.decisions().settle().await.unwrap();
+    let next = rig.decisions().settle(&Notify::new()).await.unwrap();
     assert!(next.is_some_and(|next| next > unix_ms() - 1000), "{next:?}");
     rig.platform.fail(PlatformError::Refused("the message is gone".into()), Arrival::Lost);
     let end = tokio::time::Instant::now() + Duration::from_secs(20);
-    while rig.decisions().settle().await.unwrap().is_some() {
+    while rig.decisions().settle(&Notify::new()).await.unwrap().is_some() {
         assert!(tokio::time::Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(rig.store().decision_messages().due("matrix").await.unwrap(), []);
+    assert_eq!(rig.store().decision_messages().due("matrix", true).await.unwrap(), []);
 }
