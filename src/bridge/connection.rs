@@ -243,14 +243,14 @@ impl Connection {
                         "somebody is not heard"
                     );
                     let text = "Nobody reads this: the owner of this flock has not let you in.";
-                    return self.answer(message, text).await;
+                    return drop(self.answer(message, text).await);
                 }
                 (Ok(Taken::Answered(text)), PlatformEvent::Message(message)) => {
-                    return self.answer(message, text).await;
+                    return drop(self.answer(message, text).await);
                 }
                 (Ok(Taken::Refused(why)), PlatformEvent::Message(message)) => {
                     let text = format!("Your message was not taken: {why}.");
-                    return self.answer(message, &text).await;
+                    return drop(self.answer(message, &text).await);
                 }
                 (Ok(_), _) => return,
                 (Err(error), _) if !matches!(error, SwarmError::Store(_)) => {
@@ -275,8 +275,9 @@ impl Connection {
 
     /// Tells somebody once that nobody hears them here.
     async fn refuse(&self, link: &Link, message: &IncomingMessage) {
-        // Recorded before it is sent: to be silent once is better than to answer each message of a stranger.
-        match self.swarm.store().links().tell_once(link.id.clone(), message.sender.account.clone()).await {
+        let (store, account) = (self.swarm.store(), &message.sender.account);
+        // Recorded before it is sent: after a kill in between, silence is better than an answer to each message.
+        match store.links().tell_once(link.id.clone(), account.clone()).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
@@ -284,19 +285,31 @@ impl Connection {
                 return;
             }
         }
-        tracing::info!(bridge = self.bridge.name, account = message.sender.account, "somebody is not heard");
+        tracing::info!(bridge = self.bridge.name, account, "somebody is not heard");
         let text = format!(
             "{}: the agents do not see your messages. Who owns this flock can let you in with `flock bridge link`.",
             message.sender.username
         );
-        self.answer(message, &text).await;
+        // What is refused now is refused again.
+        if let Err(PlatformError::RateLimited(_) | PlatformError::Unavailable(_)) =
+            self.answer(message, &text).await
+            && let Err(error) = store.links().forget_told(link.id.clone(), account.clone()).await
+        {
+            tracing::warn!(
+                error = chain(&error),
+                account,
+                "somebody may never be told that nobody hears them"
+            );
+        }
     }
 
-    /// Answers a message apart from the channel.
-    async fn answer(&self, to: &IncomingMessage, markdown: &str) {
-        if let Err(error) = self.platform.answer_apart(to, &text::neutralise(markdown, &[])).await {
+    /// Answers a message apart from the channel. A failure is also logged.
+    async fn answer(&self, to: &IncomingMessage, markdown: &str) -> Result<(), PlatformError> {
+        let answered = self.platform.answer_apart(to, &text::neutralise(markdown, &[])).await;
+        if let Err(error) = &answered {
             tracing::warn!(bridge = self.bridge.name, %error, "failed to answer a message");
         }
+        answered
     }
 
     /// Sends the posts that wait, and then waits for more.

@@ -307,6 +307,17 @@ impl Links<&Store> {
         .await
     }
 
+    /// Forgets that an account was told, because the words did not reach it.
+    pub(crate) async fn forget_told(self, link: String, account: String) -> Result<(), StoreError> {
+        self.write("forget who was told", move |transaction| {
+            transaction
+                .prepare_cached("DELETE FROM told_account WHERE link = ?1 AND account = ?2")?
+                .execute((&link, &account))
+                .map(drop)
+        })
+        .await
+    }
+
     /// Stores the place in a bridge's stream of events up to which everything was taken.
     pub(crate) async fn set_cursor(self, bridge: String, cursor: String) -> Result<(), StoreError> {
         self.write("store a bridge's position", move |transaction| {
