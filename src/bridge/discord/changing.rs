@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::model::Channel;
+use super::patience::waiting_up_to;
 use super::refusal::{Failure, code};
 use super::rendering::{render, with_author};
 use super::rest::{Body, Request};
@@ -83,14 +83,7 @@ impl Discord {
             return self.send_message(&outgoing).await.map(drop);
         }
         let account = &to.sender.account;
-        let mut told = self.tell_directly(account, outgoing.clone()).await;
-        if let Err(PlatformError::RateLimited(wait)) = told
-            && wait <= SHORT_WAIT
-        {
-            sleep(wait).await;
-            told = self.tell_directly(account, outgoing).await;
-        }
-        match told {
+        match waiting_up_to(SHORT_WAIT, || self.tell_directly(account, outgoing.clone())).await {
             Err(PlatformError::Refused(_) | PlatformError::RateLimited(_)) => {}
             done => return done,
         }

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::bridge::platform::PlatformError;
 
-/// The longest wait for one limit.
+/// The longest wait for one limit where nothing but the history of a channel has to wait.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Asks until the answer is no limit, or one that lasts too long. Reading the history of a channel and looking one up
@@ -15,9 +15,17 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(super) async fn patiently<T, F: Future<Output = Result<T, PlatformError>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, PlatformError> {
+    waiting_up_to(MAX_WAIT, ask).await
+}
+
+/// Asks until the answer is no limit, or one that lasts longer than `longest`.
+pub(super) async fn waiting_up_to<T, F: Future<Output = Result<T, PlatformError>>>(
+    longest: Duration,
+    ask: impl Fn() -> F,
+) -> Result<T, PlatformError> {
     loop {
         match ask().await {
-            Err(PlatformError::RateLimited(wait)) if wait <= MAX_WAIT => sleep(wait).await,
+            Err(PlatformError::RateLimited(wait)) if wait <= longest => sleep(wait).await,
             done => return done,
         }
     }
