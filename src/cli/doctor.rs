@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::Kind;
@@ -121,8 +121,13 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
     checks.extend(context.block_on(async {
         let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
-            found.push(machine::gateway(home, config).await);
-            found.extend(Box::pin(bridges::disconnected(home, config)).await);
+            let gateway = team::gateway(home, config).await;
+            let disconnected = match &gateway {
+                Ok(Some(gateway)) => Box::pin(bridges::disconnected(gateway)).await,
+                _ => Vec::new(),
+            };
+            found.push(machine::gateway(home, config.port, gateway).await);
+            found.extend(disconnected);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

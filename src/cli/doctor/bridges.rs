@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::check::Check;
 use super::fix::Fix;
-use crate::cli::{database, team};
+use crate::cli::database;
 use crate::clock::{self, unix_ms};
 use crate::config::bridges::BridgeSecret;
 use crate::config::{Bridge, Config, PlatformName, secret};
 use crate::home::Home;
 use crate::store::{Link, LinkState, Reader, StoreError};
+use crate::supervise::gateway_client::Client;
 
 const NAME: &str = "bridge";
 /// The longest wait for the gateway's answer.
@@ -46,12 +47,8 @@ pub(super) fn all(home: &Home, config: &Config) -> Vec<Check> {
 }
 
 /// Names the bridges that a running gateway has no connection for.
-pub(super) async fn disconnected(home: &Home, config: &Config) -> Vec<Check> {
-    if config.bridges.is_empty() {
-        return Vec::new();
-    }
+pub(super) async fn disconnected(gateway: &Client) -> Vec<Check> {
     // A gateway that does not answer is reported by its own check.
-    let Ok(Some(gateway)) = team::gateway(home, config).await else { return Vec::new() };
     let Ok(found) = gateway.get_json::<Value>("/api/bridges", TIMEOUT).await else { return Vec::new() };
     let bridges = found["bridges"].as_array().map(Vec::as_slice).unwrap_or_default();
     bridges.iter().filter_map(disconnected_check).collect()
@@ -93,10 +90,7 @@ fn check(home: &Home, bridge: &Bridge, links: &[WaitingLink]) -> Check {
             Ok(Some(_)) => {}
             Ok(None) => {
                 let text = format!("{name}: secrets/{file} is not there, so it can't sign in");
-                let mend = format!(
-                    "flock bridge remove {name}, then: flock bridge add {}",
-                    bridge.platform.as_str()
-                );
+                let mend = format!("flock bridge add {} --name {name} --replace", bridge.platform.as_str());
                 return Check::bad(NAME, text, mend);
             }
             Err(error) => return Check::failed(NAME, error.into()),

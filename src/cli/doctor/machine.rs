@@ -3,18 +3,17 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::super::{team, util_linux, write_check};
+use super::super::{Failure, team, util_linux, write_check};
 use super::check::Check;
-use crate::config::Config;
 use crate::env;
 use crate::home::Home;
+use crate::supervise::gateway_client::Client;
 use crate::supervise::health::PORT_HINT;
 
-/// Checks that the gateway's port is used by this home's gateway or by nobody.
-pub(crate) async fn gateway(home: &Home, config: &Config) -> Check {
+/// Checks that the gateway's port is used by this home's gateway, which is `found`, or by nobody.
+pub(crate) async fn gateway(home: &Home, port: u16, found: Result<Option<Client>, Failure>) -> Check {
     const NAME: &str = "gateway";
-    let port = config.port;
-    match team::gateway(home, config).await {
+    match found {
         Ok(Some(client)) if client.address().port() != port => {
             Check::warn(NAME, team::port_message(client.address().port(), port), "flock restart")
         }
