@@ -14,29 +14,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The versions that are checked against.
-programs=(matrix-synapse==1.163.2 matrix-nio==0.26.0)
+packages=(matrix-synapse==1.163.2 matrix-nio==0.26.0)
 
-binary=$(realpath -m "${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}")
-if [[ " $* " != *" --alone "* ]] && [ ! -x "$binary" ]; then
-    echo "no binary at $binary: cargo build --release" >&2
-    exit 1
-fi
-work=$(mktemp -d /var/tmp/flock-matrix-XXXXXXXX)
-export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1
-leave() {
-    [ ! -x "$binary" ] || [ ! -d "$FLOCK_HOME" ] || "$binary" stop >/dev/null 2>&1 || true
-    # Only a run that was killed has left it.
-    [ ! -f "$work/synapse/pid" ] || kill -KILL "$(cat "$work/synapse/pid")" 2>/dev/null || true
-    if [ -n "${FLOCK_KEEP:-}" ]; then echo "kept: $work"; else rm -rf "$work"; fi
-}
-trap leave EXIT
-
-venv=${FLOCK_MATRIX:-$work/venv}
-if [ "$(cat "$venv/installed" 2>/dev/null)" != "${programs[*]}" ]; then
-    python3 -m venv "$venv"
-    # Wheels only: nothing is compiled.
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${programs[@]}"
-    echo "${programs[*]}" >"$venv/installed"
-    echo "${programs[*]} from PyPI (${SECONDS} s)"
-fi
-HOME=$work "$venv/bin/python" -u standalone/matrix_checks.py "$work" "$@"
+. standalone/bridge_stage.sh
+stage matrix "${FLOCK_MATRIX:-}" "$@"
+with_python "${packages[@]}"
+"${loopback[@]}" "$python" -u standalone/matrix_checks.py "$work" "$@"

@@ -18,48 +18,15 @@ cd "$(dirname "$0")/.."
 
 # The versions that are checked against.
 python_packages=(aiohttp==3.14.5 python-telegram-bot==22.8 httpx==0.28.1)
-node_package=grammy@1.46.0
+node_packages=(grammy@1.46.0)
 
-alone=
-if [ "${1:-}" = --alone ]; then alone=yes; shift; fi
-binary=$(realpath -m "${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}")
-if [ ! "$alone" ] && [ ! -x "$binary" ]; then
-    echo "no binary at $binary: cargo build --release" >&2
-    exit 1
-fi
-work=$(mktemp -d /var/tmp/flock-telegram-XXXXXXXX)
-export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1 PYTHONDONTWRITEBYTECODE=1
-leave() {
-    [ "$alone" ] || [ ! -d "$FLOCK_HOME" ] || "$binary" stop >/dev/null 2>&1 || true
-    if [ -n "${FLOCK_KEEP:-}" ]; then echo "kept: $work"; else rm -rf "$work"; fi
-}
-trap leave EXIT
-
-kept=${FLOCK_TELEGRAM:-$work}/cache
-# Of two runs that install at once, the second finds the folder there and uses it.
-keep() { mv -T "$1" "$2" 2>/dev/null || [ -d "$2" ]; }
-named() { sha256sum <<<"$*" | cut -c-12; }
-mkdir -p "$kept"
-python=$kept/python-$(named "${python_packages[*]}")
-if [ ! -d "$python" ]; then
-    # Python's venv works where it was moved to, except for the scripts in its bin folder.
-    python3 -m venv "$work/python"
-    "$work/python/bin/pip" install --quiet --disable-pip-version-check "${python_packages[@]}"
-    keep "$work/python" "$python"
-fi
-if [ ! "$alone" ]; then
-    HOME=$work "$python/bin/python" -u standalone/telegram_checks.py "$work" "$@"
+. standalone/bridge_stage.sh
+stage telegram "${FLOCK_TELEGRAM:-}" "$@"
+with_python "${python_packages[@]}"
+if [ -z "$is_alone" ]; then
+    "${loopback[@]}" "$python" -u standalone/telegram_checks.py "$work" "$@"
     exit
 fi
 
-node=$kept/node-$(named "$node_package")
-if [ ! -d "$node" ]; then
-    mkdir "$work/modules"
-    (cd "$work/modules" && npm init --yes >/dev/null && npm install --silent --no-audit --no-fund "$node_package")
-    keep "$work/modules" "$node"
-fi
-# A module's imports are looked for beside it.
-mkdir -p "$work/node" "$work/home"
-ln -s "$node/node_modules" "$work/node/node_modules"
-cp standalone/telegram_bot.mjs "$work/node/"
-"$python/bin/python" -u standalone/telegram_libraries.py "$work"
+with_node telegram_bot.mjs "${node_packages[@]}"
+"${loopback[@]}" "$python" -u standalone/telegram_libraries.py "$work"

@@ -127,27 +127,34 @@ run_mcp() {
     ./standalone/mcp.sh
 }
 
-run_matrix() {
-    step "A bridge to a real Matrix homeserver"
-    ./standalone/matrix.sh
+# Most of their time is spent waiting for a platform, so those that are wanted run beside each other. What they print
+# comes when they end.
+run_bridges() {
+    local part printed pids=() failed=
+    step "Bridges to ${bridges[*]}"
+    printed=$(mktemp -d /var/tmp/flock-bridges-XXXXXXXX)
+    for part in "${bridges[@]}"; do
+        "run_$part" >"$printed/$part" 2>&1 &
+        pids+=($!)
+    done
+    for part in "${!bridges[@]}"; do
+        wait "${pids[part]}" || failed+=" ${bridges[part]}"
+        step "${bridges[part]}"
+        cat "$printed/${bridges[part]}"
+    done
+    rm -r "$printed"
+    [ -z "$failed" ] || { echo "test.sh: failed:$failed" >&2; exit 1; }
 }
 
-run_discord() {
-    step "A bridge to a stand-in for Discord"
-    ./standalone/discord.sh
-    ./standalone/discord.sh --alone
-}
+# A real homeserver.
+run_matrix() { ./standalone/matrix.sh; }
 
-run_slack() {
-    step "A bridge to a stand-in for Slack"
-    ./standalone/slack.sh
-}
+# A stand-in, as are the others.
+run_discord() { ./standalone/discord.sh && ./standalone/discord.sh --alone; }
 
-run_telegram() {
-    step "A bridge to a stand-in for Telegram"
-    ./standalone/telegram.sh
-    ./standalone/telegram.sh --alone
-}
+run_slack() { ./standalone/slack.sh; }
+
+run_telegram() { ./standalone/telegram.sh && ./standalone/telegram.sh --alone; }
 
 run_openclaw() {
     step "The real OpenClaw"
@@ -174,8 +181,15 @@ run_compose() {
     ./standalone/compose.sh
 }
 
+bridges=()
+for part in matrix discord slack telegram; do
+    if wanted "$part"; then bridges+=("$part"); fi
+done
 for part in "${parts[@]}"; do
-    if wanted "$part" || { [ "$part" = build ] && after_build; }; then
+    if listed "${bridges[*]}" "$part"; then
+        # The first brings all of them.
+        if [ "$part" = "${bridges[0]}" ]; then run_bridges; fi
+    elif wanted "$part" || { [ "$part" = build ] && after_build; }; then
         "run_$part"
     fi
 done
