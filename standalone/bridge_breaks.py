@@ -2,7 +2,7 @@
 
 from bridge_flock import bridge, heard, link_state, post, said, state
 from bridge_stage import texts
-from checking import SOON, check, must, same, until
+from checking import SOON, check, flock, must, parsed, same, until
 
 
 def absent(stage):
@@ -94,3 +94,22 @@ def pause(stage):
     found = [row[2] for row in said("work") if "alice-held" in row[2]]
     same("and what was said meanwhile", theirs, found)
     check("nothing waits any more", until(SOON, lambda: waiting() == 0), waiting())
+
+
+def revoked(stage):
+    """A token that is revoked is said to be, and a command gives another one."""
+    room = stage.private
+    stage.revoke()
+    seen = until(SOON, lambda: "does not accept the token" in (state(stage).get("lastError") or ""))
+    check("status says that the token is not accepted", seen, state(stage))
+    check("and it is not connected", state(stage).get("state") != "connected", state(stage))
+    told = [one for one in parsed(flock("--json", "doctor")[1]).get("checks", []) if one["name"] == "bridge"]
+    bad = [one["hint"] for one in told if one["state"] == "bad" and f"{stage.bridge} is not connected" in one["message"]]
+    check("the doctor says so, too", bad == [f"flock bridge status {stage.bridge}"], told)
+    post("work", "waits for a token")
+    stage.say("alice", room, "said without a token")
+    code, out, err = bridge("add", stage.platform, "--name", stage.bridge, "--replace", *stage.credentials())
+    check("it is replaced by a command", code == 0, (code, out, err))
+    check("with another one what waited is sent", len(stage.arrives(room, "waits for a token")) == 1)
+    check("and what was said is heard", len(heard("work", "said without a token")) == 1)
+    check("the bridge is connected", until(SOON, lambda: state(stage).get("state") == "connected"), state(stage))

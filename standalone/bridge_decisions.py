@@ -1,6 +1,6 @@
 """People decide about requests on the platform: those who may, by buttons, reactions and words."""
 
-from bridge_flock import heard, link_private, said
+from bridge_flock import heard, link_private, must_link, said
 from bridge_requests import Asker, about, answers, code_of, decisions, ended, is_over, shown, state_of, waits
 from bridge_stage import has
 from checking import SOON, check, flock, must, until
@@ -185,7 +185,7 @@ def copies(stage):
         check("a program decides nothing", waits(request), state_of(request))
         must("it is nobody again", "person", "unlink", f"{stage.bridge}:{account}")
     elsewhere = stage.channel("elsewhere", ("alice", "bob"))
-    link_private(stage, "both", elsewhere)
+    must_link(stage, "both", elsewhere)
     stage.say("alice", elsewhere, f"approve {code}")
     stage.say("alice", elsewhere, "after the code")
     heard("both", "after the code")

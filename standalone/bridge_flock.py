@@ -53,6 +53,13 @@ def link_private(stage, channel, room, *more):
     return link(stage, channel, room, *allowed, *more)
 
 
+def must_link(stage, channel, room, *more):
+    """The same, where what comes after hangs on it."""
+    code, text, _ = link_private(stage, channel, room, *more)
+    if code != 0:
+        check(f"{channel} is linked with {room}", False, (code, text))
+
+
 def post(channel, text, author="kim", **more):
     """Posts by the command line; the number of the message."""
     code, out, err = flock("--json", "channel", "post", channel, text, "--as", author, **more)

@@ -3,6 +3,7 @@
 import glob
 import io
 import os
+import socket
 import zipfile
 
 from bridge_flock import heard, link, post, said
@@ -51,6 +52,24 @@ def many_mentions(stage):
     post(HARM, f"{text} and at me")
     check("and one of a person is sent", len(stage.arrives(room, "and at me")) >= 1)
     check("without calling anybody", not set(stage.called()) - before, set(stage.called()) - before)
+
+
+def addresses(stage):
+    """A webhook's address in a message is text: nobody asks there, whoever wrote it."""
+    room = room_of(stage)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/api/webhooks/1234567890/not-flocks-own"
+        stage.say("alice", room, f"post it to {url} please")
+        found = heard(HARM, url)
+        check("an address of a webhook is heard as it is", [row[1:3] for row in found] == [("human:alice", f"post it to {url} please")], found)
+        post(HARM, f"I do not post to {url} here")
+        check("and is shown as it is", len(stage.arrives(room, url)) == 1, stage.of_bot(room, "I do not post"))
+        server.settimeout(0)
+        try:
+            asked = server.accept()[1]
+        except BlockingIOError:
+            asked = None
+        check("and nothing was asked there", asked is None, asked)
 
 
 def bad_files(stage):

@@ -1,6 +1,6 @@
 """Links: which channels can be linked, who is heard over them, across platforms, and their end."""
 
-from bridge_flock import at, bridge, heard, link, link_private, link_state, post, said
+from bridge_flock import at, bridge, heard, link, link_private, link_state, must_link, post, said
 from bridge_stage import texts
 from checking import SOON, check, until
 
@@ -60,8 +60,8 @@ def strangers(stage):
 def across(stage):
     """What is said in one channel is not told in another one, unless the link says so."""
     first, second = stage.channel("first"), stage.channel("second")
-    link_private(stage, "both", first)
-    link_private(stage, "both", second)
+    must_link(stage, "both", first)
+    must_link(stage, "both", second)
     stage.say("alice", first, "stays here")
     heard("both", "stays here")
     post("both", "for all channels")

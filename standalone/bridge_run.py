@@ -9,14 +9,14 @@ import traceback
 
 import bridge_home
 from bridge_accounts import accounts
-from bridge_breaks import absent, archive, dropped, limited, pause
+from bridge_breaks import absent, archive, dropped, limited, pause, revoked
 from bridge_campaign import campaign
 from bridge_changes import changes, history, ignored_changes
 from bridge_commands import orders
 from bridge_decisions import copies, outsiders, shown_requests, undecidable, ways
 from bridge_direct import direct
 from bridge_files import files_in, files_out
-from bridge_hostile import bad_files, bad_names, many_mentions
+from bridge_hostile import addresses, bad_files, bad_names, many_mentions
 from bridge_kills import killed_decisions
 from bridge_links import across, creates, ends, links, strangers
 from bridge_stage import has
@@ -28,12 +28,13 @@ from checking import check, finish
 PARTS = (
     talk, usage, strangers, mentions, typing, commands, topic, long, changes, ignored_changes, files_in, files_out, direct,
     absent, dropped, limited, archive, pause, across, history, ends, creates, shown_requests,
-    orders, bad_names, many_mentions, bad_files, ways, outsiders, copies, undecidable, killed_decisions, echoes,
+    orders, bad_names, many_mentions, addresses, bad_files, ways, outsiders, copies, undecidable, killed_decisions, revoked, echoes,
 )
 # What a part needs of the stage that not every one has.
 NEEDS = {
     typing: "saw_typing", topic: "topic", changes: "edit", ignored_changes: "edit", files_in: "upload",
     files_out: "content", direct: "alone", shown_requests: "react", bad_files: "upload_large", killed_decisions: "react",
+    revoked: "revoke",
 }
 
 

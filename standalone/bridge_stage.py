@@ -191,6 +191,10 @@ class Stage:
 
     # What not every stage has.
 
+    def revoke(self):
+        """Makes the token of flock's account worth nothing. From now on `credentials` has another one."""
+        raise NotImplementedError
+
     def upload(self, person, channel, name, content, text=""):
         """A person sends a file, maybe with a text; the id of the message."""
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import time
 
-from bridge_flock import bridge, heard, post, said, state
+from bridge_flock import heard, post, said, state
 from bridge_stage import texts
 from checking import SOON, check, same, until
 from discord_stage import BOT, EXECUTE
@@ -79,21 +79,3 @@ def lost_answers(stage):
         stage.server.control("fault", route=EXECUTE, status=status)
         post("work", f"in spite of {status}")
         check(f"a message is sent again after {status}", len(stage.arrives(room, f"in spite of {status}")) == 1)
-
-
-def revoked(stage):
-    """A token that is revoked is said to be, and another one works."""
-    room = stage.private
-    token = stage.server.control("revoke", bot=BOT)["token"]
-    stage.tokens.append(token)
-    seen = until(SOON, lambda: "does not accept the token" in (state(stage).get("lastError") or ""))
-    check("status says that the token is not accepted", seen, state(stage))
-    check("and it is not connected", state(stage).get("state") != "connected", state(stage))
-    post("work", "waits for a token")
-    stage.say("alice", room, "said without a token")
-    stage.token = token
-    code, out, err = bridge("add", stage.platform, "--name", stage.bridge, "--replace", *stage.credentials())
-    check("it is replaced by a command", code == 0, (code, out, err))
-    check("with another one what waited is sent", len(stage.arrives(room, "waits for a token")) == 1)
-    check("and what was said is heard", len(heard("work", "said without a token")) == 1)
-    check("the bridge is connected", until(SOON, lambda: state(stage).get("state") == "connected"), state(stage))

@@ -2,10 +2,12 @@
 
 import base64
 import re
+import time
+import urllib.request
 
 import bridge_stage
 from bridge_stage import Shown
-from checking import check, connects, free_port, until
+from checking import SOON, check, connects, free_port, until
 from discord_driving import PATIENCE, StandIn
 from discord_parts import buttons_of
 
@@ -25,6 +27,7 @@ class Stage(bridge_stage.Stage):
     def __init__(self, folder):
         super().__init__(folder)
         self.server, self.seen, self.tokens = None, {}, []
+        self.typing_since = 0
 
     def open(self):
         self.server = StandIn(self.folder, "--state", f"{self.folder}/state")
@@ -56,6 +59,9 @@ class Stage(bridge_stage.Stage):
             self.server.control("limits", route=route, limit=most, per=1)
         # More people are answered alone in a short time than anywhere else.
         self.server.control("limits", route="POST /users/@me/channels", limit=40, per=1)
+
+    def revoke(self):
+        self.token = self.server.control("revoke", bot=BOT)["token"]
 
     def credentials(self):
         return self.at(self.server.url, "token", self.token)
@@ -139,8 +145,21 @@ class Stage(bridge_stage.Stage):
         self.server.say(person, delete=message)
 
     def alone(self, person):
-        headers = {"Authorization": f"Bot {self.token}"}
-        return self.server.ask("POST", "/api/v10/users/@me/channels", {"recipient_id": self.people[person]}, headers)[2]["id"]
+        return self.as_bot("POST", "/users/@me/channels", {"recipient_id": self.people[person]})["id"]
+
+    def as_bot(self, method, path, body=None):
+        return self.server.ask(method, f"/api/v10{path}", body, {"Authorization": f"Bot {self.token}"})[2]
+
+    def content(self, shown):
+        with urllib.request.urlopen(shown.raw["attachments"][0]["url"], timeout=SOON) as response:
+            return response.read()
+
+    def topic(self, channel):
+        return self.as_bot("GET", f"/channels/{channel}").get("topic")
+
+    def saw_typing(self, channel):
+        since, self.typing_since = self.typing_since, time.time()
+        return any(f"/{channel}/" in one["path"] for one in self.asked("POST /channels/{channel}/typing", since))
 
     def upload(self, person, channel, name, content, text=""):
         return self.attach(person, channel, text, {"name": name, "data": base64.b64encode(content).decode()})
@@ -205,7 +224,7 @@ class Stage(bridge_stage.Stage):
         if kind == "bot" and is_ours:
             found = AUTHOR.match(text)
             text, author = (text[found.end():], found[1]) if found else (text, "")
-        return Shown(one["id"], text, author, is_ours, one)
+        return Shown(one["id"], text, author, is_ours, one, tuple(file["filename"] for file in one["attachments"]))
 
     def called(self):
         pings = ((one["id"], one["pings"]) for one in self.server.look("messages", channel=self.private))

@@ -2,7 +2,7 @@
 forms.
 """
 
-from bridge_flock import at, bridge, heard, link, link_private, link_state, post, said, state
+from bridge_flock import at, bridge, heard, link, link_private, link_state, must_link, post, said, state
 from checking import SOON, call, check, parsed, until
 
 
@@ -58,7 +58,7 @@ def forged(stage):
 def threads(stage):
     """A thread belongs to its room, or is linked on its own."""
     room = stage.channel("threads", ("alice", "bob"))
-    link_private(stage, "both", room)
+    must_link(stage, "both", room)
     root = stage.say("alice", room, "the plan for May")
     relation = {"m.relates_to": {"rel_type": "m.thread", "event_id": root, "is_falling_back": True,
                                  "m.in_reply_to": {"event_id": root}}}
@@ -108,7 +108,7 @@ def powerless(stage):
 def replaced(stage):
     """A room that is replaced by another one, as when its version is raised, keeps its link."""
     room = stage.channel("upgraded")
-    link_private(stage, "both", room)
+    must_link(stage, "both", room)
     stage.say("alice", room, "in the old room")
     heard("both", "in the old room")
     path = f"/_matrix/client/v3/rooms/{room}/upgrade"
@@ -130,7 +130,7 @@ def replaced(stage):
 def put_out(stage):
     """Who puts the account out of a linked room can let it in again."""
     room = stage.channel("guarded")
-    link_private(stage, "both", room)
+    must_link(stage, "both", room)
     stage.alice.kick(room, stage.bot())
     since = len(said("both"))
     post("both", "to a closed door")
@@ -152,7 +152,7 @@ def reconnect(stage):
 def encrypted_later(stage):
     """A room that becomes encrypted takes nothing any more, and the channel says why."""
     room = stage.channel("secret")
-    link_private(stage, "both", room)
+    must_link(stage, "both", room)
     post("both", "before the encryption")
     stage.arrives(room, "before the encryption")
     stage.alice.put(room, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})

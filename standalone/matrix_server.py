@@ -117,6 +117,14 @@ class Synapse:
         account = json.loads(body)
         return account["user_id"], account["access_token"]
 
+    def another_token(self, admin, user, token):
+        """Ends a session of an account, whose token is worth nothing from then on; the token of another session."""
+        status, body = call(self.port, admin, "POST", f"/_synapse/admin/v1/users/{user}/login", {})
+        assert status == 200, (status, body)
+        status, said = call(self.port, token, "POST", "/_matrix/client/v3/logout", {})
+        assert status == 200, (status, said)
+        return parsed(body)["access_token"]
+
     def limit(self, admin, user, messages_per_second):
         """Limits an account, or no longer with `None`; `admin` is an administrator's token."""
         path = f"/_synapse/admin/v1/users/{user}/override_ratelimit"

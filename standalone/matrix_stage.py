@@ -26,6 +26,7 @@ class Stage(bridge_stage.Stage):
         self.synapse, self.people = Synapse(f"{folder}/synapse"), None
         # Who sees the rooms in which alice is not.
         self.tokens, self.watchers = {}, {}
+        self.revoked = []
 
     def open(self):
         begun = time.monotonic()
@@ -62,6 +63,10 @@ class Stage(bridge_stage.Stage):
     def limit(self, is_limited):
         self.synapse.limit(self.root, self.bot(), 2 if is_limited else None)
 
+    def revoke(self):
+        self.revoked.append(self.tokens["flock"])
+        self.tokens["flock"] = self.synapse.another_token(self.root, self.bot(), self.tokens["flock"])
+
     def credentials(self):
         return ["--homeserver", self.synapse.url, "--token-file", self.file("token", self.tokens["flock"])]
 
@@ -74,7 +79,7 @@ class Stage(bridge_stage.Stage):
         ]
 
     def secrets(self):
-        return [self.tokens["flock"], "syt_wrong_token"]
+        return [self.tokens["flock"], "syt_wrong_token", *self.revoked]
 
     def bot(self):
         return self.flock.user

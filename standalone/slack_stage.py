@@ -1,18 +1,31 @@
 """The stage of Slack: the stand-in with an app, three people and channels."""
 
 import base64
+import json
+import os
+import re
 import threading
 import time
+import urllib.parse
+import urllib.request
 
 import bridge_stage
 from bridge_stage import Shown
 from checking import check, connects, free_port, until
 from slack_stand import SOON, Stand
 
+MANIFEST = f"{os.path.dirname(os.path.abspath(__file__))}/../docs/bridges.md"
 PEOPLE = ("alice", "bob", "mallory")
 # Slack's names of emoji.
 NAMES = {"👍": "+1", "👎": "-1", "👀": "eyes"}
 WRONG_BOT, WRONG_APP = "xoxb-000000000000-wrong", "xapp-1-A000000000-wrong"
+
+
+def listed(name):
+    """The entries of a list in the app's manifest, which is on the page for those who make the app."""
+    with open(MANIFEST) as page:
+        found = re.search(rf"^ +{name}:\n((?: +- .+\n)+)", page.read(), re.MULTILINE)
+    return re.findall(r"- (.+)", found[1])
 
 
 class Stage(bridge_stage.Stage):
@@ -31,6 +44,9 @@ class Stage(bridge_stage.Stage):
         self.given = self.stand.workspace
         self.people = {name: self.control("user", {"account": name})["user"] for name in PEOPLE}
         self.names = {account: name for name, account in self.people.items()}
+        # As the documentation has it made: what is missing there is missing here.
+        self.control("scopes", {"token": self.given["botToken"], "set": listed("bot")})
+        self.control("app", {"events": listed("bot_events")})
         self.limit(False)
         self.private = self.channel("private", ("alice", "bob"))
         self.public = self.made("public", ("alice", "flock"))
@@ -143,6 +159,14 @@ class Stage(bridge_stage.Stage):
     def attach(self, person, channel, text, file):
         return self.does(person, channel, text=text, files=[file])["ts"]
 
+    def content(self, shown):
+        return base64.b64decode(self.control("file", id=shown.raw["files"][0])["content"])
+
+    def topic(self, channel):
+        asked = urllib.parse.urlencode({"token": self.given["botToken"], "channel": channel}).encode()
+        with urllib.request.urlopen(f"{self.stand.base}/api/conversations.info", asked, timeout=SOON) as response:
+            return json.load(response)["channel"]["topic"]["value"]
+
     def alone(self, person):
         return self.control("messages", channel=f"@{self.given['bot']}", account=self.people[person])["channel"]
 
@@ -197,7 +221,8 @@ class Stage(bridge_stage.Stage):
         # Flock itself has the app's name.
         named = one["name"] if one["subtype"] == "bot_message" else ""
         author = named.removeprefix("human:") if is_ours else self.names.get(one["author"], one["author"])
-        return Shown(one["ts"], one["shown"], author, is_ours, one)
+        files = tuple(self.control("file", id=id)["name"] for id in one["files"])
+        return Shown(one["ts"], one["shown"], author, is_ours, one, files)
 
     def called(self):
         calls = {self.people["alice"], "channel", "here", "everyone"}

@@ -1,6 +1,6 @@
 """What is Telegram's own: privacy mode, topics, groups that become supergroups, and a bot that is taken away."""
 
-from bridge_flock import at, bridge, bridges, heard, link, link_private, post, said, state
+from bridge_flock import at, bridge, bridges, heard, link, link_private, must_link, post, said, state
 from checking import HOME, SOON, check, files_with, flock, until
 from telegram_stage import BOT
 
@@ -54,7 +54,7 @@ def topics(stage):
 def gone(stage):
     """A bot that is thrown out of a group says so, and its log names each group by its id."""
     room = stage.channel("fickle")
-    link_private(stage, "lobby", room)
+    must_link(stage, "lobby", room)
     _, out, err = flock("logs", "gateway", "-n", "2000")
     check("the log names the id of a group that the bot was added to", room in out + err, (out + err)[-2000:])
     stage.post("member", channel=int(room), account=BOT, status="kicked", by="alice")
@@ -82,7 +82,7 @@ def conflict(stage):
 def moved(stage):
     """A small group that becomes a supergroup has another id."""
     room = stage.channel("small", ("alice", "bob"), type="group")
-    link_private(stage, "both", room)
+    must_link(stage, "both", room)
     stage.say("alice", room, "we are few")
     check("a small group is heard", len(heard("both", "we are few")) == 1)
     new = str(stage.post("migrate", channel=int(room), account="alice")["id"])
@@ -93,8 +93,8 @@ def moved(stage):
         bridge("unlink", at(stage, link_of))
 
 
-def revoked(stage):
-    """A token that is revoked is said to be so, and what is posted waits."""
+def two_bots(stage):
+    """Of two bots, the one whose token is revoked is said to be so, and what is posted for it waits."""
     made = stage.post("bot", username="second_bot", privacy=False)
     arguments = ["--api", stage.url, "--token-file", stage.file("second", made["token"])]
     code, out, err = bridge("add", "telegram", "--name", "second", *arguments)
@@ -116,4 +116,5 @@ def revoked(stage):
     secret = made["token"].split(":")[1]
     found = files_with(HOME, [secret], leave=(f"{HOME}/secrets",))
     check("the revoked token is in no file but its own", not found, found)
+    check("the other bot is connected still", state(stage).get("state") == "connected", state(stage))
     bridge("remove", "second")

@@ -27,6 +27,7 @@ class Stage(bridge_stage.Stage):
         super().__init__(folder)
         # The stand-in is asked from several threads, and not while it restarts.
         self.standin, self.asking, self.channels = None, threading.RLock(), []
+        self.revoked, self.typed = [], {}
 
     def open(self):
         self.standin = Standin(self.folder)
@@ -73,6 +74,10 @@ class Stage(bridge_stage.Stage):
 
     # Flock's account.
 
+    def revoke(self):
+        self.revoked.append(self.token)
+        self.token = self.post("revoke", bot=BOT)["token"]
+
     def credentials(self):
         return ["--api", self.url, "--token-file", self.file("token", self.token)]
 
@@ -87,7 +92,7 @@ class Stage(bridge_stage.Stage):
         ]
 
     def secrets(self):
-        return [one.split(":")[1] for one in (self.token, WRONG, self.used)]
+        return [one.split(":")[1] for one in (self.token, WRONG, self.used, *self.revoked)]
 
     def bot(self):
         return self.id
@@ -137,6 +142,15 @@ class Stage(bridge_stage.Stage):
 
     def upload_large(self, person, channel, name, size, claimed):
         return self.say(person, channel, "", attachments=[{"name": name, "size": claimed, "sends": size}])
+
+    def content(self, shown):
+        return shown.raw["file"]["text"].encode()
+
+    def saw_typing(self, channel):
+        with self.asking:
+            seen = self.standin.get("actions", channel=chat_of(channel))["actions"]
+        before, self.typed[channel] = self.typed.get(channel, 0), len(seen)
+        return any(one["action"] == "typing" for one in seen[before:])
 
     def alone(self, person):
         self.post("block", bot=BOT, account=self.people[person], blocked=False)
@@ -210,8 +224,9 @@ def topic_of(channel):
 
 def read(message):
     text, author = message["text"], message["author"]["username"]
+    files = (message["file"]["name"],) if message["file"] else ()
     if author != BOT:
-        return Shown(str(message["id"]), text, author, False, message)
+        return Shown(str(message["id"]), text, author, False, message, files)
     shown = AUTHOR.match(text)
     name, text = (shown[1], text[shown.end():]) if shown else ("", text)
-    return Shown(str(message["id"]), text, name.removeprefix("human:"), True, message)
+    return Shown(str(message["id"]), text, name.removeprefix("human:"), True, message, files)
