@@ -104,7 +104,7 @@ def revoked(stage):
     check("status says that the token is not accepted", seen, state(stage))
     check("and it is not connected", state(stage).get("state") != "connected", state(stage))
     told = [one for one in parsed(flock("--json", "doctor")[1]).get("checks", []) if one["name"] == "bridge"]
-    bad = [one["hint"] for one in told if one["state"] == "bad" and f"{stage.bridge} is not connected" in one["message"]]
+    bad = [one["mend"] for one in told if one["state"] == "bad" and f"{stage.bridge} is not connected" in one["message"]]
     check("the doctor says so, too", bad == [f"flock bridge status {stage.bridge}"], told)
     post("work", "waits for a token")
     stage.say("alice", room, "said without a token")
