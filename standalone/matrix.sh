@@ -7,7 +7,8 @@
 #   ./standalone/matrix.sh                               300 messages each way, 5 kills, 1 restart of the homeserver
 #   ./standalone/matrix.sh --messages 10000 --kills 50 --restarts 10
 #   ./standalone/matrix.sh --seed 7                      the same choices again
-#   ./standalone/matrix.sh --alone                no flock: the homeserver and the people on their own
+#   ./standalone/matrix.sh --picture docs/matrix.png     the picture of docs/bridges.md anew; see matrix_picture.py
+#   ./standalone/matrix.sh --alone                       no flock: the homeserver and the people on their own
 #   FLOCK_MATRIX=FOLDER keeps the installed programs there, for those who run this again and again.
 #   FLOCK_KEEP=1 keeps the home of a run that failed.
 set -euo pipefail
@@ -19,4 +20,8 @@ packages=(matrix-synapse==1.163.2 matrix-nio==0.26.0)
 . standalone/bridge_stage.sh
 stage matrix "${FLOCK_MATRIX:-}" "$@"
 with_python "${packages[@]}"
+if [ "${1:-}" = --picture ]; then
+    "${loopback[@]}" "$python" -u standalone/matrix_picture.py "$work/platform" "$(realpath -m "${2:?a file for the picture}")"
+    exit
+fi
 "${loopback[@]}" "$python" -u standalone/matrix_checks.py "$work" "$@"

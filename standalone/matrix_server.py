@@ -117,13 +117,16 @@ class Synapse:
         account = json.loads(body)
         return account["user_id"], account["access_token"]
 
-    def another_token(self, admin, user, token):
-        """Ends a session of an account, whose token is worth nothing from then on; the token of another session."""
+    def log_in(self, admin, user):
+        """The token of another session of an account."""
         status, body = call(self.port, admin, "POST", f"/_synapse/admin/v1/users/{user}/login", {})
         assert status == 200, (status, body)
-        status, said = call(self.port, token, "POST", "/_matrix/client/v3/logout", {})
-        assert status == 200, (status, said)
         return parsed(body)["access_token"]
+
+    def log_out(self, token):
+        """Ends the session of a token, which is worth nothing from then on."""
+        status, body = call(self.port, token, "POST", "/_matrix/client/v3/logout", {})
+        assert status == 200, (status, body)
 
     def limit(self, admin, user, messages_per_second):
         """Limits an account, or no longer with `None`; `admin` is an administrator's token."""

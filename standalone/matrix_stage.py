@@ -64,8 +64,9 @@ class Stage(bridge_stage.Stage):
         self.synapse.limit(self.root, self.bot(), 2 if is_limited else None)
 
     def revoke(self):
+        self.synapse.log_out(self.tokens["flock"])
         self.revoked.append(self.tokens["flock"])
-        self.tokens["flock"] = self.synapse.another_token(self.root, self.bot(), self.tokens["flock"])
+        self.tokens["flock"] = self.synapse.log_in(self.root, self.bot())
 
     def credentials(self):
         return ["--homeserver", self.synapse.url, "--token-file", self.file("token", self.tokens["flock"])]
