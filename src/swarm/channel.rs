@@ -573,6 +573,7 @@ fn membership_text(by: &Party, joined: &[Party], left: &[Party]) -> String {
         (!joined.is_empty()).then(|| format!("{} joined", names(joined))),
         (!left.is_empty()).then(|| format!("{} left", names(left))),
     ];
-    let text: Vec<String> = parts.into_iter().flatten().collect();
-    format!("{} (by {by})", text.join("; "))
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    // Who comes or goes by themselves need not be named twice.
+    if joined.iter().chain(left).all(|party| party == by) { text } else { format!("{text} (by {by})") }
 }
