@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -15,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::events::EventBuffer;
 use super::limits::ServerLimits;
+use super::metrics::{TurnMetrics, TurnStatus};
 use super::queue::{QueueFull, QueueSlot, SessionQueues};
 use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::{AgentId, SessionKey, TurnId};
@@ -156,6 +158,7 @@ pub struct TurnDriver {
     runner: Arc<dyn TurnRunner>,
     queues: Arc<SessionQueues>,
     events: Arc<EventBuffer>,
+    metrics: TurnMetrics,
     active: Mutex<HashMap<TurnId, ActiveTurn>>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -170,6 +173,7 @@ impl TurnDriver {
             runner,
             queues: Arc::new(SessionQueues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
             events,
+            metrics: TurnMetrics::default(),
             active: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -241,6 +245,12 @@ impl TurnDriver {
         Ok(turn)
     }
 
+    /// Returns the counts of turns since the gateway was started.
+    #[must_use]
+    pub(crate) const fn metrics(&self) -> &TurnMetrics {
+        &self.metrics
+    }
+
     /// Returns the turns that run or wait now.
     #[must_use]
     pub fn list(&self) -> Vec<(TurnId, ActiveTurn)> {
@@ -306,6 +316,7 @@ impl Entry {
         on_event: EventCallback<'_>,
     ) -> Result<TurnOutcome, TurnError> {
         let driver = &self.driver;
+        let accepted = Instant::now();
         // Turns wait for recovery before they wait for a slot, so that none begins while unfinished turns are being
         // marked.
         let turn = async {
@@ -322,6 +333,8 @@ impl Entry {
         if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
             active.waits = false;
         }
+        driver.metrics.began(&request.agent, accepted.elapsed());
+        let (agent, began) = (request.agent.clone(), Instant::now());
         let what = json!({"turn": self.turn, "agent": request.agent, "session": request.session});
         driver.events.publish("turn.started", &what);
         let result = {
@@ -331,19 +344,22 @@ impl Entry {
             };
             driver.runner.run(request, cancel, &mut tell).await
         };
+        let status = match &result {
+            Ok(_) => TurnStatus::Done,
+            Err(TurnError::Cancelled) => TurnStatus::Cancelled,
+            Err(_) => TurnStatus::Failed,
+        };
+        driver.metrics.ended(&agent, status, began.elapsed());
         let mut what = what;
+        what["status"] = status.as_str().into();
         match &result {
             Ok(outcome) => {
-                what["status"] = "done".into();
                 what["model"] = outcome.model.as_str().into();
                 what["steps"] = outcome.steps.into();
                 what["usage"] = serde_json::to_value(outcome.usage).unwrap_or_default();
             }
-            Err(TurnError::Cancelled) => what["status"] = "cancelled".into(),
-            Err(error) => {
-                what["status"] = "failed".into();
-                what["error"] = error.to_string().into();
-            }
+            Err(TurnError::Cancelled) => {}
+            Err(error) => what["error"] = error.to_string().into(),
         }
         driver.events.publish("turn.ended", &what);
         result
@@ -366,11 +382,12 @@ impl TurnDriver {
             TurnEvent::ToolStarted { call_id, name, .. } => {
                 ("tool.started", json!({"turn": turn, "session": session, "call": call_id, "tool": name}))
             }
-            TurnEvent::ToolEnded { call_id, name, is_error, took } => (
-                "tool.ended",
-                json!({"turn": turn, "session": session, "call": call_id, "tool": name,
-                    "isError": is_error, "tookMs": millis(*took)}),
-            ),
+            TurnEvent::ToolEnded { call_id, name, is_error, took } => {
+                self.metrics.tool_ended(session.agent(), *is_error, *took);
+                let what = json!({"turn": turn, "session": session, "call": call_id, "tool": name,
+                    "isError": is_error, "tookMs": millis(*took)});
+                ("tool.ended", what)
+            }
             TurnEvent::Retrying { attempt, after, reason } => (
                 "turn.retrying",
                 json!({"turn": turn, "session": session, "attempt": attempt, "afterMs": millis(*after),

@@ -18,8 +18,8 @@ use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
-    self, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions, settings,
-    status, tasks,
+    self, a2a, agents, audit, chat, events, health, mcp, messages, metrics, models, plugin, sessions,
+    settings, status, tasks,
 };
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
@@ -60,6 +60,7 @@ impl Middleware {
             .route("/mcp", post(mcp::post))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
+            .route("/metrics", get(metrics::show))
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))
             .route("/api/tasks/{id}/cancel", post(tasks::cancel))

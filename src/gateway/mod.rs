@@ -26,6 +26,7 @@ mod grants;
 pub(crate) mod idempotency;
 pub mod lifecycle;
 pub(crate) mod limits;
+pub(crate) mod metrics;
 pub mod middleware;
 pub(crate) mod openai;
 mod operation_recovery;

@@ -73,7 +73,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
             RequiredAccess::AnyOf(&[Right::Read])
         }
         // These show all agents at once, so a token for some agents can't open them.
-        ["api", "status" | "usage" | "audit"] if is_get => RequiredAccess::ForAll(Right::Read),
+        ["api", "status" | "usage" | "audit"] | ["metrics"] if is_get => RequiredAccess::ForAll(Right::Read),
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]
         | ["flock", "a2a", _, ".well-known", "agent-card.json"]

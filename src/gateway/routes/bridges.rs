@@ -10,8 +10,7 @@ use crate::bridge::linking::{self, LinkSpec};
 use crate::bridge::{self, BridgeStatus};
 use crate::clock::unix_ms;
 use crate::config::bridges::{self, BridgeSecret};
-use crate::config::{Bridge, secret};
-use crate::error::chain;
+use crate::config::{Bridge, PlatformName, secret};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
@@ -86,28 +85,40 @@ pub(crate) async fn list(State(team): State<TeamState>) -> Result<axum::Json<Val
     Ok(axum::Json(json!({"bridges": bridges})))
 }
 
-/// Returns a short account of each bridge, or `null` if the database can't be read.
-pub(super) async fn summaries(gateway: &Gateway) -> Value {
+/// A short account of a bridge.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BridgeSummary {
+    pub(super) name: String,
+    platform: PlatformName,
+    pub(super) state: &'static str,
+    /// The number of its links.
+    links: usize,
+    /// The number of messages that wait to be sent.
+    pub(super) waiting: u64,
+    last_error: Option<String>,
+}
+
+/// Returns a short account of each bridge.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read.
+pub(super) async fn summaries(gateway: &Gateway) -> Result<Vec<BridgeSummary>, StoreError> {
     let mut found = Vec::new();
     for bridge in &gateway.swarm.config().bridges {
-        let links = match waiting(gateway.swarm.store(), &bridge.name).await {
-            Ok(links) => links,
-            Err(error) => {
-                tracing::error!(error = chain(&error), "failed to count what waits for a bridge");
-                return Value::Null;
-            }
-        };
+        let links = waiting(gateway.swarm.store(), &bridge.name).await?;
         let status = gateway.bridges.status(&bridge.name);
-        found.push(json!({
-            "name": bridge.name,
-            "platform": bridge.platform,
-            "state": state(bridge, status.as_ref()),
-            "links": links.len(),
-            "waiting": links.iter().sum::<u64>(),
-            "lastError": status.and_then(|status| status.last_error),
-        }));
+        found.push(BridgeSummary {
+            name: bridge.name.clone(),
+            platform: bridge.platform,
+            state: state(bridge, status.as_ref()),
+            links: links.len(),
+            waiting: links.iter().sum(),
+            last_error: status.and_then(|status| status.last_error),
+        });
     }
-    found.into()
+    Ok(found)
 }
 
 /// Returns the number of messages that wait for each link.

@@ -12,6 +12,7 @@ pub(crate) mod freeze;
 pub mod health;
 pub(crate) mod mcp;
 pub(crate) mod messages;
+pub(crate) mod metrics;
 pub mod models;
 pub(crate) mod people;
 pub mod plugin;

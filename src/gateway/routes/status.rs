@@ -17,6 +17,10 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     let turns = gateway.driver.list();
     let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
     let team = team(&gateway).await;
+    let bridges = bridges::summaries(&gateway).await;
+    if let Err(error) = &bridges {
+        tracing::error!(error = crate::error::chain(error), "failed to count what waits for a bridge");
+    }
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -28,7 +32,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "paused": gateway.swarm.paused(),
         "turns": {"running": turns.len() - waiting, "waiting": waiting},
         "team": team,
-        "bridges": bridges::summaries(&gateway).await,
+        "bridges": bridges.ok(),
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
@@ -73,7 +77,7 @@ async fn team(gateway: &Gateway) -> Value {
 }
 
 /// Returns the number of bytes of this process that are in RAM.
-fn resident_bytes() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     // Field 2 of statm is a number of pages, in the page size of the kernel.
     let statm = fs_err::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;

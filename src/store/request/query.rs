@@ -67,6 +67,21 @@ impl<A> Requests<&Database<A>> {
         self.read("read a request", |connection| find(connection, id)).await
     }
 
+    /// Returns the number of requests that wait for a person.
+    pub(crate) async fn count_waiting(self) -> Result<u64, StoreError> {
+        self.read("count the waiting requests", |connection| {
+            connection
+                // The first condition is that of the index.
+                .prepare_cached(
+                    "SELECT count(*) FROM request
+                     WHERE state IN ('triage', 'waiting', 'approved', 'running') AND state = 'waiting'",
+                )?
+                .query_row((), |row| row.get::<_, i64>(0))
+                .map(i64::unsigned_abs)
+        })
+        .await
+    }
+
     /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
     /// finished.
     pub async fn list(self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {

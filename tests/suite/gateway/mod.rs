@@ -13,6 +13,7 @@ mod limits;
 mod mcp;
 mod mcp_calls;
 mod messages;
+mod metrics;
 mod process;
 mod queue;
 mod relay;

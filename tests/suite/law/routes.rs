@@ -27,6 +27,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/api/audit", "read for all agents"),
     ("GET", "/api/usage", "read for all agents"),
     ("GET", "/api/status", "read for all agents"),
+    ("GET", "/metrics", "read for all agents"),
     ("GET", "/api/bridges", "owner"),
     ("DELETE", "/api/bridges/{name}", "owner"),
     ("POST", "/api/bridges/{name}/links", "owner"),

@@ -1,0 +1,175 @@
+//! `GET /metrics`: figures for Prometheus.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{bridges, status};
+use crate::clock::unix_ms;
+use crate::gateway::error::ApiError;
+use crate::gateway::extract::Query;
+use crate::gateway::metrics::{CONTENT_TYPE, Page};
+use crate::gateway::state::Gateway;
+use crate::store::{StoreError, UsageBy, UsageFilter};
+use crate::swarm::budget;
+
+/// The query parameters.
+#[derive(Debug, Deserialize)]
+pub(crate) struct MetricsQuery {
+    /// `1` adds the use of each channel, with its name.
+    #[serde(default)]
+    channels: String,
+}
+
+/// Returns the figures of the gateway. The names of channels are in them only if the query asks for them: who may see
+/// the figures of a machine need not know what its agents work on.
+pub(crate) async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Query(query): Query<MetricsQuery>,
+) -> Result<Response, ApiError> {
+    let with_channels = match &*query.channels {
+        "" | "0" | "false" => false,
+        "1" | "true" => true,
+        _ => return Err(ApiError::invalid("invalid_query", "channels is 1 or 0")),
+    };
+    let mut page = Page::default();
+    add_process(&mut page, &gateway);
+    add_agents(&mut page, &gateway);
+    add_turns(&mut page, &gateway);
+    add_team(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    add_bridges(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    add_sandboxes(&mut page, &gateway.records.status().await);
+    let today = budget::usage_filter(None, None, jiff::Zoned::now().date(), None);
+    let mut kinds = vec![(UsageBy::Agent, "agent"), (UsageBy::Model, "model")];
+    if with_channels {
+        kinds.push((UsageBy::Channel, "channel"));
+    }
+    for (by, label) in kinds {
+        add_usage(&mut page, &gateway, &today, by, label).await.map_err(ApiError::explained)?;
+    }
+    let text = page.text().map_err(ApiError::internal)?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+fn add_process(page: &mut Page, gateway: &Gateway) {
+    let version = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+    page.gauges("build", "The version of flock", [(version, 1)]);
+    let uptime = unix_ms().saturating_sub(gateway.started_ms) / 1000;
+    page.gauge("uptime_seconds", "Time since the start of the gateway", uptime);
+    if let Some(bytes) = status::resident_bytes() {
+        page.gauge("memory_bytes", "Resident memory of the gateway", figure(bytes));
+    }
+}
+
+fn add_agents(page: &mut Page, gateway: &Gateway) {
+    let (frozen, paused) = (gateway.swarm.watch_frozen().borrow().clone(), gateway.swarm.paused());
+    let agents: Vec<_> = gateway.config().agents.iter().map(|agent| agent.id.clone()).collect();
+    let each = |is: &dyn Fn(&crate::id::AgentId) -> bool| {
+        let rows = agents.iter().map(|agent| ([("agent", agent.to_string())], i64::from(is(agent))));
+        rows.collect::<Vec<_>>()
+    };
+    page.gauges("agent_frozen", "1 if the agent is frozen", each(&|agent| frozen.of(agent).is_some()));
+    page.gauges("agent_paused", "1 if a budget pauses the agent", each(&|agent| paused.contains_key(agent)));
+}
+
+fn add_turns(page: &mut Page, gateway: &Gateway) {
+    let turns = gateway.driver.list();
+    let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
+    page.gauge("turns_running", "Turns that run now", figure(turns.len() - waiting));
+    page.gauge("turns_waiting", "Turns that wait for their session or for a free slot", figure(waiting));
+    gateway.driver.metrics().show(page);
+}
+
+async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
+    let store = gateway.swarm.store();
+    let channels = store.channels().counts().await?;
+    let channels =
+        channels.into_iter().map(|(state, count)| ([("state", state.as_str().to_owned())], figure(count)));
+    page.gauges("channels", "Channels", channels);
+    let unseen = store.deliveries().all_unseen().await?.len();
+    page.gauge(
+        "unseen_sessions",
+        "Sessions of channels with messages that their agent has not seen",
+        figure(unseen),
+    );
+    let requests = store.requests().count_waiting().await?;
+    page.gauge("requests_waiting", "Requests that wait for a person", figure(requests));
+    let down = gateway.swarm.provider_outages();
+    let down = down.iter().map(|down| ([("provider", down.provider.to_string())], 1));
+    page.gauges("provider_down", "Providers that do not answer", down);
+    Ok(())
+}
+
+async fn add_bridges(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
+    let bridges = bridges::summaries(gateway).await?;
+    let name = |bridge: &bridges::BridgeSummary| [("bridge", bridge.name.clone())];
+    let connected = bridges.iter().map(|bridge| (name(bridge), i64::from(bridge.state == "connected")));
+    page.gauges("bridge_connected", "1 if the bridge is connected", connected);
+    let waiting = bridges.iter().map(|bridge| (name(bridge), figure(bridge.waiting)));
+    page.gauges("bridge_messages_waiting", "Messages that wait to be sent to the platform", waiting);
+    let today = budget::usage_filter(None, None, jiff::Zoned::now().date(), None);
+    let traffic = gateway.swarm.store().usage().bridges(&today).await?;
+    let traffic = traffic.into_iter().flat_map(|bridge| {
+        let labels = |direction: &str| [("bridge", bridge.name.clone()), ("direction", direction.to_owned())];
+        [(labels("received"), bridge.received), (labels("sent"), bridge.sent)]
+    });
+    page.counters("bridge_messages", "Messages of today, by this machine's clock", traffic);
+    Ok(())
+}
+
+/// Adds the sandboxes, from the state that [`crate::gateway::state::StatusSource::status`] describes.
+fn add_sandboxes(page: &mut Page, known: &Value) {
+    let is_reachable = known["docker"]["reachable"].as_bool().unwrap_or(false);
+    page.gauge("engine_reachable", "1 if the container engine answers", i64::from(is_reachable));
+    let mut states = BTreeMap::<String, i64>::new();
+    for container in known["containers"].as_array().into_iter().flatten() {
+        if let (true, Some(state)) = (container["agent"].is_string(), container["state"].as_str()) {
+            *states.entry(state.to_owned()).or_default() += 1;
+        }
+    }
+    let states = states.into_iter().map(|(state, count)| ([("state", state)], count));
+    page.gauges("sandboxes", "Sandboxes of agents", states);
+}
+
+/// Adds the use of models on the days of a filter, summed by what `label` names.
+async fn add_usage(
+    page: &mut Page,
+    gateway: &Gateway,
+    filter: &UsageFilter,
+    by: UsageBy,
+    label: &'static str,
+) -> Result<(), StoreError> {
+    let sums = gateway.swarm.store().usage().sums(filter, by).await?;
+    let of = |name: &str| (label, name.to_owned());
+    let calls = sums.iter().map(|sum| ([of(&sum.name)], sum.calls));
+    page.counters(&format!("{label}_calls"), "Model calls of today", calls);
+    let tokens = sums.iter().flat_map(|sum| {
+        let kinds = [
+            ("input", sum.input),
+            ("output", sum.output),
+            ("cache_read", sum.cache_read),
+            ("cache_write", sum.cache_write),
+        ];
+        kinds.map(|(kind, tokens)| ([of(&sum.name), ("kind", kind.to_owned())], tokens))
+    });
+    page.counters(&format!("{label}_tokens"), "Tokens of today", tokens);
+    let costs = sums.iter().map(|sum| ([of(&sum.name)], dollars(sum.cost_micros)));
+    page.amounts(&format!("{label}_cost_dollars"), "Cost of today's calls whose price is known", costs);
+    Ok(())
+}
+
+/// Returns dollars from their millionths.
+#[expect(clippy::cast_precision_loss, reason = "so much money is not spent in a day")]
+fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// Returns a count as a figure.
+fn figure(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}

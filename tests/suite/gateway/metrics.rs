@@ -1,0 +1,70 @@
+//! The figures for Prometheus.
+
+use flock::id::TurnId;
+use flock::store::{NewUsage, TokenCounts};
+use flock::supervise::gateway_client::Call;
+
+use super::house::{House, LIMIT};
+
+async fn figures(house: &House, path: &str) -> Vec<String> {
+    let answer = house.owner().send(Call::get(path), LIMIT).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = String::from_utf8(answer.bytes(1 << 20, LIMIT).await.unwrap()).unwrap();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn turns_and_agents_are_counted() {
+    let house = House::new().await;
+    assert_eq!(house.chat("say hi").await.status(), 200);
+    assert_eq!(house.chat("tool").await.status(), 200);
+    assert_ne!(house.chat("fail other").await.status(), 200);
+    let found = figures(&house, "/metrics").await;
+    for line in [
+        r#"flock_turns_total{agent="coder",status="done"} 2"#,
+        r#"flock_turns_total{agent="coder",status="failed"} 1"#,
+        r#"flock_turn_seconds_count{agent="coder"} 3"#,
+        r#"flock_turn_wait_seconds_count{agent="coder"} 3"#,
+        "flock_turns_running 0",
+        "flock_requests_waiting 0",
+        r#"flock_agent_frozen{agent="tester"} 0"#,
+        "flock_engine_reachable 0",
+    ] {
+        assert!(found.iter().any(|shown| shown == line), "{line}\n{}", found.join("\n"));
+    }
+    assert!(found.iter().any(|line| line.starts_with("flock_memory_bytes ")), "{}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn names_of_channels_are_shown_only_if_they_are_asked_for() {
+    let house = House::new().await;
+    let new = NewUsage {
+        id: 1,
+        at: 0,
+        day: jiff::Zoned::now().date().to_string(),
+        agent: "coder".parse().unwrap(),
+        session: "agent:coder:flock:channel:merger".parse().unwrap(),
+        channel: Some("merger".parse().unwrap()),
+        turn: TurnId::new(),
+        model: "lab/qwen3".parse().unwrap(),
+        tokens: TokenCounts { input: 1000, output: 10, ..TokenCounts::default() },
+        cost: Some(2_500_000),
+    };
+    house.gateway.swarm.store().usage().reserve(new, Vec::new()).await.unwrap().unwrap();
+    let plain = figures(&house, "/metrics").await;
+    for line in [
+        r#"flock_agent_calls_total{agent="coder"} 1"#,
+        r#"flock_model_tokens_total{model="lab/qwen3",kind="input"} 1000"#,
+        r#"flock_model_cost_dollars_total{model="lab/qwen3"} 2.5"#,
+    ] {
+        assert!(plain.iter().any(|shown| shown == line), "{line}\n{}", plain.join("\n"));
+    }
+    assert!(!plain.iter().any(|line| line.contains("merger")), "{}", plain.join("\n"));
+    let more = figures(&house, "/metrics?channels=1").await;
+    let line = r#"flock_channel_tokens_total{channel="merger",kind="output"} 10"#;
+    assert!(more.iter().any(|shown| shown == line), "{}", more.join("\n"));
+    let wrong = house.owner().send(Call::get("/metrics?channels=some"), LIMIT).await.unwrap();
+    assert_eq!(wrong.status(), 400);
+}
