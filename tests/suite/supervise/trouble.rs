@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
+use flock::home::lock::Lock;
 use flock::process::ProcessId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -167,6 +168,12 @@ fn a_failed_start_says_why_and_leaves_nothing() {
     let run = flock.flock(["start"]).fails(1);
     assert!(run.stderr.contains("flock.db"), "{run:?}");
     assert!(run.stderr.contains("flock logs gateway"), "{run:?}");
+    // The supervisor tells why before it ends, and holds its lock until then.
+    let lock = flock.place().supervisor_lock();
+    wait_until("the supervisor has ended", LONG, || match Lock::is_held(&lock) {
+        Ok(false) => Ok(()),
+        held => Err(format!("{held:?}")),
+    });
     flock.is_gone();
 }
 
