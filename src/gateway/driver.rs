@@ -257,6 +257,14 @@ impl TurnDriver {
         lock(&self.active).iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
+    /// Returns how many turns run and how many wait.
+    #[must_use]
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let active = lock(&self.active);
+        let waiting = active.values().filter(|turn| turn.waits).count();
+        (active.len() - waiting, waiting)
+    }
+
     /// Cancels all turns of an agent. Each of the returned tokens is cancelled once its turn has ended.
     pub fn cancel_agent(&self, agent: &AgentId) -> Vec<CancellationToken> {
         let active = lock(&self.active);

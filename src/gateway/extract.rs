@@ -38,3 +38,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         }
     }
 }
+
+/// Returns the value of a query parameter that is 1 or 0, and 0 if it is left out. `name` is for the error.
+pub(crate) fn flag(name: &str, value: &str) -> Result<bool, ApiError> {
+    match value {
+        "" | "0" | "false" => Ok(false),
+        "1" | "true" => Ok(true),
+        _ => Err(ApiError::invalid("invalid_query", format!("{name} is 1 or 0"))),
+    }
+}

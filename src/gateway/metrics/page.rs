@@ -33,11 +33,9 @@ impl Page {
         help: &str,
         figures: impl IntoIterator<Item = (Labels<N>, i64)>,
     ) {
-        let family = Family::<Labels<N>, Gauge>::default();
-        for (labels, value) in figures {
-            family.get_or_create(&labels).set(value);
-        }
-        self.family(name, help, &family);
+        self.fill(name, help, figures, |gauge: &Gauge, value| {
+            gauge.set(value);
+        });
     }
 
     /// Adds one figure of the moment.
@@ -52,11 +50,9 @@ impl Page {
         help: &str,
         figures: impl IntoIterator<Item = (Labels<N>, u64)>,
     ) {
-        let family = Family::<Labels<N>, Counter>::default();
-        for (labels, value) in figures {
-            family.get_or_create(&labels).inc_by(value);
-        }
-        self.family(name, help, &family);
+        self.fill(name, help, figures, |counter: &Counter, value| {
+            counter.inc_by(value);
+        });
     }
 
     /// Adds amounts that only grow until they begin anew. The format adds `_total` to the name.
@@ -66,9 +62,23 @@ impl Page {
         help: &str,
         figures: impl IntoIterator<Item = (Labels<N>, f64)>,
     ) {
-        let family = Family::<Labels<N>, Counter<f64, AtomicU64>>::default();
+        self.fill(name, help, figures, |counter: &Counter<f64, AtomicU64>, value| {
+            counter.inc_by(value);
+        });
+    }
+
+    fn fill<const N: usize, M, V>(
+        &mut self,
+        name: &str,
+        help: &str,
+        figures: impl IntoIterator<Item = (Labels<N>, V)>,
+        put: impl Fn(&M, V),
+    ) where
+        M: EncodeMetric + TypedMetric + fmt::Debug + Default + Send + Sync + 'static,
+    {
+        let family = Family::<Labels<N>, M>::default();
         for (labels, value) in figures {
-            family.get_or_create(&labels).inc_by(value);
+            put(&family.get_or_create(&labels), value);
         }
         self.family(name, help, &family);
     }

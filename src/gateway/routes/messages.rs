@@ -22,7 +22,7 @@ use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
 use crate::gateway::driver::TurnOrigin;
 use crate::gateway::error::ApiError;
-use crate::gateway::extract::Query;
+use crate::gateway::extract::{Query, flag};
 use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
@@ -163,11 +163,7 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     Query(filter): Query<SessionMessagesQuery>,
 ) -> JsonResult {
-    let with_trace = match &*filter.include_trace {
-        "" | "0" | "false" => false,
-        "1" | "true" => true,
-        _ => return Err(ApiError::invalid("invalid_query", "includeTrace is 1 or 0")),
-    };
+    let with_trace = flag("includeTrace", &filter.include_trace)?;
     let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
         return Err(ApiError::invalid("invalid_query", format!("limit is a number from 1 to {MAX_LIMIT}")));

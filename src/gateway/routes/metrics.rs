@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{bridges, status};
 use crate::clock::unix_ms;
 use crate::gateway::error::ApiError;
-use crate::gateway::extract::Query;
+use crate::gateway::extract::{Query, flag};
 use crate::gateway::metrics::{CONTENT_TYPE, Page};
 use crate::gateway::state::Gateway;
 use crate::store::{StoreError, UsageBy, UsageFilter};
@@ -32,19 +32,16 @@ pub(crate) async fn show(
     State(gateway): State<Arc<Gateway>>,
     Query(query): Query<MetricsQuery>,
 ) -> Result<Response, ApiError> {
-    let with_channels = match &*query.channels {
-        "" | "0" | "false" => false,
-        "1" | "true" => true,
-        _ => return Err(ApiError::invalid("invalid_query", "channels is 1 or 0")),
-    };
+    let with_channels = flag("channels", &query.channels)?;
+    // All figures are of one day, also at midnight.
+    let today = budget::usage_filter(None, None, jiff::Zoned::now().date(), None);
     let mut page = Page::default();
     add_process(&mut page, &gateway);
     add_agents(&mut page, &gateway);
     add_turns(&mut page, &gateway);
     add_team(&mut page, &gateway).await.map_err(ApiError::explained)?;
-    add_bridges(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    add_bridges(&mut page, &gateway, &today).await.map_err(ApiError::explained)?;
     add_sandboxes(&mut page, &gateway.records.status().await);
-    let today = budget::usage_filter(None, None, jiff::Zoned::now().date(), None);
     let mut kinds = vec![(UsageBy::Agent, "agent"), (UsageBy::Model, "model")];
     if with_channels {
         kinds.push((UsageBy::Channel, "channel"));
@@ -78,9 +75,8 @@ fn add_agents(page: &mut Page, gateway: &Gateway) {
 }
 
 fn add_turns(page: &mut Page, gateway: &Gateway) {
-    let turns = gateway.driver.list();
-    let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
-    page.gauge("turns_running", "Turns that run now", figure(turns.len() - waiting));
+    let (running, waiting) = gateway.driver.counts();
+    page.gauge("turns_running", "Turns that run now", figure(running));
     page.gauge("turns_waiting", "Turns that wait for their session or for a free slot", figure(waiting));
     gateway.driver.metrics().show(page);
 }
@@ -105,15 +101,14 @@ async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> 
     Ok(())
 }
 
-async fn add_bridges(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
+async fn add_bridges(page: &mut Page, gateway: &Gateway, today: &UsageFilter) -> Result<(), StoreError> {
     let bridges = bridges::summaries(gateway).await?;
     let name = |bridge: &bridges::BridgeSummary| [("bridge", bridge.name.clone())];
     let connected = bridges.iter().map(|bridge| (name(bridge), i64::from(bridge.state == "connected")));
     page.gauges("bridge_connected", "1 if the bridge is connected", connected);
     let waiting = bridges.iter().map(|bridge| (name(bridge), figure(bridge.waiting)));
     page.gauges("bridge_messages_waiting", "Messages that wait to be sent to the platform", waiting);
-    let today = budget::usage_filter(None, None, jiff::Zoned::now().date(), None);
-    let traffic = gateway.swarm.store().usage().bridges(&today).await?;
+    let traffic = gateway.swarm.store().usage().bridges(today).await?;
     let traffic = traffic.into_iter().flat_map(|bridge| {
         let labels = |direction: &str| [("bridge", bridge.name.clone()), ("direction", direction.to_owned())];
         [(labels("received"), bridge.received), (labels("sent"), bridge.sent)]

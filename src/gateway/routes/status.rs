@@ -14,8 +14,7 @@ use crate::store::{ChannelState, StoreError};
 /// Returns the state of the gateway.
 pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     let config = gateway.config();
-    let turns = gateway.driver.list();
-    let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
+    let (running, waiting) = gateway.driver.counts();
     let team = team(&gateway).await;
     let bridges = bridges::summaries(&gateway).await;
     if let Err(error) = &bridges {
@@ -30,7 +29,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "config": {"problem": gateway.config_problem()},
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
         "paused": gateway.swarm.paused(),
-        "turns": {"running": turns.len() - waiting, "waiting": waiting},
+        "turns": {"running": running, "waiting": waiting},
         "team": team,
         "bridges": bridges.ok(),
     });
