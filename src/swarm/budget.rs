@@ -1,6 +1,8 @@
 //! Budgets: the limits that apply to a model call, the channel it is charged to, the end of a day, and the texts for a
 //! budget that is used up.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -9,7 +11,9 @@ use serde_json::{Value, json};
 use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
-use crate::store::{BridgeTraffic, ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScope, UsageSum};
+use crate::store::{
+    BridgeTraffic, ExceededLimit, StoreError, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+};
 
 /// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +161,30 @@ pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum], bridges: &[BridgeT
         "total": describe(&total(sums)),
         "bridges": bridges,
     })
+}
+
+/// Returns the use of models by agent and hour as JSON: a number for each hour that has begun since `start`, the begin of
+/// a day in Unix milliseconds.
+#[must_use]
+pub(crate) fn hours(start: i64, now: i64, calls: &[UsageCall]) -> Value {
+    const HOUR: i64 = 3_600_000;
+    // A day has 23 to 25 hours. The clock may have been set back after a call.
+    let hour_of = |at: i64| usize::try_from((at - start).max(0) / HOUR).unwrap_or_default().min(24);
+    let begun = hour_of(now) + 1;
+    let mut agents: BTreeMap<&str, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+    for call in calls {
+        let hour = hour_of(call.at);
+        let (costs, tokens) =
+            agents.entry(&call.agent).or_insert_with(|| (vec![0; begun], vec![0; begun]));
+        if let (Some(cost), Some(tokens)) = (costs.get_mut(hour), tokens.get_mut(hour)) {
+            *cost += call.cost_micros;
+            *tokens += call.tokens;
+        }
+    }
+    let agents = agents
+        .into_iter()
+        .map(|(agent, (costs, tokens))| json!({"agent": agent, "costMicros": costs, "tokens": tokens}));
+    json!({"start": start, "agents": agents.collect::<Vec<_>>()})
 }
 
 /// Returns the total of all sums.

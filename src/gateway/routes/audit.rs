@@ -41,6 +41,15 @@ pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Query(rows): Query
     Ok(Json(json!({"rows": rows})))
 }
 
+/// Returns the usage of today by agent and hour.
+pub(crate) async fn hours(State(gateway): State<Arc<Gateway>>) -> JsonResult {
+    // Days are those of this machine's time zone.
+    let now = jiff::Zoned::now();
+    let start = now.start_of_day().map_err(ApiError::internal)?.timestamp().as_millisecond();
+    let calls = gateway.swarm.store().usage().calls(start).await.map_err(ApiError::internal)?;
+    Ok(Json(budget::hours(start, now.timestamp().as_millisecond(), &calls)))
+}
+
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageQuery {

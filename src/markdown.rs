@@ -1,4 +1,4 @@
-//! Markdown as the HTML that Matrix shows.
+//! Markdown as the HTML that Matrix and the dashboard show.
 
 use std::collections::BTreeSet;
 

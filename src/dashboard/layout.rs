@@ -1,0 +1,107 @@
+//! What all pages share: the head, the navigation, and what their scripts need.
+
+use super::assets::Asset;
+use super::format::fill;
+use super::texts::Texts;
+use super::{Language, Viewer};
+
+/// The parts of a page around its content.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub texts: &'static Texts,
+    pub language: Language,
+    pub title: String,
+    /// The page in the navigation.
+    pub item: Option<NavItem>,
+    pub person: String,
+    /// The token that the page's changes carry; empty on a page for somebody who is not signed in.
+    pub csrf: String,
+    /// The number of requests that wait for a person.
+    pub waiting: usize,
+}
+
+/// A page in the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NavItem {
+    Team,
+    Channels,
+    Requests,
+}
+
+impl NavItem {
+    /// All pages, in their order.
+    pub(super) const ALL: [Self; 3] = [Self::Team, Self::Channels, Self::Requests];
+
+    pub(super) const fn address(self) -> &'static str {
+        match self {
+            Self::Team => "/dashboard",
+            Self::Channels => "/dashboard/channels",
+            Self::Requests => "/dashboard/requests",
+        }
+    }
+
+    pub(super) const fn name(self, texts: &Texts) -> &'static str {
+        match self {
+            Self::Team => texts.team,
+            Self::Channels => texts.channels,
+            Self::Requests => texts.requests,
+        }
+    }
+
+    /// Returns the key that opens it after `g`.
+    pub(super) const fn key(self) -> char {
+        match self {
+            Self::Team => 't',
+            Self::Channels => 'c',
+            Self::Requests => 'r',
+        }
+    }
+}
+
+impl Layout {
+    /// Creates the layout of a page for a person who is signed in.
+    pub(super) fn new(viewer: &Viewer, item: Option<NavItem>, title: impl Into<String>) -> Self {
+        Self {
+            texts: viewer.texts(),
+            language: viewer.language,
+            title: title.into(),
+            item,
+            person: viewer.person.clone(),
+            csrf: viewer.csrf.clone(),
+            waiting: 0,
+        }
+    }
+
+    /// Creates the layout of a page for somebody who is not signed in.
+    pub(super) fn signed_out(language: Language) -> Self {
+        let texts = language.texts();
+        Self {
+            texts,
+            language,
+            title: texts.signed_out.to_owned(),
+            item: None,
+            person: String::new(),
+            csrf: String::new(),
+            waiting: 0,
+        }
+    }
+
+    pub(super) fn asset(&self, name: &str) -> &'static str {
+        Asset::address(name)
+    }
+
+    /// Returns a text with the value in its place.
+    pub(super) fn with(&self, text: &str, value: impl std::fmt::Display) -> String {
+        fill(text, &[&value.to_string()])
+    }
+
+    pub(super) fn items(&self) -> [NavItem; 3] {
+        NavItem::ALL
+    }
+
+    /// Returns the texts of the scripts as JSON.
+    pub(super) fn script_texts(&self) -> String {
+        // A `<` could end the element that holds the texts.
+        serde_json::to_string(&self.texts.scripts).unwrap_or_default().replace('<', "\\u003c")
+    }
+}

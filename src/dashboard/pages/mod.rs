@@ -1,0 +1,7 @@
+//! The pages, one file each: what it asks of the routes, and what its template shows.
+
+pub(super) mod channel;
+pub(super) mod channels;
+pub(super) mod message;
+pub(super) mod requests;
+pub(super) mod team;
