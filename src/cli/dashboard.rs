@@ -113,7 +113,9 @@ fn open(print: bool, context: &Context) -> Result<Exit, Failure> {
     let file = home.run().join("dashboard.html");
     atomic::write(&file, leading_page(&url).as_bytes(), 0o600)?;
     show(&file)?;
-    context.printer.say("Opened the dashboard in the browser. If it does not appear: flock dashboard --print");
+    context
+        .printer
+        .say("Opened the dashboard in the browser. If it does not appear: flock dashboard --print");
     Ok(Exit::Done)
 }
 
@@ -183,7 +185,8 @@ fn list(context: &Context) -> Result<Exit, Failure> {
 fn revoke(id: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // An invalid id is refused here, because it becomes part of a URL path.
-    if let Some(wrong) = id.filter(|id| id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+    if let Some(wrong) = id.filter(|id| id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    {
         let text = format!("there is no session {:?} of a browser", crate::clean::summary(wrong, 80));
         return Err(Failure::new(Kind::Failed, text).hint("flock dashboard sessions"));
     }

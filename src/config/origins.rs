@@ -35,7 +35,8 @@ impl FromStr for TrustedOrigin {
         // A cookie must not travel in plain text, so http is not accepted.
         let authority = text.strip_prefix("https://").ok_or(WRONG)?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
-        let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+        let (host, port) =
+            authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
             && host.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -93,7 +94,8 @@ mod tests {
         for same in ["flock.example.org", "FLOCK.example.org", "flock.example.org:443"] {
             assert!(origin.has_authority(same), "{same}");
         }
-        for other in ["flock.example.org:80", "a.flock.example.org", "flock.example.org.", "example.org", ""] {
+        for other in ["flock.example.org:80", "a.flock.example.org", "flock.example.org.", "example.org", ""]
+        {
             assert!(!origin.has_authority(other), "{other}");
         }
     }

@@ -39,7 +39,9 @@ impl Asset {
     fn new(name: &'static str, content_type: &'static str, bytes: &'static [u8], digest: &str) -> Self {
         // The scripts import each other by these addresses.
         let bytes = match std::str::from_utf8(bytes) {
-            Ok(text) if text.contains("{digest}") => Cow::Owned(text.replace("{digest}", digest).into_bytes()),
+            Ok(text) if text.contains("{digest}") => {
+                Cow::Owned(text.replace("{digest}", digest).into_bytes())
+            }
             _ => Cow::Borrowed(bytes),
         };
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

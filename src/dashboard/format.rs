@@ -15,7 +15,7 @@ pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -76,8 +76,14 @@ mod tests {
     #[test]
     fn amounts_are_shown_as_people_read_them() {
         assert_eq!([money(0), money(1_234), money(12_345_678)], ["$0.00", "$0.0012", "$12.35"]);
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([bytes(0), bytes(1_023), bytes(1_536), bytes(3 << 30)], ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]);
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [bytes(0), bytes(1_023), bytes(1_536), bytes(3 << 30)],
+            ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]
+        );
     }
 
     #[test]

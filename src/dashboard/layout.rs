@@ -16,6 +16,7 @@ pub(super) struct Layout {
     pub person: String,
     /// The token that the page's changes carry; empty on a page for somebody who is not signed in.
     pub csrf: String,
+    pub last_event: String,
     /// The number of requests that wait for a person.
     pub waiting: usize,
 }
@@ -25,18 +26,25 @@ pub(super) struct Layout {
 pub(super) enum NavItem {
     Team,
     Channels,
+    Sessions,
     Requests,
+    Cost,
+    Machine,
 }
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 3] = [Self::Team, Self::Channels, Self::Requests];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Team, Self::Channels, Self::Sessions, Self::Requests, Self::Cost, Self::Machine];
 
     pub(super) const fn address(self) -> &'static str {
         match self {
             Self::Team => "/dashboard",
             Self::Channels => "/dashboard/channels",
+            Self::Sessions => "/dashboard/sessions",
             Self::Requests => "/dashboard/requests",
+            Self::Cost => "/dashboard/cost",
+            Self::Machine => "/dashboard/machine",
         }
     }
 
@@ -44,7 +52,10 @@ impl NavItem {
         match self {
             Self::Team => texts.team,
             Self::Channels => texts.channels,
+            Self::Sessions => texts.sessions,
             Self::Requests => texts.requests,
+            Self::Cost => texts.cost,
+            Self::Machine => texts.machine,
         }
     }
 
@@ -53,7 +64,10 @@ impl NavItem {
         match self {
             Self::Team => 't',
             Self::Channels => 'c',
+            Self::Sessions => 's',
             Self::Requests => 'r',
+            Self::Cost => 'o',
+            Self::Machine => 'm',
         }
     }
 }
@@ -68,6 +82,7 @@ impl Layout {
             item,
             person: viewer.person.clone(),
             csrf: viewer.csrf.clone(),
+            last_event: viewer.last_event.clone(),
             waiting: 0,
         }
     }
@@ -82,6 +97,7 @@ impl Layout {
             item: None,
             person: String::new(),
             csrf: String::new(),
+            last_event: String::new(),
             waiting: 0,
         }
     }
@@ -95,7 +111,7 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    pub(super) fn items(&self) -> [NavItem; 3] {
+    pub(super) fn items(&self) -> [NavItem; 6] {
         NavItem::ALL
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Viewer {
     pub person: String,
     /// The token that the page's changes carry.
     pub csrf: String,
+    /// The id of the last event before the page is made. Its scripts listen from there on, so nothing is missed.
+    pub last_event: String,
     pub language: Language,
 }
 
@@ -101,6 +103,11 @@ pub(crate) async fn render(
         [] => pages::team::page(viewer, api).await,
         ["channels"] => pages::channels::page(viewer, api).await,
         ["channels", id] => pages::channel::page(viewer, api, id, query).await,
+        ["search"] => pages::search::page(viewer, api, query).await,
+        ["sessions"] => pages::sessions::page(viewer, api).await,
+        ["sessions", key] => pages::session::page(viewer, api, key, query).await,
+        ["cost"] => pages::cost::page(viewer, api, query).await,
+        ["machine"] => pages::machine::page(viewer, api).await,
         ["requests"] => pages::requests::page(viewer, api, query).await,
         _ => Err(ApiFailure::not_found(viewer)),
     }

@@ -228,7 +228,9 @@ impl Caller {
         let message = match (self, is_plugin_path(path)) {
             (Self::Owner | Self::Browser(_), false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
-            (Self::Owner | Self::Client(_) | Self::Browser(_), true) => "only flock's plugin in OpenClaw may call tools here",
+            (Self::Owner | Self::Client(_) | Self::Browser(_), true) => {
+                "only flock's plugin in OpenClaw may call tools here"
+            }
             (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
         };
         Err(ApiError::forbidden("out_of_scope", message))
@@ -383,7 +385,9 @@ mod tests {
             assert_eq!(error.status, StatusCode::FORBIDDEN, "{bad:?}");
         }
         assert!(check_source(&parts("/", &[]), 3779, &[]).is_err(), "no Host at all");
-        assert!(check_source(&parts("/", &[("host", "localhost"), ("host", "localhost")]), 3779, &[]).is_err());
+        assert!(
+            check_source(&parts("/", &[("host", "localhost"), ("host", "localhost")]), 3779, &[]).is_err()
+        );
         assert!(check_source(&parts("http://evil.example/", &[("host", "localhost")]), 3779, &[]).is_err());
     }
 

@@ -17,11 +17,11 @@ use super::connection_slots::ConnectionSlot;
 use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
-use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, plugin, sessions,
-    settings, sign_ins, status, tasks,
-};
 use super::routes::dashboard::DashboardState;
+use super::routes::{
+    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, plugin,
+    sessions, settings, sign_ins, status, tasks, transcript,
+};
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
 use super::state::Gateway;
@@ -56,6 +56,8 @@ impl Middleware {
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
             .route("/api/sessions/{key}/reset", post(sessions::reset))
+            .route("/api/sessions/{key}/stop", post(transcript::stop))
+            .route("/api/sessions/{key}/transcript", get(transcript::show))
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))

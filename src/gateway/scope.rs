@@ -74,12 +74,17 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
         | ["api", "sessions" | "tasks" | "channels", _]
         | ["api", "channels", _, "messages"]
+        | ["api", "sessions", _, "transcript"]
             if is_get =>
         {
             RequiredAccess::AnyOf(&[Right::Read])
         }
         // These show all agents at once, so a token for some agents can't open them.
-        ["api", "status" | "usage" | "audit"] | ["api", "usage", "hours"] | ["metrics"] if is_get => RequiredAccess::ForAll(Right::Read),
+        ["api", "status" | "usage" | "audit" | "search"] | ["api", "usage", "hours"] | ["metrics"]
+            if is_get =>
+        {
+            RequiredAccess::ForAll(Right::Read)
+        }
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]
         | ["flock", "a2a", _, ".well-known", "agent-card.json"]
@@ -111,10 +116,7 @@ pub(crate) fn check(token: &ClientToken, method: &Method, path: &str) -> Result<
             token.name
         ))),
         RequiredAccess::ForAll(_) | RequiredAccess::Nothing => Ok(()),
-        RequiredAccess::Owner
-        | RequiredAccess::Plugin
-        | RequiredAccess::Turn
-        | RequiredAccess::Browser => {
+        RequiredAccess::Owner | RequiredAccess::Plugin | RequiredAccess::Turn | RequiredAccess::Browser => {
             Err(out_of_scope("only the owner's token may do this".to_owned()))
         }
     }

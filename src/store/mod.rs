@@ -107,7 +107,9 @@ pub use token::{NewToken, Right};
 pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};
 pub use usage::NewUsage;
-pub(crate) use usage::{ExceededLimit, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum};
+pub(crate) use usage::{
+    ExceededLimit, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+};
 
 use connection::{connect, is_there};
 

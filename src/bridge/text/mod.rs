@@ -6,8 +6,8 @@ mod neutral;
 mod split;
 pub(crate) mod table;
 
-pub(crate) use dialect::{Dialect, Quote as QuoteMarkup};
 pub(crate) use crate::markdown::{html, html_with_people, is_web};
+pub(crate) use dialect::{Dialect, Quote as QuoteMarkup};
 pub(crate) use incoming::{Quote, incoming};
 pub(crate) use neutral::{mentioned, neutralise};
 pub(crate) use split::split;

@@ -3,6 +3,8 @@
 
 import { listen, start } from "./{digest}-events.js";
 
+for (const part of document.querySelectorAll("[data-live]")) part.dataset.shown = part.innerHTML;
+
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const meta = (name) => document.querySelector(`meta[name="${name}"]`).content;
 const person = meta("person");
@@ -12,7 +14,7 @@ const policy = window.trustedTypes
   : { createHTML: (html) => html };
 
 const EVENTS = [
-  "turn.started", "turn.ended", "tool.started", "tool.ended", "approval.waiting", "approval.decided", "approval.ended",
+  "turn.started", "turn.ended", "tool.started", "tool.ended", "approval.waiting", "approval.decided", "approval.ended", "approval.revoked",
   "task.changed", "agent.added", "agent.removed", "agent.frozen", "agent.thawed", "agent.slept", "agent.woke",
   "config.changed", "gateway.stopping", "channel.created", "channel.message", "channel.changed",
 ];
@@ -28,11 +30,11 @@ function announce(text) {
 }
 
 /** Sends a change to a documented route. Returns its answer, or `null` after it has said why it failed. */
-async function send(method, path, body) {
+async function send(method, path, body, headers = {}) {
   try {
     const response = await fetch(path, {
       method,
-      headers: { "X-Flock-CSRF": meta("csrf-token"), "Content-Type": "application/json" },
+      headers: { "X-Flock-CSRF": meta("csrf-token"), "Content-Type": "application/json", ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     const answer = await response.json();
@@ -67,6 +69,7 @@ function replace(fresh) {
     update(part, now);
   }
   refreshTimes();
+  markUnread();
 }
 
 /** Makes one element like another, child by child, so that focus, selection and typed text survive. */
@@ -75,6 +78,8 @@ function update(old, now) {
   const before = [...old.childNodes];
   const known = new Map(before.filter((node) => node.id).map((node) => [node.id, node]));
   let at = old.firstChild;
+  // Earlier turns that were fetched stay, although a fresh page has only the newest ones.
+  while (at && old.hasAttribute("data-keep") && !now.ownerDocument.getElementById(at.id)) at = at.nextSibling;
   for (const next of [...now.childNodes]) {
     const match = next.id ? known.get(next.id) : at && !at.id && key(at) === key(next) ? at : null;
     if (!match) {
@@ -161,10 +166,10 @@ listen(async (event) => {
     catchUp();
   } else {
     if (concerns(event.type)) refresh();
-    if (event.type === "channel.message" && channel && event.data.channel === channel.dataset.channel) catchUp();
+    if (event.type === "channel.message" && messages && event.data.channel === channel.dataset.channel) catchUp();
   }
 });
-start(EVENTS);
+start(EVENTS, meta("last-event"));
 
 // ---- times --------------------------------------------------------------------------------------------------------
 
@@ -204,10 +209,22 @@ const actions = {
   "thaw-all": async () => (await send("POST", `/api/thaw?by=${by}`)) && " ",
   approve: async ({ target, sha256 }) =>
     (await send("POST", `/api/approvals/${target}/approve`, { sha256, by: person })) && texts.approved,
+  stop: async ({ target }) => (await send("POST", `/api/sessions/${encodeURIComponent(target)}/stop`)) && texts.stopped,
+  "end-session": async ({ target }) => (await send("DELETE", `/api/dashboard/sessions/${target}`)) && " ",
+  archive: async ({ target }) => (await send("POST", `${channelRoute()}/archive`, { action: target, as: person })) && texts.saved,
+  "remove-member": async ({ target }) =>
+    (await send("POST", `${channelRoute()}/members`, { remove: [target], as: person })) && texts.saved,
   revoke: async ({ target }) => (await send("POST", `/api/approvals/${target}/revoke`, { by: person })) && texts.revoked,
 };
 
+const channelRoute = () => `/api/channels/${encodeURIComponent(channel.dataset.channel)}`;
 const forms = {
+  topic: async (form, data) => (await send("PUT", channelRoute(), { topic: data.get("topic"), as: person })) && texts.saved,
+  "add-member": async (form, data) => {
+    const added = await send("POST", `${channelRoute()}/members`, { add: [data.get("member").trim()], as: person });
+    if (added) form.reset();
+    return added && texts.saved;
+  },
   deny: async (form, data) =>
     (await send("POST", `/api/approvals/${form.dataset.target}/deny`, { reason: data.get("reason") || undefined, by: person })) &&
     texts.denied,
@@ -217,23 +234,63 @@ const forms = {
     if (made) location.href = `/dashboard/channels/${encodeURIComponent(made.channelId)}`;
     return made && texts.created;
   },
-  post: async (form, data) => {
-    const path = `/api/channels/${encodeURIComponent(channel.dataset.channel)}/messages`;
-    const posted = await send("POST", path, { content: data.get("content"), as: person });
-    if (!posted) return null;
+  chat: async (form, data) => {
+    const content = data.get("content");
     form.reset();
+    // The form is free again at once: what is sent meanwhile waits in the session's queue.
+    answer(content, form);
+    return " ";
+  },
+  post: async (form, data) => {
+    const content = data.get("content");
+    const key = { "Idempotency-Key": keyOf(form, content) };
+    const posted = await send("POST", `${channelRoute()}/messages`, { content, as: person }, key);
+    if (!posted) return null;
+    unsent.delete(form);
+    form.reset();
+    // Somebody who reads an old place goes to the end, where the message is.
+    if (channel.dataset.later) location.href = channel.dataset.address;
     scrollDown = true;
     await catchUp();
     return posted.notes.join(" ") || texts.sent;
   },
 };
 
+// Not attributes: an update of the page would remove them.
+const busy = new WeakSet();
+const unsent = new WeakMap();
+
+/** Marks a button as busy. Returns `false` if it is busy already. */
+function begin(button) {
+  if (busy.has(button)) return false;
+  busy.add(button);
+  button.ariaDisabled = "true";
+  return true;
+}
+
+function end(button) {
+  busy.delete(button);
+  button.ariaDisabled = null;
+}
+
+/**
+ * Returns the key of what a form sends. It stays the same until the sending has succeeded, so that something whose
+ * answer was lost is not done twice.
+ */
+function keyOf(form, content) {
+  if (unsent.get(form)?.content !== content) {
+    unsent.set(form, { content, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
+  }
+  return unsent.get(form).key;
+}
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-action]");
   if (!button) return;
-  button.disabled = true;
+  // A button that is disabled loses the focus, and with it the place of somebody who uses the keyboard.
+  if (!begin(button)) return;
   const said = await actions[button.dataset.action](button.dataset);
-  button.disabled = false;
+  end(button);
   if (said) {
     if (said.trim()) announce(said);
     refresh();
@@ -246,12 +303,11 @@ document.addEventListener("submit", async (event) => {
   if (!act) return;
   event.preventDefault();
   const button = form.querySelector("button");
-  if (button.disabled) return;
-  button.disabled = true;
+  if (!begin(button)) return;
   const said = await act(form, new FormData(form));
-  button.disabled = false;
+  end(button);
   if (said) {
-    announce(said);
+    if (said.trim()) announce(said);
     refresh();
   }
 });
@@ -279,10 +335,11 @@ let catching = null;
 
 const isAtEnd = () => conversation.scrollHeight - conversation.scrollTop - conversation.clientHeight < 80;
 const lastSeq = () => Number(messages.lastElementChild?.dataset.seq ?? 0);
+const PARTS = "#messages > [data-seq], #turns > [data-turn]";
 
 /** Adds the messages that are newer than the last one shown. Calls at the same time are done one after the other. */
 function catchUp() {
-  if (!channel) return Promise.resolve();
+  if (!messages || channel.dataset.later) return Promise.resolve();
   catching = (catching ?? Promise.resolve()).then(addNew).catch(() => {});
   return catching;
 }
@@ -304,6 +361,7 @@ async function addNew() {
     if (atEnd) conversation.scrollTop = conversation.scrollHeight;
     else document.getElementById("to-end").hidden = false;
     scrollDown = false;
+    noteRead();
     const author = messages.lastElementChild.dataset.author;
     if (author !== `human:${person}`) announce(fill(texts.newMessage, author));
   }
@@ -314,14 +372,37 @@ async function addEarlier(link) {
   const fresh = await page(link.href);
   if (!fresh) return;
   const height = conversation.scrollHeight;
-  const earlier = [...fresh.querySelectorAll("#messages > [data-seq]")].map((message) => document.importNode(message, true));
-  messages.prepend(...earlier);
+  const earlier = [...fresh.querySelectorAll(PARTS)].map((part) => document.importNode(part, true));
+  (messages ?? document.getElementById("turns")).prepend(...earlier);
   const further = fresh.getElementById("earlier");
   if (further) link.href = further.href;
   else link.parentElement.remove();
-  refreshTimes(messages);
+  refreshTimes(conversation);
   conversation.scrollTop += conversation.scrollHeight - height;
 }
+
+// What a person has read is known to the browser only.
+const READ = "flock-read";
+const readUntil = () => JSON.parse(localStorage.getItem(READ) ?? "{}");
+
+function noteRead() {
+  if (!messages || channel.dataset.later || document.hidden) return;
+  localStorage.setItem(READ, JSON.stringify({ ...readUntil(), [channel.dataset.channel]: lastSeq() }));
+}
+document.addEventListener("visibilitychange", noteRead);
+noteRead();
+
+/** Marks the channels that have messages which were not read here. */
+function markUnread() {
+  const read = readUntil();
+  for (const row of document.querySelectorAll("tr[data-channel]")) {
+    const count = Number(row.dataset.lastSeq) - (read[row.dataset.channel] ?? 0);
+    const mark = row.querySelector("[data-unread]");
+    mark.hidden = count <= 0;
+    mark.textContent = count > 0 ? fill(texts.unread, count) : "";
+  }
+}
+markUnread();
 
 if (channel) {
   const target = location.hash && document.getElementById(location.hash.slice(1));
@@ -341,12 +422,138 @@ if (channel) {
   conversation.addEventListener("scroll", () => {
     if (isAtEnd()) toEnd.hidden = true;
   }, { passive: true });
-  document.getElementById("compose")?.addEventListener("keydown", (event) => {
+  const field = document.getElementById("compose");
+  if (field?.dataset.members) completeMentions(field, document.getElementById("mentions"));
+  field?.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented) return;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       event.target.form.requestSubmit();
     }
   });
+}
+
+/** Offers the members of the channel while a name after `@` is typed. */
+function completeMentions(field, list) {
+  const names = field.dataset.members.split(" ").map((name) => name.replace(/^human:/, ""));
+  const typed = () => /(?:^|\s)@([\w.-]*)$/.exec(field.value.slice(0, field.selectionStart));
+  const close = () => {
+    list.hidden = true;
+    field.removeAttribute("aria-activedescendant");
+  };
+  const select = (option) => {
+    for (const other of list.children) other.setAttribute("aria-selected", String(other === option));
+    field.setAttribute("aria-activedescendant", option.id);
+  };
+  const take = (name) => {
+    const end = field.selectionStart;
+    const start = end - typed()[1].length;
+    field.setRangeText(`${name} `, start, end, "end");
+    close();
+    field.focus();
+  };
+  field.addEventListener("input", () => {
+    const begun = typed();
+    const found = begun ? names.filter((name) => name.toLowerCase().startsWith(begun[1].toLowerCase())) : [];
+    list.replaceChildren(...found.slice(0, 8).map((name, at) => {
+      const option = document.createElement("li");
+      option.id = `mention-${at}`;
+      option.role = "option";
+      option.textContent = name;
+      option.addEventListener("mousedown", (event) => {
+        event.preventDefault();
+        take(name);
+      });
+      return option;
+    }));
+    list.hidden = found.length === 0;
+    if (found.length) select(list.firstElementChild);
+    else close();
+  });
+  field.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    const now = list.querySelector('[aria-selected="true"]');
+    const next = { ArrowDown: now.nextElementSibling ?? list.firstElementChild, ArrowUp: now.previousElementSibling ?? list.lastElementChild };
+    if (next[event.key]) select(next[event.key]);
+    else if (event.key === "Enter" || event.key === "Tab") take(now.textContent);
+    else if (event.key === "Escape") close();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  field.addEventListener("blur", close);
+}
+
+// ---- a chat with an agent -----------------------------------------------------------------------------------------
+
+/** Sends a message to the agent and shows the answer as it comes. */
+async function answer(content, form) {
+  const box = document.getElementById("answering");
+  const text = box.querySelector("[data-answer]");
+  const doing = box.querySelector("[data-doing]");
+  const { session, agent } = channel.dataset;
+  box.hidden = false;
+  text.textContent = "";
+  doing.textContent = texts.working;
+  conversation.scrollTop = conversation.scrollHeight;
+  const told = {
+    "tool.started": ({ tool }) => fill(texts.using, tool),
+    "tool.ended": ({ tool }) => fill(texts.callEnded, tool),
+    "turn.retrying": ({ reason }) => reason,
+    "turn.notice": ({ text: notice }) => notice,
+  };
+  try {
+    const response = await fetch("/v1/chat/completions", {
+      method: "POST",
+      headers: {
+        "X-Flock-CSRF": meta("csrf-token"),
+        "Content-Type": "application/json",
+        "X-OpenClaw-Session-Key": session,
+        "X-Flock-Activity": "1",
+        "Idempotency-Key": keyOf(form, content),
+      },
+      body: JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content }] }),
+    });
+    if (!response.ok) throw (await response.json()).error;
+    unsent.delete(form);
+    for await (const { type, data } of streamed(response.body)) {
+      const atEnd = isAtEnd();
+      if (told[type]) doing.textContent = told[type](data);
+      else if (data.error) throw data.error;
+      else text.textContent += data.choices?.[0]?.delta?.content ?? "";
+      if (atEnd) conversation.scrollTop = conversation.scrollHeight;
+    }
+  } catch (error) {
+    announce(fill(texts.notSent, error.message ?? String(error)) + (error.hint ? ` ${fill(texts.hint, error.hint)}` : ""));
+    // What could not be sent is not lost.
+    const field = form.elements.content;
+    if (!field.value && !text.textContent) field.value = content;
+  }
+  const fresh = await page(location.href);
+  if (fresh) replace(fresh);
+  box.hidden = true;
+  conversation.scrollTop = conversation.scrollHeight;
+}
+
+/** Yields the events of a stream as `{type, data}` until its end. */
+async function* streamed(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      let type = "message";
+      let data = "";
+      for (const line of block.split("\n")) {
+        if (line.startsWith("event: ")) type = line.slice(7);
+        if (line.startsWith("data: ")) data += line.slice(6);
+      }
+      if (data && data !== "[DONE]") yield { type, data: JSON.parse(data) };
+    }
+  }
 }
 
 // ---- the keyboard -------------------------------------------------------------------------------------------------
@@ -370,6 +577,12 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.key === "g") pressedG = Date.now();
   if (event.key === "?") keys.showModal();
+  if (event.key === "/") {
+    event.preventDefault();
+    const field = document.getElementById("search");
+    if (field) field.focus();
+    else location.href = "/dashboard/search";
+  }
   if (event.key === "c") {
     const field = document.getElementById("compose");
     if (field) {

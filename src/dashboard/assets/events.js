@@ -13,10 +13,19 @@ export function listen(listener) {
   listeners.add(listener);
 }
 
-/** Begins to listen. `names` are the events of the gateway that somebody wants. */
-export function start(names) {
+/**
+ * Begins to listen. `names` are the events of the gateway that somebody wants, and `known` is the last one that the page
+ * knows. A page that joins a stream may have missed some, so it gets `reset`.
+ */
+export function start(names, known) {
+  last = known;
   CHANNEL.onmessage = (message) => receive(message.data);
-  navigator.locks.request("flock-events", () => new Promise(() => hold(names)));
+  const keep = () => new Promise(() => hold(names));
+  navigator.locks.request("flock-events", { ifAvailable: true }, (lock) => {
+    if (lock) return keep();
+    receive({ type: "reset" });
+    navigator.locks.request("flock-events", keep);
+  });
 }
 
 function receive(event) {

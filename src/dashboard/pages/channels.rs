@@ -31,8 +31,6 @@ pub(super) struct Channel {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Archive {
-    pub by: String,
-    pub due_at: i64,
     pub ready: Vec<String>,
     pub waiting: Vec<String>,
 }

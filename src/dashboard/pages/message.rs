@@ -38,5 +38,10 @@ pub(crate) fn signed_out(language: Language, code_failed: bool) -> Result<Page, 
 /// Returns the page that says why another one can't be shown.
 pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiFailure> {
     let layout = Layout::new(viewer, None, viewer.texts().failed);
-    Page::of(&MessagePage { layout, message: failure.message.clone(), command: failure.hint.clone(), leads_to: None })
+    Page::of(&MessagePage {
+        layout,
+        message: failure.message.clone(),
+        command: failure.hint.clone(),
+        leads_to: None,
+    })
 }

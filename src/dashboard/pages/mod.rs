@@ -2,6 +2,11 @@
 
 pub(super) mod channel;
 pub(super) mod channels;
+pub(super) mod cost;
+pub(super) mod machine;
 pub(super) mod message;
 pub(super) mod requests;
+pub(super) mod search;
+pub(super) mod session;
+pub(super) mod sessions;
 pub(super) mod team;

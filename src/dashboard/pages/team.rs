@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use serde::Deserialize;
 
+use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
@@ -101,6 +102,8 @@ struct TeamPage {
 /// An agent as the page shows it.
 struct AgentView {
     id: String,
+    /// The address of the session that this person has with it.
+    chat: String,
     role: String,
     runtime: String,
     model: String,
@@ -148,7 +151,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         .iter()
         .map(|agent| {
             let hours = hours.agents.iter().find(|hours| hours.agent == agent.id);
-            view(texts, agent, containers.get(agent.id.as_str()).copied(), hours)
+            view(texts, &viewer.person, agent, containers.get(agent.id.as_str()).copied(), hours)
         })
         .collect();
     let mut layout = Layout::new(viewer, Some(NavItem::Team), texts.team);
@@ -160,6 +163,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
 
 fn view(
     texts: &'static Texts,
+    person: &str,
     agent: &Agent,
     container: Option<&Container>,
     hours: Option<&AgentHours>,
@@ -169,6 +173,7 @@ fn view(
     let costs = hours.map(|hours| hours.cost_micros.as_slice()).unwrap_or_default();
     AgentView {
         id: agent.id.clone(),
+        chat: sessions::address(&sessions::own_key(&agent.id, person)),
         role: agent.role.clone(),
         runtime: agent.runtime.clone(),
         model: agent.model.clone().unwrap_or_else(|| "–".to_owned()),
@@ -214,7 +219,7 @@ fn sandbox(texts: &Texts, agent: &Agent, container: Option<&Container>) -> (Stri
     if agent.sandbox == "off" {
         return (texts.no_sandbox.to_owned(), true);
     }
-    let Some(container) = container else { return (texts.not_probed.to_owned(), true) };
+    let Some(container) = container else { return (texts.not_made.to_owned(), true) };
     match &container.probe {
         None => (format!("{}, {}", container.state, texts.not_probed), true),
         Some(probe) if probe.confined => (format!("{}, {}", container.state, texts.confined), true),

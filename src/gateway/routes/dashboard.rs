@@ -69,8 +69,14 @@ pub(crate) async fn page(
     else {
         return html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, false)?);
     };
-    let viewer = Viewer { person: browser.person.clone(), csrf: csrf::token(cookie), language };
-    let api = RouterApi { router: state.api.clone(), caller: Caller::Browser(browser), limits: gateway.limits };
+    let viewer = Viewer {
+        person: browser.person.clone(),
+        csrf: csrf::token(cookie),
+        last_event: gateway.events.id(gateway.events.now()),
+        language,
+    };
+    let api =
+        RouterApi { router: state.api.clone(), caller: Caller::Browser(browser), limits: gateway.limits };
     match dashboard::render(uri.path(), query, &viewer, &api).await {
         Ok(page) => html(StatusCode::OK, page),
         Err(failure) => {

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::gateway::auth::Caller;
-use crate::gateway::extract::Query;
 use crate::gateway::events::{EventRead, GatewayEvent};
+use crate::gateway::extract::Query;
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{SILENCE, event_stream};

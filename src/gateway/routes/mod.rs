@@ -23,6 +23,7 @@ pub(crate) mod sign_ins;
 pub mod status;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
+pub(crate) mod transcript;
 
 use std::sync::Arc;
 
@@ -96,6 +97,7 @@ where
         .route("/api/people", get(people::list))
         .route("/api/people/accounts", post(people::bind))
         .route("/api/people/rename", post(people::rename))
+        .route("/api/search", get(channels::search))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
 }

@@ -49,10 +49,7 @@ pub(crate) async fn create_code(
 }
 
 /// Returns the browsers that are signed in.
-pub(crate) async fn list(
-    State(team): State<TeamState>,
-    Extension(caller): Extension<Caller>,
-) -> JsonResult {
+pub(crate) async fn list(State(team): State<TeamState>, Extension(caller): Extension<Caller>) -> JsonResult {
     let now = unix_ms();
     let mut found = team.swarm.store().sign_ins().list().await.map_err(ApiError::explained)?;
     found.retain(|sign_in| sign_in.is_good(now));

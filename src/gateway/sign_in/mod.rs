@@ -40,7 +40,8 @@ pub(crate) async fn redeem(
         created_at: now,
         used_at: now,
     };
-    let entry = Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
+    let entry =
+        Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
     let store = gateway.swarm.store();
     store.sign_ins().add(new, token_hash(cookie.as_bytes()), entry, now).await?;
     // On disk before the browser gets the cookie: a power failure must not sign it out again.
@@ -127,7 +128,9 @@ mod tests {
 
     #[test]
     fn a_page_of_another_server_of_this_machine_is_refused() {
-        for (site, refused) in [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)] {
+        for (site, refused) in
+            [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)]
+        {
             let found = checked(&Method::GET, &[("sec-fetch-site", site)]);
             assert_eq!(found, refused.then(|| "foreign_origin".to_owned()), "{site}");
         }
