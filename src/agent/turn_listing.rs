@@ -196,3 +196,88 @@ impl TurnItem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::transcript::TurnRecord;
+    use crate::provider::Message;
+
+    fn record(turn: TurnId, at: i64, role: Role, content: Vec<Block>) -> MessageRecord {
+        MessageRecord::new(turn, at, Message { role, content })
+    }
+
+    fn call(id: &str) -> Block {
+        let (id, name) = (id.to_owned(), "exec".to_owned());
+        Block::ToolCall { id, name, arguments: json!({"command": "ls"}), signature: None }
+    }
+
+    fn result(id: &str, text: &str) -> Block {
+        let content = Arc::from([Block::text(text)]);
+        Block::ToolResult {
+            call_id: id.to_owned(),
+            name: "exec".to_owned(),
+            content,
+            is_error: text == "bad",
+        }
+    }
+
+    #[test]
+    fn each_call_is_listed_with_its_result_in_the_order_of_the_turn() {
+        let turn = TurnId::new();
+        let between = vec![
+            record(turn, 2, Role::Assistant, vec![Block::text("I look."), call("a"), call("b")]),
+            record(turn, 5, Role::Tool, vec![result("b", "bad"), result("lost", "x")]),
+            record(turn, 7, Role::Tool, vec![result("a", "fine")]),
+        ];
+        let exchange = Exchange {
+            said: vec![
+                record(turn, 1, Role::User, vec![Block::text("do it")]),
+                record(turn, 6, Role::User, vec![Block::text("hurry")]),
+            ],
+            between,
+            answer: Some(record(turn, 9, Role::Assistant, vec![Block::text("done"), Block::text(" ")])),
+            began: Some(TurnRecord::new(turn, TurnPhase::Started, 1)),
+            ended: Some(TurnRecord::new(turn, TurnPhase::Done, 10)),
+        };
+        let listed = listed(&exchange, &"coder".parse().unwrap()).unwrap();
+        assert_eq!(
+            (listed.state, listed.started_at, listed.ended_at),
+            (Some(TurnPhase::Done), Some(1), Some(10))
+        );
+        let shown: Vec<String> = listed
+            .items
+            .iter()
+            .map(|item| match item {
+                TurnItem::Message { text, .. } => text.clone(),
+                TurnItem::Call { call, result: Some(result), .. } => {
+                    format!("{call}: {} {} {}", result.text, result.is_error, result.took_ms)
+                }
+                other => format!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(shown, ["do it", "I look.", "a: fine false 5", "b: bad true 3", "hurry", "done"]);
+    }
+
+    #[test]
+    fn a_call_that_still_runs_has_no_result() {
+        let turn = TurnId::new();
+        let exchange = Exchange {
+            said: vec![record(turn, 1, Role::User, vec![Block::text("do it")])],
+            answer: Some(record(turn, 2, Role::Assistant, vec![call("a")])),
+            began: Some(TurnRecord::new(turn, TurnPhase::Started, 1)),
+            ..Exchange::default()
+        };
+        let listed = listed(&exchange, &"coder".parse().unwrap()).unwrap();
+        assert_eq!(listed.state, Some(TurnPhase::Started));
+        assert!(
+            matches!(listed.items.last(), Some(TurnItem::Call { result: None, .. })),
+            "{:?}",
+            listed.items
+        );
+    }
+}

@@ -79,7 +79,8 @@ function update(old, now) {
   const known = new Map(before.filter((node) => node.id).map((node) => [node.id, node]));
   let at = old.firstChild;
   // Earlier turns that were fetched stay, although a fresh page has only the newest ones.
-  while (at && old.hasAttribute("data-keep") && !now.ownerDocument.getElementById(at.id)) at = at.nextSibling;
+  const isEarlier = (node) => node.nodeType === Node.TEXT_NODE || (node.id && !now.ownerDocument.getElementById(node.id));
+  while (at && old.hasAttribute("data-keep") && isEarlier(at)) at = at.nextSibling;
   for (const next of [...now.childNodes]) {
     const match = next.id ? known.get(next.id) : at && !at.id && key(at) === key(next) ? at : null;
     if (!match) {
@@ -514,8 +515,9 @@ async function answer(content, form) {
       },
       body: JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content }] }),
     });
+    // With 424 the turn had begun, so the message is in the session.
+    if (response.ok || response.status === 424) unsent.delete(form);
     if (!response.ok) throw (await response.json()).error;
-    unsent.delete(form);
     for await (const { type, data } of streamed(response.body)) {
       const atEnd = isAtEnd();
       if (told[type]) doing.textContent = told[type](data);
@@ -527,7 +529,7 @@ async function answer(content, form) {
     announce(fill(texts.notSent, error.message ?? String(error)) + (error.hint ? ` ${fill(texts.hint, error.hint)}` : ""));
     // What could not be sent is not lost.
     const field = form.elements.content;
-    if (!field.value && !text.textContent) field.value = content;
+    if (!field.value && unsent.has(form)) field.value = content;
   }
   const fresh = await page(location.href);
   if (fresh) replace(fresh);

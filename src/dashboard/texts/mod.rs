@@ -121,7 +121,7 @@ mod tests {
             ("fr", Language::English),
             ("en-GB, ko", Language::English),
         ] {
-            assert_eq!(Language::accepted(header), "{header}");
+            assert_eq!(Language::accepted(header), language, "{header}");
         }
     }
 
