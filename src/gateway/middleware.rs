@@ -18,8 +18,8 @@ use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
-    self, a2a, agents, audit, chat, events, health, mcp, messages, metrics, models, plugin, sessions,
-    settings, status, tasks,
+    self, a2a, agents, audit, chat, events, health, mcp, messages, metrics, models, openapi, plugin,
+    sessions, settings, status, tasks,
 };
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
@@ -55,6 +55,7 @@ impl Middleware {
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))
+            .route("/api/openapi.json", get(openapi::show))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
             .route("/mcp", post(mcp::post))
