@@ -39,6 +39,8 @@ vars! {
     MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "Largest number of staged files that the marker of a compacted conversation names. Takes precedence over the configuration";
     DOCKER_HOST = "DOCKER_HOST", "Address of the Docker engine, as in `unix:///run/user/1000/docker.sock`";
     RUNTIME_DIR = "XDG_RUNTIME_DIR", "The folder for the control socket if the home's path is too long for one, and for the socket of a rootless Docker engine if the system has no engine";
+    DISPLAY = "DISPLAY", "Any value tells `flock dashboard` that there is a screen on which it can open a browser";
+    WAYLAND_DISPLAY = "WAYLAND_DISPLAY", "The same as `DISPLAY`";
     OLLAMA_HOST = "OLLAMA_HOST", "The port on which `flock init` looks for an Ollama server on this machine, as in `127.0.0.1:11434`";
 
     // Tokens of bridges.

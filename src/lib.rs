@@ -6,12 +6,12 @@
 //! | layer | modules |
 //! |---|---|
 //! | 6 | `cli`, `ui` |
-//! | 5 | `gateway` |
+//! | 5 | `gateway`, `bridge`, `dashboard` |
 //! | 4 | `swarm` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `fault_point`, `picture`, `sync` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `sync` |
 #![cfg_attr(
     test,
     allow(
@@ -33,6 +33,7 @@ pub(crate) mod clean;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod dashboard;
 pub mod env;
 pub mod error;
 pub mod fault_point;
@@ -41,6 +42,7 @@ pub mod home;
 pub mod id;
 pub mod install;
 pub(crate) mod json;
+pub(crate) mod markdown;
 pub mod nix_store;
 pub mod openclaw;
 pub(crate) mod picture;

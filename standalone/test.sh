@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # In their order. Those after `build` use its release build.
-parts=(fmt clippy audit unit suite docs build openai llama a2a mcp matrix discord slack telegram openclaw programs kills load compose)
+parts=(fmt clippy audit unit suite docs build openai llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
 quick=(fmt clippy audit unit suite docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
@@ -48,7 +48,7 @@ esac
 wanted() { listed "${chosen[*]}" "$1"; }
 after_build() {
     local part
-    for part in openai llama a2a mcp matrix discord slack telegram openclaw programs kills load compose; do
+    for part in openai llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose; do
         wanted "$part" && return
     done
     return 1
@@ -155,6 +155,11 @@ run_discord() { ./standalone/discord.sh && ./standalone/discord.sh --alone; }
 run_slack() { ./standalone/slack.sh; }
 
 run_telegram() { ./standalone/telegram.sh && ./standalone/telegram.sh --alone; }
+
+run_browser() {
+    step "The dashboard in a browser"
+    ./standalone/browser.sh
+}
 
 run_openclaw() {
     step "The real OpenClaw"

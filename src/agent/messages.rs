@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Reads the transcript of a session, or returns the default if the session does not exist.
-    async fn read_transcript<T: Default + Send + 'static>(
+    pub(super) async fn read_transcript<T: Default + Send + 'static>(
         &self,
         key: &SessionKey,
         read: impl FnOnce(&Path) -> Result<T, TranscriptError> + Send + 'static,
@@ -112,7 +112,8 @@ impl Engine {
     }
 }
 
-fn read(
+/// Reads the turns of a transcript, newest first, until `take` returns `false`.
+pub(super) fn read(
     path: &Path,
     scope: ExchangeScope,
     take: impl FnMut(Exchange) -> bool,

@@ -43,6 +43,7 @@ mod tool_call;
 mod trace_buffer;
 pub mod transcript;
 pub(crate) mod turn;
+pub(crate) mod turn_listing;
 mod turn_recorder;
 
 pub use command::Command;

@@ -12,6 +12,7 @@ mod chat;
 pub mod completions;
 mod config;
 mod context;
+mod dashboard;
 mod database;
 mod doctor;
 mod edit;
@@ -154,6 +155,7 @@ enum Verb {
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
+    Dashboard(dashboard::Args),
     Channel(channel::Args),
     Session(session::Args),
     Prompt(prompt::Args),
@@ -199,6 +201,7 @@ impl Verb {
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
+            Self::Dashboard(args) => dashboard::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),

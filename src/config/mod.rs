@@ -16,6 +16,7 @@ pub(crate) mod ineffective;
 mod key_line;
 pub mod live;
 pub mod model;
+mod origins;
 pub mod parse;
 mod parse_agent;
 pub mod policy;
@@ -41,6 +42,7 @@ pub use live::Live;
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, Compaction, Config, DecidingBridges,
     DockerSettings, Effort, EgressApprover, Network, PlatformName, Retention, Role, SandboxMode, SkillsMode,
+    TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

@@ -11,6 +11,7 @@ pub use super::choices::{
     Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
 };
 pub use super::docker::DockerSettings;
+pub use super::origins::TrustedOrigin;
 use super::policy::CommandPolicy;
 pub(crate) use super::providers::ModelCost;
 pub use super::providers::{Api, ModelSettings, ProviderSettings};
@@ -138,6 +139,8 @@ pub struct Config {
     pub approvers: Vec<Party>,
     /// Settings of decisions over bridges.
     pub approvals: ApprovalSettings,
+    /// Origins besides this machine's own at which browsers reach the dashboard, such as `https://flock.example.org`.
+    pub trusted_origins: Vec<TrustedOrigin>,
     /// Longest side of a picture that a model is shown, in pixels.
     pub image_side: u32,
     /// Longest duration of a turn. Time in which the agent is frozen does not count. `None` is the engine's default.

@@ -11,6 +11,7 @@ use super::blocks;
 use super::budgets;
 use super::docker;
 use super::model::{ChannelReaders, Config, DEFAULT_PORT, EgressApprover};
+use super::origins;
 use super::parse_agent::{Globals, agent, language, models};
 use super::policy;
 use super::providers;
@@ -118,6 +119,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         egress_ask: egress_ask(&own.get("egress")?)?,
         approvers: approvers(&own)?,
         approvals: blocks::approvals(&own.get("approvals")?)?,
+        trusted_origins: origins::trusted(&own.get("dashboard")?)?,
         approval_time: Duration::from_secs(
             own.get("approvalHours")?.within::<u64>(1..=720, "a number of hours")?.unwrap_or(24) * 3600,
         ),

@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq as _;
 use super::channels::person;
 use super::error::ApiError;
 use super::scope;
+use crate::config::TrustedOrigin;
 use crate::id::{AgentId, Party, SessionKey};
 use crate::store::ClientToken;
 use crate::swarm::Actor;
@@ -26,6 +27,17 @@ pub(crate) enum Caller {
     Plugin,
     /// A client with a token of its own, which may do what the token allows.
     Client(Arc<ClientToken>),
+    /// A browser that is signed in to the dashboard. It may do what the owner may, as the person who signed in.
+    Browser(Arc<BrowserCaller>),
+}
+
+/// A browser that is signed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BrowserCaller {
+    /// The id of the sign-in.
+    pub sign_in: String,
+    /// The person who signed in, without `human:`.
+    pub person: String,
 }
 
 /// Prefix of the plugin's paths. Only the plugin's token opens them, and it opens no other path, so nobody can call a
@@ -96,7 +108,7 @@ impl Caller {
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Owner => "owner",
+            Self::Owner | Self::Browser(_) => "owner",
             Self::Plugin => "plugin",
             Self::Client(token) => &token.client,
         }
@@ -110,6 +122,7 @@ impl Caller {
     pub(crate) fn party(&self) -> Result<Party, ApiError> {
         let party = match self {
             Self::Owner => Some(Party::human("owner")),
+            Self::Browser(browser) => Some(Party::human(&browser.person)),
             Self::Plugin => None,
             Self::Client(token) => Party::client(&token.name),
         };
@@ -120,11 +133,11 @@ impl Caller {
     }
 
     /// Returns the party that acts under a name that the request gives. The owner may speak for any person. A client
-    /// has the name of its token and no other.
+    /// has the name of its token and no other, and a browser the name of the person who signed in.
     ///
     /// # Errors
     ///
-    /// Returns 403 if a client gives another name or the caller speaks for no person, and
+    /// Returns 403 if a client or a browser gives another name or the caller speaks for no person, and
     /// [`crate::swarm::SwarmError::Invalid`] if the text is not a valid name.
     pub(crate) fn speaks(&self, given: Option<&str>) -> Result<Actor, ApiError> {
         match (self, given) {
@@ -132,8 +145,25 @@ impl Caller {
                 let message = format!("the token {} may speak only under its own name", token.name);
                 Err(ApiError::forbidden("name_of_another", message))
             }
+            (Self::Browser(browser), Some(given)) if given != browser.person => {
+                let message = format!("this browser may speak only as {}", browser.person);
+                Err(ApiError::forbidden("name_of_another", message))
+            }
             (Self::Owner, given) => Ok(person(given)?),
             _ => self.party().map(Actor::party),
+        }
+    }
+
+    /// Returns the person who acts, under the login name that the request of an owner gives. A login name may contain any
+    /// character, so it is not checked as in [`Self::speaks`]. Others than the owner act under the name of their credential.
+    ///
+    /// # Errors
+    ///
+    /// Returns 403 if the caller is no person and speaks for none, or gives a name that is not its own.
+    pub(crate) fn person(&self, given: Option<&str>) -> Result<Party, ApiError> {
+        match self {
+            Self::Owner => Ok(Party::human(given.unwrap_or("owner"))),
+            _ => Ok(self.speaks(given)?.party),
         }
     }
 
@@ -145,7 +175,7 @@ impl Caller {
     /// Returns an [`ApiError`] with status 403 and this message if the caller is the plugin.
     pub(crate) fn refuse_plugin(&self, message: &str) -> Result<(), ApiError> {
         match self {
-            Self::Owner | Self::Client(_) => Ok(()),
+            Self::Owner | Self::Client(_) | Self::Browser(_) => Ok(()),
             Self::Plugin => Err(ApiError::forbidden("owner_only", message)),
         }
     }
@@ -161,7 +191,7 @@ impl Caller {
     pub(crate) fn client(&self) -> Option<&ClientToken> {
         match self {
             Self::Client(token) => Some(token),
-            Self::Owner | Self::Plugin => None,
+            Self::Owner | Self::Plugin | Self::Browser(_) => None,
         }
     }
 
@@ -196,27 +226,33 @@ impl Caller {
     /// Returns 403 if the credential does not open the path.
     pub(crate) fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let message = match (self, is_plugin_path(path)) {
-            (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
+            (Self::Owner | Self::Browser(_), false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
-            (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw may call tools here",
+            (Self::Owner | Self::Client(_) | Self::Browser(_), true) => {
+                "only flock's plugin in OpenClaw may call tools here"
+            }
             (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
         };
         Err(ApiError::forbidden("out_of_scope", message))
     }
 }
 
-/// Refuses a request that names another host than this gateway, or that comes from another site.
+/// Refuses a request that names another host than this gateway, or that comes from another site. `trusted` has the
+/// origins at which the owner lets browsers reach the gateway from elsewhere.
 ///
 /// # Errors
 ///
 /// Returns 403 for a foreign Host or Origin.
-pub(crate) fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
+pub(crate) fn check_source(parts: &Parts, port: u16, trusted: &[TrustedOrigin]) -> Result<(), ApiError> {
+    let is_ours = |authority: &str| {
+        is_own_authority(authority, port) || trusted.iter().any(|origin| origin.has_authority(authority))
+    };
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
     // More than one Host is refused, because two readers could take different ones. An absolute URI names a host too.
     let is_foreign = hosts.next().is_some()
-        || !is_own_authority(host, port)
-        || parts.uri.authority().is_some_and(|authority| !is_own_authority(authority.as_str(), port));
+        || !is_ours(host)
+        || parts.uri.authority().is_some_and(|authority| !is_ours(authority.as_str()));
     if is_foreign {
         return Err(ApiError::forbidden(
             "foreign_host",
@@ -229,8 +265,11 @@ pub(crate) fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     let is_foreign = origins.any(|origin| {
         let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
         !origin.is_some_and(|origin| {
-            origin.scheme_str() == Some("http")
-                && origin.authority().is_some_and(|authority| is_same_origin(authority.as_str(), port))
+            origin.authority().is_some_and(|authority| match origin.scheme_str() {
+                Some("http") => is_same_origin(authority.as_str(), port),
+                Some("https") => trusted.iter().any(|trusted| trusted.has_authority(authority.as_str())),
+                _ => false,
+            })
         })
     });
     if is_foreign {
@@ -328,7 +367,7 @@ mod tests {
     #[test]
     fn only_loopback_with_our_port_is_this_gateway() {
         for good in ["127.0.0.1:3779", "localhost", "LOCALHOST:3779", "[::1]:3779", "[::1]", "127.0.0.1"] {
-            assert!(check_source(&parts("/", &[("host", good)]), 3779).is_ok(), "{good}");
+            assert!(check_source(&parts("/", &[("host", good)]), 3779, &[]).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -342,22 +381,24 @@ mod tests {
             "localhost:",
             "0.0.0.0:3779",
         ] {
-            let error = check_source(&parts("/", &[("host", bad)]), 3779).unwrap_err();
+            let error = check_source(&parts("/", &[("host", bad)]), 3779, &[]).unwrap_err();
             assert_eq!(error.status, StatusCode::FORBIDDEN, "{bad:?}");
         }
-        assert!(check_source(&parts("/", &[]), 3779).is_err(), "no Host at all");
-        assert!(check_source(&parts("/", &[("host", "localhost"), ("host", "localhost")]), 3779).is_err());
-        assert!(check_source(&parts("http://evil.example/", &[("host", "localhost")]), 3779).is_err());
+        assert!(check_source(&parts("/", &[]), 3779, &[]).is_err(), "no Host at all");
+        assert!(
+            check_source(&parts("/", &[("host", "localhost"), ("host", "localhost")]), 3779, &[]).is_err()
+        );
+        assert!(check_source(&parts("http://evil.example/", &[("host", "localhost")]), 3779, &[]).is_err());
     }
 
     #[test]
     fn an_origin_is_absent_or_ours() {
         let with = |origin| parts("/", &[("host", "127.0.0.1:3779"), ("origin", origin)]);
-        assert!(check_source(&with("http://127.0.0.1:3779"), 3779).is_ok());
-        assert!(check_source(&with("http://localhost:3779"), 3779).is_ok());
-        assert!(check_source(&with("http://[::1]:3779"), 3779).is_ok());
+        assert!(check_source(&with("http://127.0.0.1:3779"), 3779, &[]).is_ok());
+        assert!(check_source(&with("http://localhost:3779"), 3779, &[]).is_ok());
+        assert!(check_source(&with("http://[::1]:3779"), 3779, &[]).is_ok());
         let on_80 = parts("/", &[("host", "127.0.0.1"), ("origin", "http://127.0.0.1")]);
-        assert!(check_source(&on_80, 80).is_ok(), "its port is 80");
+        assert!(check_source(&on_80, 80, &[]).is_ok(), "its port is 80");
         for bad in [
             "null",
             "https://127.0.0.1:3779",
@@ -369,9 +410,40 @@ mod tests {
             "http://evil.example",
             "file://",
         ] {
-            let error = check_source(&with(bad), 3779).unwrap_err();
+            let error = check_source(&with(bad), 3779, &[]).unwrap_err();
             assert_eq!(error.code, "foreign_origin", "{bad}");
         }
+    }
+
+    #[test]
+    fn an_origin_that_the_owner_trusts_is_ours_too() {
+        let trusted = ["https://flock.example.org".parse().unwrap()];
+        let with = |host, origin: Option<&'static str>| {
+            let origin = origin.map(|origin| ("origin", origin));
+            let headers: Vec<_> = [Some(("host", host)), origin].into_iter().flatten().collect();
+            check_source(&parts("/", &headers), 3779, &trusted).map_err(|error| error.code.into_owned())
+        };
+        let ours = Some("https://flock.example.org");
+        assert_eq!(with("flock.example.org", ours), Ok(()));
+        assert_eq!(with("flock.example.org:443", ours), Ok(()));
+        assert_eq!(with("127.0.0.1:3779", None), Ok(()));
+        for other in ["http://flock.example.org", "https://example.org", "https://flock.example.org:444"] {
+            assert_eq!(with("flock.example.org", Some(other)), Err("foreign_origin".to_owned()), "{other}");
+        }
+        assert_eq!(with("evil.example.org", None), Err("foreign_host".to_owned()));
+    }
+
+    #[test]
+    fn a_browser_acts_as_the_person_who_signed_in() {
+        let browser =
+            Caller::Browser(Arc::new(BrowserCaller { sign_in: "1".to_owned(), person: "ann".to_owned() }));
+        assert_eq!(browser.name(), "owner");
+        assert_eq!(browser.party().unwrap().to_string(), "human:ann");
+        assert_eq!(browser.speaks(None).unwrap().party.to_string(), "human:ann");
+        assert_eq!(browser.speaks(Some("ann")).unwrap().party.to_string(), "human:ann");
+        assert_eq!(browser.speaks(Some("bob")).unwrap_err().code, "name_of_another");
+        assert!(browser.check_scope(&Method::POST, "/api/freeze").is_ok());
+        assert!(browser.check_scope(&Method::POST, "/api/plugin/events").is_err());
     }
 
     #[tokio::test]

@@ -99,6 +99,16 @@ pub(crate) struct ChannelFilter {
     pub state: Option<ChannelState>,
 }
 
+/// A search in all channels.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchQuery {
+    /// Words that a message contains.
+    pub q: String,
+    /// Most messages to return.
+    pub limit: Option<u32>,
+}
+
 /// A request to read or search the messages of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -218,6 +228,22 @@ async fn read_with<'q, R: Future<Output = ReadPosts>, S: Future<Output = ReadPos
         "before": earlier,
         "after": later,
     }))
+}
+
+/// Returns the messages of all channels that contain all of these words, newest first.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read.
+pub(crate) async fn search<A>(database: &Database<A>, asked: &SearchQuery) -> Result<Value, SwarmError> {
+    let limit = asked.limit.unwrap_or(MAX_SEARCH_RESULTS).clamp(1, MAX_SEARCH_RESULTS);
+    let found = newest_that_fit(database.posts().search(None, &asked.q, limit).await?);
+    let messages = found.iter().rev().map(|post| {
+        let mut shown = message(post);
+        shown["channelId"] = json!(post.channel);
+        shown
+    });
+    Ok(json!({"messages": messages.collect::<Vec<_>>()}))
 }
 
 /// Creates a channel.

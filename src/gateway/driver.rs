@@ -19,6 +19,7 @@ use super::limits::ServerLimits;
 use super::metrics::{TurnMetrics, TurnStatus};
 use super::queue::{QueueFull, QueueSlot, SessionQueues};
 use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 use crate::sync::lock;
@@ -148,9 +149,31 @@ pub struct ActiveTurn {
     pub session: SessionKey,
     /// `true` while it waits for another turn of its session or for a free slot.
     pub waits: bool,
+    /// Unix milliseconds at which it began, or began to wait.
+    pub since: i64,
+    /// The tool that runs now. Of several, it is the one that was called last.
+    pub tool: Option<String>,
     pub origin: TurnOrigin,
     cancel: CancellationToken,
     ended: CancellationToken,
+}
+
+#[cfg(test)]
+impl ActiveTurn {
+    /// Returns a turn of this session.
+    pub(crate) fn for_test(session: &str, since: i64, waits: bool) -> Self {
+        let session: SessionKey = session.parse().unwrap();
+        Self {
+            agent: session.agent().clone(),
+            session,
+            waits,
+            since,
+            tool: None,
+            origin: TurnOrigin::Request,
+            cancel: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
+    }
 }
 
 /// Accepts turns, queues them by session and runs them.
@@ -222,6 +245,8 @@ impl TurnDriver {
                 agent: request.agent.clone(),
                 session: request.session.clone(),
                 waits: true,
+                since: unix_ms(),
+                tool: None,
                 origin,
                 cancel: cancel.clone(),
                 ended: CancellationToken::new(),
@@ -340,6 +365,7 @@ impl Entry {
         };
         if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
             active.waits = false;
+            active.since = unix_ms();
         }
         driver.metrics.began(&request.agent, accepted.elapsed());
         let (agent, began) = (request.agent.clone(), Instant::now());
@@ -385,6 +411,11 @@ impl Drop for Entry {
 impl TurnDriver {
     /// Publishes the short and infrequent events of a turn to watchers. Text goes only to the client that asked.
     pub(super) fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
+        match event {
+            TurnEvent::ToolStarted { name, .. } => self.set_tool(turn, Some(name.clone())),
+            TurnEvent::ToolEnded { .. } => self.set_tool(turn, None),
+            _ => {}
+        }
         let (name, data) = match event {
             TurnEvent::Began | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => return,
             TurnEvent::ToolStarted { call_id, name, .. } => {
@@ -407,6 +438,12 @@ impl TurnDriver {
             }
         };
         self.events.publish(name, &data);
+    }
+
+    fn set_tool(&self, turn: TurnId, tool: Option<String>) {
+        if let Some(active) = lock(&self.active).get_mut(&turn) {
+            active.tool = tool;
+        }
     }
 }
 

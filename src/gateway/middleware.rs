@@ -17,10 +17,13 @@ use super::connection_slots::ConnectionSlot;
 use super::draining_body::DrainingBody;
 use super::error::ApiError;
 use super::relay;
+use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, events, health, mcp, messages, metrics, models, openapi, plugin,
-    sessions, settings, status, tasks,
+    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, openapi,
+    plugin, sessions, settings, sign_ins, status, tasks, transcript,
 };
+use super::scope::{self, RequiredAccess};
+use super::sign_in;
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
 use crate::id::AgentId;
@@ -37,7 +40,7 @@ impl Middleware {
     /// Builds the router for this gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let router = Router::new()
+        let api = Router::new()
             .route("/health", get(health::show))
             .route("/v1/models", get(models::list))
             .route("/v1/models/{*id}", get(models::show))
@@ -48,10 +51,13 @@ impl Middleware {
             .route("/api/agents/{id}/probe", post(agents::probe))
             .route("/api/audit", get(audit::list))
             .route("/api/usage", get(audit::usage))
+            .route("/api/usage/hours", get(audit::hours))
             .route("/api/sessions", get(sessions::list).post(sessions::adopt))
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
             .route("/api/sessions/{key}/reset", post(sessions::reset))
+            .route("/api/sessions/{key}/stop", post(transcript::stop))
+            .route("/api/sessions/{key}/transcript", get(transcript::show))
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))
@@ -59,6 +65,7 @@ impl Middleware {
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
             .route("/mcp", post(mcp::post))
+            .route("/api/dashboard/codes", post(sign_ins::create_code))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
             .route("/metrics", get(metrics::show))
@@ -81,7 +88,12 @@ impl Middleware {
                 )
             })
             .with_state(gateway.clone());
-        Self { gateway, router }
+        let pages = Router::new()
+            .route("/dashboard", get(dashboard::page))
+            .route("/dashboard/{*path}", get(dashboard::page))
+            .route("/dashboard/assets/{name}", get(dashboard::asset))
+            .with_state(DashboardState { gateway: gateway.clone(), api: api.clone() });
+        Self { gateway, router: api.merge(pages) }
     }
 
     /// Performs all checks that need only the head of a request. `inside` is the agent from whose sandbox the request
@@ -102,7 +114,8 @@ impl Middleware {
         };
         // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
-        auth::check_source(parts, if inside.is_some() { egress::PROXY_PORT } else { gateway.port })?;
+        let port = if inside.is_some() { egress::PROXY_PORT } else { gateway.port };
+        auth::check_source(parts, port, &gateway.config().trusted_origins)?;
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
             // A caller with a good token of another kind is told that the token does not belong here.
@@ -115,11 +128,27 @@ impl Middleware {
             }?;
             keep_connection(parts)?;
             parts.extensions.insert(ticket);
-        } else if parts.uri.path() != "/health" {
-            let caller = gateway.caller(&parts.headers).await?;
-            caller.check_scope(&parts.method, parts.uri.path())?;
-            keep_connection(parts)?;
-            parts.extensions.insert(caller);
+            parts.extensions.insert(limits);
+            return Ok(());
+        }
+        match scope::needed(&parts.method, parts.uri.path()) {
+            RequiredAccess::Nothing => {}
+            RequiredAccess::Browser => {
+                // A browser that is signed out gets a page all the same, and it is the route that chooses it.
+                if let Some(caller) = gateway.browser(&parts.headers).await? {
+                    keep_connection(parts)?;
+                    parts.extensions.insert(caller);
+                }
+            }
+            _ => {
+                let caller = gateway.caller(&parts.headers).await?;
+                caller.check_scope(&parts.method, parts.uri.path())?;
+                if matches!(caller, Caller::Browser(_)) {
+                    sign_in::check_request(&parts.method, &parts.headers, gateway.port)?;
+                }
+                keep_connection(parts)?;
+                parts.extensions.insert(caller);
+            }
         }
         parts.extensions.insert(limits);
         Ok(())

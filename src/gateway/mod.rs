@@ -6,6 +6,7 @@
 //! them.
 
 pub(crate) mod a2a;
+mod activity;
 pub(crate) mod agent_changes;
 pub(crate) mod assembly;
 pub(crate) mod auth;
@@ -38,6 +39,7 @@ pub(crate) mod routes;
 pub mod scope;
 pub mod server;
 pub mod sessions;
+pub(crate) mod sign_in;
 pub mod state;
 pub(crate) mod status_source;
 pub(crate) mod stream;

@@ -23,6 +23,8 @@ pub enum RequiredAccess {
     Plugin,
     /// The token of a turn that an agent program runs.
     Turn,
+    /// The cookie of a browser that is signed in. Without it, a page says how to sign in.
+    Browser,
     /// No credential at all.
     Nothing,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for RequiredAccess {
             Self::Owner => f.write_str("owner"),
             Self::Plugin => f.write_str("plugin"),
             Self::Turn => f.write_str("turn"),
+            Self::Browser => f.write_str("browser"),
             Self::Nothing => f.write_str("nothing"),
         }
     }
@@ -54,6 +57,9 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
     match parts.as_slice() {
         // This answers everybody on the machine, see `routes::health`.
         ["health"] => RequiredAccess::Nothing,
+        // They are the same for everybody, and the page of a browser that is signed out needs them too.
+        ["dashboard", "assets", _] if is_get => RequiredAccess::Nothing,
+        ["dashboard", ..] if is_get => RequiredAccess::Browser,
         ["mcp"] | ["relay", ..] => RequiredAccess::Turn,
         ["api", "plugin", ..] => RequiredAccess::Plugin,
         ["v1", "models", ..] if is_get => RequiredAccess::AnyOf(&[Right::Chat, Right::Read]),
@@ -68,6 +74,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
         | ["api", "sessions" | "tasks" | "channels", _]
         | ["api", "channels", _, "messages"]
+        | ["api", "sessions", _, "transcript"]
             if is_get =>
         {
             RequiredAccess::AnyOf(&[Right::Read])
@@ -75,7 +82,11 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         // The description of the API shows nothing of the home, so it is for everybody with a token.
         ["api", "openapi.json"] if is_get => RequiredAccess::AnyOf(&Right::ALL),
         // These show all agents at once, so a token for some agents can't open them.
-        ["api", "status" | "usage" | "audit"] | ["metrics"] if is_get => RequiredAccess::ForAll(Right::Read),
+        ["api", "status" | "usage" | "audit" | "search"] | ["api", "usage", "hours"] | ["metrics"]
+            if is_get =>
+        {
+            RequiredAccess::ForAll(Right::Read)
+        }
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]
         | ["flock", "a2a", _, ".well-known", "agent-card.json"]
@@ -107,7 +118,7 @@ pub(crate) fn check(token: &ClientToken, method: &Method, path: &str) -> Result<
             token.name
         ))),
         RequiredAccess::ForAll(_) | RequiredAccess::Nothing => Ok(()),
-        RequiredAccess::Owner | RequiredAccess::Plugin | RequiredAccess::Turn => {
+        RequiredAccess::Owner | RequiredAccess::Plugin | RequiredAccess::Turn | RequiredAccess::Browser => {
             Err(out_of_scope("only the owner's token may do this".to_owned()))
         }
     }

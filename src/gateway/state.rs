@@ -3,18 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::agent_changes::AgentChanges;
-use super::auth::{self, Caller, TurnService};
+use super::auth::{self, BrowserCaller, Caller, TurnService};
 use super::driver::{TurnDriver, TurnRunner};
 use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
 use super::relay::{Relay, Ticket};
+use super::sign_in::{self, codes::SignInCodes};
 use crate::agent::Engine;
 use crate::bridge::Bridges;
 use crate::config::{Agent, Config, Live, secret};
@@ -87,6 +88,8 @@ pub struct Gateway {
     pub bridges: Arc<Bridges>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
+    /// The codes with which browsers sign in.
+    pub(crate) sign_in_codes: SignInCodes,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -122,6 +125,7 @@ impl Gateway {
                 relay: parts.relay,
                 bridges: parts.bridges,
                 keys: RunningKeys::default(),
+                sign_in_codes: SignInCodes::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,
@@ -207,7 +211,22 @@ impl Gateway {
             // A revoked or expired token counts as unknown.
             Ok(known.filter(|known| known.is_good(crate::clock::unix_ms())))
         };
+        let has_token = headers.contains_key(header::AUTHORIZATION);
+        if !has_token && sign_in::cookie::value(headers, self.port).is_some() {
+            return self.browser(headers).await?.ok_or_else(sign_in::signed_out);
+        }
         auth::authenticate(headers, &self.config().token, || self.plugin_token(), client).await
+    }
+
+    /// Returns the browser that the cookie of a request belongs to, or `None` if it has none or is signed out.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error if the database can't be read.
+    pub(crate) async fn browser(&self, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
+        let found = sign_in::find(self, headers).await.map_err(ApiError::explained)?;
+        let browser = found.map(|found| BrowserCaller { sign_in: found.id, person: found.person });
+        Ok(browser.map(|browser| Caller::Browser(Arc::new(browser))))
     }
 
     /// Returns the turn that a request's token belongs to. `inside` is the agent from whose sandbox the request comes.

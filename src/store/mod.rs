@@ -42,6 +42,7 @@ mod request;
 pub(crate) mod row_counts;
 mod schema;
 mod session;
+mod sign_in;
 mod subjects;
 pub(crate) mod sync;
 mod task;
@@ -95,6 +96,7 @@ pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
 pub use session::NewSession;
 pub(crate) use session::{Session, SessionState, StoredPrompt};
+pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};
 pub use task::TaskFilter;
 pub(crate) use task::{
     NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskKind, TaskMessage, TaskState,
@@ -105,7 +107,9 @@ pub use token::{NewToken, Right};
 pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};
 pub use usage::NewUsage;
-pub(crate) use usage::{ExceededLimit, UsageAmount, UsageBy, UsageFilter, UsageLimit, UsageScope, UsageSum};
+pub(crate) use usage::{
+    ExceededLimit, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+};
 
 use connection::{connect, is_there};
 

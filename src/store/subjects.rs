@@ -74,6 +74,8 @@ handles! {
     requests: Requests;
     /// The sessions.
     sessions: Sessions;
+    /// The browsers that are signed in to the dashboard.
+    sign_ins: SignIns;
     /// The tasks.
     tasks: Tasks;
     /// The client tokens.

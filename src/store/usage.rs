@@ -94,6 +94,18 @@ pub struct UsageFilter {
     pub agent: Option<AgentId>,
 }
 
+/// The usage of one call of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UsageCall {
+    pub agent: String,
+    /// Unix milliseconds.
+    pub at: i64,
+    /// Tokens of all kinds.
+    pub tokens: u64,
+    /// Millionths of a dollar; 0 if the price is not known.
+    pub cost_micros: u64,
+}
+
 /// A sum of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -258,6 +270,23 @@ fn find_reserved(
         .optional()
 }
 
+/// Returns the settled and reserved cost and tokens of each call since `since`, with its agent and its time.
+fn select_calls(connection: &Connection, since: i64) -> rusqlite::Result<Vec<UsageCall>> {
+    connection
+        .prepare_cached(
+            "SELECT agent, at, input + output + cache_read + cache_write, coalesce(cost, 0) FROM usage WHERE at >= ?1",
+        )?
+        .query_map([since], |row| {
+            Ok(UsageCall {
+                agent: row.get(0)?,
+                at: row.get(1)?,
+                tokens: read_count(row, 2)?,
+                cost_micros: read_count(row, 3)?,
+            })
+        })?
+        .collect()
+}
+
 fn select_sums(
     connection: &Connection,
     filter: &UsageFilter,
@@ -374,6 +403,11 @@ impl<A> UsageRecords<&Database<A>> {
         more: UsageAmount,
     ) -> Result<Option<ExceededLimit>, StoreError> {
         self.read("look at the budgets", |connection| exceeded(connection, day, limits, more)).await
+    }
+
+    /// Returns the calls since a time in Unix milliseconds, in no order.
+    pub(crate) async fn calls(self, since: i64) -> Result<Vec<UsageCall>, StoreError> {
+        self.read_long("read the calls of models", move |connection| select_calls(connection, since)).await
     }
 
     /// Returns sums of usage.

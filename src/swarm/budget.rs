@@ -1,6 +1,8 @@
 //! Budgets: the limits that apply to a model call, the channel it is charged to, the end of a day, and the texts for a
 //! budget that is used up.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -9,7 +11,9 @@ use serde_json::{Value, json};
 use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
-use crate::store::{BridgeTraffic, ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScope, UsageSum};
+use crate::store::{
+    BridgeTraffic, ExceededLimit, StoreError, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+};
 
 /// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +163,45 @@ pub(crate) fn report(filter: &UsageFilter, sums: &[UsageSum], bridges: &[BridgeT
     })
 }
 
+/// Returns the sums as a table for spreadsheets, in the form of RFC 4180.
+#[must_use]
+pub(crate) fn csv(sums: &[UsageSum]) -> String {
+    const HEAD: &str = "name,calls,unpriced,input,output,cacheRead,cacheWrite,costDollars\r\n";
+    let row = |sum: &UsageSum| {
+        // A spreadsheet takes a field that begins like this for a formula.
+        let is_formula = sum.name.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let name = format!("{}{}", if is_formula { "'" } else { "" }, sum.name.replace('"', "\"\""));
+        let (dollars, micros) = (sum.cost_micros / 1_000_000, sum.cost_micros % 1_000_000);
+        let counts = [sum.calls, sum.unpriced, sum.input, sum.output, sum.cache_read, sum.cache_write];
+        let counts = counts.map(|count| count.to_string()).join(",");
+        format!("\"{name}\",{counts},{dollars}.{micros:06}\r\n")
+    };
+    std::iter::once(HEAD.to_owned()).chain(sums.iter().map(row)).collect()
+}
+
+/// Returns the use of models by agent and hour as JSON: a number for each hour that has begun since `start`, the begin of
+/// a day in Unix milliseconds.
+#[must_use]
+pub(crate) fn hours(start: i64, now: i64, calls: &[UsageCall]) -> Value {
+    const HOUR: i64 = 3_600_000;
+    // A day has 23 to 25 hours. The clock may have been set back after a call.
+    let hour_of = |at: i64| usize::try_from((at - start).max(0) / HOUR).unwrap_or_default().min(24);
+    let begun = hour_of(now) + 1;
+    let mut agents: BTreeMap<&str, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+    for call in calls {
+        let hour = hour_of(call.at);
+        let (costs, tokens) = agents.entry(&call.agent).or_insert_with(|| (vec![0; begun], vec![0; begun]));
+        if let (Some(cost), Some(tokens)) = (costs.get_mut(hour), tokens.get_mut(hour)) {
+            *cost += call.cost_micros;
+            *tokens += call.tokens;
+        }
+    }
+    let agents = agents
+        .into_iter()
+        .map(|(agent, (costs, tokens))| json!({"agent": agent, "costMicros": costs, "tokens": tokens}));
+    json!({"start": start, "agents": agents.collect::<Vec<_>>()})
+}
+
 /// Returns the total of all sums.
 #[must_use]
 pub(crate) fn total(sums: &[UsageSum]) -> UsageSum {
@@ -178,6 +221,33 @@ pub(crate) fn total(sums: &[UsageSum]) -> UsageSum {
 mod tests {
     use super::*;
     use crate::store::UsageAmount;
+
+    #[test]
+    fn a_table_for_spreadsheets_holds_no_formula() {
+        let sum = |name: &str| UsageSum {
+            name: name.to_owned(),
+            calls: 2,
+            input: 30,
+            cost_micros: 1_000_250,
+            ..UsageSum::default()
+        };
+        let shown = csv(&[sum("coder"), sum("=1+\"2\"")]);
+        let rows: Vec<&str> = shown.split("\r\n").collect();
+        assert_eq!(rows[1], "\"coder\",2,0,30,0,0,0,1.000250");
+        assert!(rows[2].starts_with("\"'=1+\"\"2\"\"\","), "{}", rows[2]);
+    }
+
+    #[test]
+    fn the_hours_of_a_day_have_the_calls_of_each_agent() {
+        let hour = 3_600_000;
+        let call =
+            |agent: &str, at, cost_micros| UsageCall { agent: agent.to_owned(), at, tokens: 1, cost_micros };
+        let calls =
+            [call("a", 10, 5), call("a", 2 * hour + 1, 7), call("a", 2 * hour + 2, 1), call("b", -5, 3)];
+        let shown = hours(0, 2 * hour + 5, &calls);
+        assert_eq!(shown["agents"][0], json!({"agent": "a", "costMicros": [5, 0, 8], "tokens": [1, 0, 2]}));
+        assert_eq!(shown["agents"][1]["costMicros"], json!([3, 0, 0]));
+    }
 
     #[test]
     fn a_day_ends_at_the_next_midnight_of_its_zone() {

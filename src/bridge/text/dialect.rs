@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::{html, table};
+use super::{is_web, table};
 
 /// The marks before and after something.
 pub(crate) type Markup = (&'static str, &'static str);
@@ -106,7 +106,7 @@ impl Dialect {
             }
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 let text = self.inlines(events, true);
-                out.push_str(&if html::is_web(&dest_url) { (self.link)(&dest_url, &text) } else { text });
+                out.push_str(&if is_web(&dest_url) { (self.link)(&dest_url, &text) } else { text });
             }
             Event::Start(_) => out.push_str(&self.inlines(events, true)),
             Event::Code(code) => out.push_str(&around(self.code, &(self.escape)(&code))),

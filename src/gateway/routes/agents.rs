@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::JsonResult;
 use crate::config::{Agent, SandboxMode};
 use crate::error::{Explain as _, Kind};
+use crate::gateway::activity::{self, AgentFacts};
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
@@ -17,14 +18,21 @@ use crate::gateway::operation_recovery;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
+/// Most open requests that are looked at.
+const MAX_REQUESTS: u32 = 500;
+
 /// Returns all agents that the caller may see.
 pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-) -> Json<Value> {
+) -> JsonResult {
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
     let paused = gateway.swarm.paused();
+    let store = gateway.swarm.store();
+    let states = store.agents().states().await.map_err(ApiError::explained)?;
+    let requests = store.requests().list(true, MAX_REQUESTS).await.map_err(ApiError::explained)?;
+    let turns = gateway.driver.list();
     let agents: Vec<Value> = config
         .agents
         .iter()
@@ -33,10 +41,18 @@ pub(crate) async fn list(
             let mut value = agent_json(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
             value["paused"] = json!(paused.get(&agent.id));
+            let facts = AgentFacts {
+                frozen: frozen.of(&agent.id),
+                paused: paused.get(&agent.id),
+                state: states.iter().find(|state| state.agent == agent.id),
+                turns: turns.iter().filter(|(_, turn)| turn.agent == agent.id).collect(),
+                requests: requests.iter().filter(|row| row.agent == agent.id).collect(),
+            };
+            value["activity"] = json!(activity::activity(&facts));
             value
         })
         .collect();
-    Json(json!({"agents": agents}))
+    Ok(Json(json!({"agents": agents})))
 }
 
 /// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox

@@ -186,11 +186,7 @@ async fn deciding_party(
     if let Some(row) = team.swarm.store().requests().find(id).await.map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
-    match caller {
-        // A login name may contain any character, so it is not checked like a name.
-        Caller::Owner => Ok(Party::human(name.unwrap_or("owner"))),
-        caller => Ok(caller.speaks(name)?.party),
-    }
+    caller.person(name)
 }
 
 fn refused(error: DecideError) -> ApiError {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
+use axum::http::{HeaderValue, Response, header};
+use axum::response::IntoResponse as _;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -41,6 +44,15 @@ pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Query(rows): Query
     Ok(Json(json!({"rows": rows})))
 }
 
+/// Returns the usage of today by agent and hour.
+pub(crate) async fn hours(State(gateway): State<Arc<Gateway>>) -> JsonResult {
+    // Days are those of this machine's time zone.
+    let now = jiff::Zoned::now();
+    let start = now.start_of_day().map_err(ApiError::internal)?.timestamp().as_millisecond();
+    let calls = gateway.swarm.store().usage().calls(start).await.map_err(ApiError::internal)?;
+    Ok(Json(budget::hours(start, now.timestamp().as_millisecond(), &calls)))
+}
+
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageQuery {
@@ -49,10 +61,20 @@ pub(crate) struct UsageQuery {
     agent: Option<String>,
     #[serde(default)]
     by: UsageBy,
+    /// `json` (the default) or `csv`.
+    format: Option<String>,
 }
 
 /// Returns sums of usage, for today unless the query names days.
-pub(crate) async fn usage(State(gateway): State<Arc<Gateway>>, Query(sums): Query<UsageQuery>) -> JsonResult {
+pub(crate) async fn usage(
+    State(gateway): State<Arc<Gateway>>,
+    Query(sums): Query<UsageQuery>,
+) -> Result<Response<Body>, ApiError> {
+    let is_csv = match sums.format.as_deref() {
+        None | Some("json") => false,
+        Some("csv") => true,
+        Some(_) => return Err(ApiError::invalid("invalid_query", "format is json or csv")),
+    };
     let agent = sums.agent.map(|agent| agent.parse()).transpose();
     let agent = agent
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;
@@ -60,6 +82,12 @@ pub(crate) async fn usage(State(gateway): State<Arc<Gateway>>, Query(sums): Quer
     let filter = budget::usage_filter(sums.day, sums.since, jiff::Zoned::now().date(), agent);
     let usage = gateway.swarm.store().usage();
     let found = usage.sums(&filter, sums.by).await.map_err(ApiError::internal)?;
+    if is_csv {
+        let mut response = Response::new(Body::from(budget::csv(&found)));
+        let kind = HeaderValue::from_static("text/csv; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        return Ok(response);
+    }
     let bridges = usage.bridges(&filter).await.map_err(ApiError::internal)?;
-    Ok(Json(budget::report(&filter, &found, &bridges)))
+    Ok(Json(budget::report(&filter, &found, &bridges)).into_response())
 }

@@ -10,7 +10,7 @@ use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::channels::{
     self, ArchiveRequest, ChangeMembers, ChannelFilter, CreateChannel, MessageQuery, PostMessage,
-    RenameChannel,
+    RenameChannel, SearchQuery,
 };
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
@@ -73,6 +73,16 @@ pub(crate) async fn read(
     let id = channel(&id)?;
     check_covered(&team, &caller, &id).await?;
     Ok(axum::Json(channels::read(team.swarm.store(), &id, &reading).await?))
+}
+
+/// Returns the messages of all channels that contain some words.
+pub(crate) async fn search(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Query<SearchQuery>,
+) -> JsonResult {
+    caller.refuse_plugin(OWNER_ONLY)?;
+    Ok(axum::Json(channels::search(team.swarm.store(), &asked).await?))
 }
 
 /// Posts a message in a channel.

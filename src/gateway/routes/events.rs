@@ -8,10 +8,12 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::gateway::auth::Caller;
 use crate::gateway::events::{EventRead, GatewayEvent};
+use crate::gateway::extract::Query;
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{SILENCE, event_stream};
@@ -19,14 +21,25 @@ use crate::gateway::stream::{SILENCE, event_stream};
 /// Most events in one piece of the stream.
 const BATCH: usize = 256;
 
+/// The query parameters of the stream.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventQuery {
+    /// The last event that the reader knows, in place of the header `Last-Event-ID`.
+    last_event_id: Option<String>,
+}
+
 /// Streams events until the reader disconnects, falls out of the ring, or the gateway stops.
 pub(crate) async fn watch(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
+    Query(place): Query<EventQuery>,
     headers: HeaderMap,
 ) -> Response<Body> {
     let changes = gateway.events.watch();
-    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    // A browser sends the header only when it reconnects by itself. A new stream of it names the event in its address.
+    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    let last = header.or(place.last_event_id.as_deref());
     let known = last.map(|id| gateway.events.position(id));
     let position = known.flatten().unwrap_or_else(|| gateway.events.now());
     let greeting = match known {

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use futures_util::future;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{JsonResult, TeamState};
 use crate::error::chain;
+use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::find_agent;
@@ -28,36 +29,52 @@ pub(crate) struct FreezeQuery {
 /// Freezes one agent.
 pub(crate) async fn freeze(
     State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
 ) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
-    set_frozen(team, Some(agent), &who, true).await
+    set_frozen(team, &caller, Some(agent), &who, true).await
 }
 
 /// Thaws one agent and its sandbox.
 pub(crate) async fn thaw(
     State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
 ) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?.id;
-    set_frozen(team, Some(agent), &who, false).await
+    set_frozen(team, &caller, Some(agent), &who, false).await
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
-pub(crate) async fn freeze_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
-    set_frozen(team, None, &who, true).await
+pub(crate) async fn freeze_all(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Query(who): Query<FreezeQuery>,
+) -> JsonResult {
+    set_frozen(team, &caller, None, &who, true).await
 }
 
 /// Thaws all agents and their sandboxes.
-pub(crate) async fn thaw_all(State(team): State<TeamState>, Query(who): Query<FreezeQuery>) -> JsonResult {
-    set_frozen(team, None, &who, false).await
+pub(crate) async fn thaw_all(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Query(who): Query<FreezeQuery>,
+) -> JsonResult {
+    set_frozen(team, &caller, None, &who, false).await
 }
 
 /// Freezes or thaws one agent, or the whole home if `agent` is `None`.
-async fn set_frozen(team: TeamState, agent: Option<AgentId>, who: &FreezeQuery, frozen: bool) -> JsonResult {
-    let by = Actor::human(who.by.as_deref().unwrap_or("owner"));
+async fn set_frozen(
+    team: TeamState,
+    caller: &Caller,
+    agent: Option<AgentId>,
+    who: &FreezeQuery,
+    frozen: bool,
+) -> JsonResult {
+    let by = Actor::party(caller.person(who.by.as_deref())?);
     // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {
         let changed = if frozen {

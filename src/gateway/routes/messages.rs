@@ -230,8 +230,13 @@ async fn resolve_session(
     }
 }
 
-/// Returns the session of a client, or that of the user under the name that `flock chat` uses.
+/// Returns the session of a client, or that of the person who signed in with a browser. The owner's is that of the user,
+/// under the name that `flock chat` uses.
 fn own_session(caller: &Caller, agent: &AgentId) -> SessionKey {
-    let peer = caller.client().map_or_else(login, scope::peer);
+    let peer = match caller {
+        Caller::Client(token) => scope::peer(token),
+        Caller::Browser(browser) => browser.person.clone(),
+        Caller::Owner | Caller::Plugin => login(),
+    };
     SessionKey::new(agent, SessionKind::Main, &peer)
 }

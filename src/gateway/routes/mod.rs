@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod bridges;
 pub(crate) mod channels;
 pub(crate) mod chat;
+pub(crate) mod dashboard;
 pub mod events;
 pub(crate) mod freeze;
 pub mod health;
@@ -19,9 +20,11 @@ pub(crate) mod people;
 pub mod plugin;
 pub mod sessions;
 pub(crate) mod settings;
+pub(crate) mod sign_ins;
 pub mod status;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
+pub(crate) mod transcript;
 
 use std::sync::Arc;
 
@@ -90,9 +93,12 @@ where
         .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
         .route("/api/channels/{id}/members", post(channels::assign))
         .route("/api/channels/{id}/archive", post(channels::archive))
+        .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
+        .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
         .route("/api/people", get(people::list))
         .route("/api/people/accounts", post(people::bind))
         .route("/api/people/rename", post(people::rename))
+        .route("/api/search", get(channels::search))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
 }

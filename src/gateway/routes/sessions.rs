@@ -158,7 +158,8 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     begins && matches!(last, Some(Record::Imported(_)))
 }
 
-async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
+/// Parses the key of a session of an agent that exists, and returns it in its stored spelling.
+pub(super) async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
     gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)

@@ -207,6 +207,7 @@ impl Triage {
     pub(crate) async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
         // The grant goes first. If removing the package fails, the agent at least can't ask for it again.
         let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
+        self.publish("approval.revoked", &row);
         let Some(asked) = decide::undo_request(&row) else { return Ok(row) };
         // A started removal is not cancelled: the grant is already gone, and the package has to follow.
         let never = CancellationToken::new();

@@ -4,6 +4,7 @@ mod auth;
 mod chat;
 pub mod crew;
 mod damaged;
+mod dashboard;
 mod early;
 mod events;
 mod forms;

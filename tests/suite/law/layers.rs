@@ -6,7 +6,20 @@ use super::{Source, sources, verdict};
 
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 7] = [
-    &["error", "env", "id", "json", "clean", "clock", "mutex", "process", "fault_point", "picture", "sync"],
+    &[
+        "error",
+        "env",
+        "id",
+        "json",
+        "clean",
+        "clock",
+        "markdown",
+        "mutex",
+        "process",
+        "fault_point",
+        "picture",
+        "sync",
+    ],
     &["store", "config", "home"],
     &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw"],
     &["agent", "runtime"],

@@ -67,6 +67,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
         approvals: Default::default(),
+        trusted_origins: Vec::new(),
         image_side: 1200,
         turn_time: None,
         approval_time: std::time::Duration::from_secs(86_400),

@@ -1,10 +1,12 @@
-//! Markdown as the HTML that Matrix shows.
+//! Markdown as the HTML that Matrix and the dashboard show.
 
 use std::collections::BTreeSet;
 
 use pulldown_cmark::{
-    CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream, html as writer,
+    CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream, html as writer,
 };
+
+use crate::clean;
 
 /// Returns the Markdown as HTML. HTML that is written in the text is shown as text, pictures become links, and only
 /// links to the web and to mail addresses remain links.
@@ -15,6 +17,36 @@ pub(crate) fn html(markdown: &str) -> String {
 /// Returns the Markdown as HTML, in which `@name` is a link to the person, and the numbers of the people who are
 /// mentioned like this. A name in code or in another link is none.
 pub(crate) fn html_with_people(markdown: &str, people: &[(&str, String)]) -> (String, BTreeSet<usize>) {
+    let (linked, found) = with_people(markdown, people);
+    (written(markdown, linked.into_iter()), found)
+}
+
+/// Returns the Markdown as HTML for a place in a page that has headings of its own: those of the text are two levels
+/// lower. Characters that can't be seen are spelled out.
+pub(crate) fn html_in_page(markdown: &str, people: &[(&str, String)]) -> String {
+    let markdown = clean::block(markdown);
+    let (events, _) = with_people(&markdown, people);
+    let lower = |level| match level {
+        HeadingLevel::H1 => HeadingLevel::H3,
+        HeadingLevel::H2 => HeadingLevel::H4,
+        HeadingLevel::H3 => HeadingLevel::H5,
+        _ => HeadingLevel::H6,
+    };
+    let events = events.into_iter().map(|event| match event {
+        Event::Start(Tag::Heading { level, .. }) => Event::Start(Tag::Heading {
+            level: lower(level),
+            id: None,
+            classes: Vec::new(),
+            attrs: Vec::new(),
+        }),
+        Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lower(level))),
+        other => other,
+    });
+    written(&markdown, events)
+}
+
+/// Returns what the Markdown consists of, with links to people, and the numbers of these people.
+fn with_people<'m>(markdown: &'m str, people: &[(&str, String)]) -> (Vec<Event<'m>>, BTreeSet<usize>) {
     let mut found = BTreeSet::new();
     let mut within = 0_usize;
     let mut linked = Vec::new();
@@ -30,7 +62,7 @@ pub(crate) fn html_with_people(markdown: &str, people: &[(&str, String)]) -> (St
         }
         linked.push(event);
     }
-    (written(markdown, linked.into_iter()), found)
+    (linked, found)
 }
 
 /// Adds a text with links to the people in it.
@@ -121,6 +153,13 @@ pub(crate) fn is_web(address: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_in_a_page_has_lower_headings_and_nothing_unseen() {
+        assert_eq!(html_in_page("# a\n\n##### b", &[]), "<h3>a</h3>\n<h6>b</h6>");
+        let shown = html_in_page("\u{1b}[31mred \u{202e}live", &[]);
+        assert!(shown.contains("\\u{1b}") && !shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+    }
 
     #[test]
     fn markdown_becomes_html() {

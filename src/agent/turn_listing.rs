@@ -1,0 +1,198 @@
+//! The turns of a session in full, for people: what was said, every call with its result, and how each turn ended.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::derived_trace;
+use super::engine::Engine;
+use super::messages::read;
+use super::recent_exchanges::words;
+use super::trace_buffer;
+use super::transcript::{Exchange, ExchangeScope, MessageRecord, TurnPhase};
+use super::turn::TurnError;
+use crate::id::{AgentId, SessionKey, TurnId};
+use crate::provider::message::joined_text;
+use crate::provider::{Block, Role, Usage};
+use crate::runtime::NATIVE;
+
+/// Bytes of text after which a listing ends early.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// A turn as clients list it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedTurn {
+    pub turn: TurnId,
+    /// `started` while it runs, else how it ended. `None` for one whose beginning and end are not in the transcript.
+    pub state: Option<TurnPhase>,
+    /// Unix milliseconds.
+    pub started_at: Option<i64>,
+    /// Unix milliseconds.
+    pub ended_at: Option<i64>,
+    /// `native`, or the name of a program.
+    pub runtime: String,
+    /// The model as `provider/model`.
+    pub model: Option<String>,
+    pub usage: Option<Usage>,
+    /// The error that ended it.
+    pub error: Option<String>,
+    pub items: Vec<TurnItem>,
+    /// The log of the agent's work, one line per step.
+    pub trace: Vec<String>,
+}
+
+/// A part of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum TurnItem {
+    /// Somebody said something.
+    Message { role: Role, text: String, at: i64 },
+    /// What the model thought.
+    Thinking { text: String, at: i64 },
+    /// A picture, without its bytes.
+    #[serde(rename_all = "camelCase")]
+    Picture { role: Role, media_type: String, at: i64 },
+    /// A call of a tool.
+    Call { call: String, tool: String, arguments: Value, at: i64, result: Option<CallResult> },
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CallResult {
+    pub text: String,
+    pub is_error: bool,
+    /// Number of pictures in it.
+    pub pictures: usize,
+    /// Milliseconds between the call and the result.
+    pub took_ms: i64,
+}
+
+impl Engine {
+    /// Returns the newest `limit` turns of a session, oldest first, or those before the turn `before`. There are fewer
+    /// if they are long. The flag is `true` if there are earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
+    /// can't.
+    pub(crate) async fn turns(
+        &self,
+        key: &SessionKey,
+        before: Option<TurnId>,
+        limit: usize,
+    ) -> Result<(Vec<ListedTurn>, bool), TurnError> {
+        let agent = key.agent().clone();
+        self.read_transcript(key, move |path| {
+            let mut newest = Vec::new();
+            let (mut size, mut has_more) = (0, false);
+            let mut is_reached = before.is_none();
+            read(path, ExchangeScope::Whole, |exchange| {
+                if !is_reached {
+                    is_reached = exchange.turn() == before;
+                    return true;
+                }
+                if newest.len() == limit || size > MAX_BYTES {
+                    has_more = true;
+                    return false;
+                }
+                if let Some(turn) = listed(&exchange, &agent) {
+                    size += turn.items.iter().map(TurnItem::size).sum::<usize>();
+                    newest.push(turn);
+                }
+                true
+            })?;
+            newest.reverse();
+            Ok((newest, has_more))
+        })
+        .await
+    }
+}
+
+fn listed(exchange: &Exchange, agent: &AgentId) -> Option<ListedTurn> {
+    let turn = exchange.turn()?;
+    let (began, ended) = (exchange.began.as_ref(), exchange.ended.as_ref());
+    let of_answer = exchange.answer.as_ref().and_then(|answer| answer.model.clone());
+    let told = exchange.answer.iter().map(|answer| &answer.trace).chain(ended.map(|end| &end.trace));
+    let told: Vec<String> = told.flatten().cloned().collect();
+    let trace = if told.is_empty() { derived_trace::trace(exchange, agent) } else { told };
+    Some(ListedTurn {
+        turn,
+        state: ended.or(began).map(|record| record.state),
+        started_at: began.map(|began| began.at),
+        ended_at: ended.map(|ended| ended.at),
+        runtime: began.and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned()),
+        model: of_answer.or_else(|| began.and_then(|began| began.model.clone())),
+        usage: ended.and_then(|ended| ended.usage),
+        error: ended.and_then(|ended| ended.error.clone()),
+        items: items(exchange),
+        trace: trace_buffer::checked(&trace),
+    })
+}
+
+/// Returns the parts of a turn in the order in which they were written, each call with its result.
+fn items(exchange: &Exchange) -> Vec<TurnItem> {
+    let mut items = Vec::new();
+    let mut records: Vec<&MessageRecord> =
+        exchange.said.iter().chain(&exchange.between).chain(&exchange.answer).collect();
+    // What was steered into the turn stands between its calls. The ids grow with time.
+    records.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
+    for record in records {
+        let (role, at) = (record.message.role, record.at);
+        if role == Role::User {
+            items.push(TurnItem::Message { role, text: words(record), at });
+        }
+        for block in &record.message.content {
+            match block {
+                // The words of a person were added above, without what flock wrote beside them.
+                Block::Text { .. } if role == Role::User => {}
+                Block::Text { text, .. } if text.trim().is_empty() => {}
+                Block::Text { text, .. } => items.push(TurnItem::Message { role, text: text.clone(), at }),
+                Block::Thinking { thinking, .. } if thinking.trim().is_empty() => {}
+                Block::Thinking { thinking, .. } => {
+                    items.push(TurnItem::Thinking { text: thinking.clone(), at });
+                }
+                Block::Image { media_type, .. } => {
+                    items.push(TurnItem::Picture { role, media_type: media_type.clone(), at });
+                }
+                Block::ToolCall { id, name, arguments, .. } => items.push(TurnItem::Call {
+                    call: id.clone(),
+                    tool: name.clone(),
+                    arguments: arguments.clone(),
+                    at,
+                    result: None,
+                }),
+                Block::ToolResult { call_id, content, is_error, .. } => {
+                    answer(&mut items, call_id, content, *is_error, record.at);
+                }
+                Block::Other(_) => {}
+            }
+        }
+    }
+    items
+}
+
+/// Adds a result to its call. A result whose call is missing is left out: a repair has removed the call.
+fn answer(items: &mut [TurnItem], id: &str, content: &[Block], is_error: bool, at: i64) {
+    let open = items.iter_mut().rev().find_map(|item| match item {
+        TurnItem::Call { call, at, result, .. } if call == id && result.is_none() => Some((*at, result)),
+        _ => None,
+    });
+    if let Some((began, result)) = open {
+        let pictures = content.iter().filter(|block| matches!(block, Block::Image { .. })).count();
+        *result =
+            Some(CallResult { text: joined_text(content), is_error, pictures, took_ms: (at - began).max(0) });
+    }
+}
+
+impl TurnItem {
+    fn size(&self) -> usize {
+        match self {
+            Self::Message { text, .. } | Self::Thinking { text, .. } => text.len(),
+            Self::Picture { .. } => 0,
+            Self::Call { arguments, result, .. } => {
+                arguments.to_string().len() + result.as_ref().map_or(0, |result| result.text.len())
+            }
+        }
+    }
+}

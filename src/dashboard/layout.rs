@@ -1,0 +1,123 @@
+//! What all pages share: the head, the navigation, and what their scripts need.
+
+use super::assets::Asset;
+use super::format::fill;
+use super::texts::Texts;
+use super::{Language, Viewer};
+
+/// The parts of a page around its content.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub texts: &'static Texts,
+    pub language: Language,
+    pub title: String,
+    /// The page in the navigation.
+    pub item: Option<NavItem>,
+    pub person: String,
+    /// The token that the page's changes carry; empty on a page for somebody who is not signed in.
+    pub csrf: String,
+    pub last_event: String,
+    /// The number of requests that wait for a person.
+    pub waiting: usize,
+}
+
+/// A page in the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NavItem {
+    Team,
+    Channels,
+    Sessions,
+    Requests,
+    Cost,
+    Machine,
+}
+
+impl NavItem {
+    /// All pages, in their order.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Team, Self::Channels, Self::Sessions, Self::Requests, Self::Cost, Self::Machine];
+
+    pub(super) const fn address(self) -> &'static str {
+        match self {
+            Self::Team => "/dashboard",
+            Self::Channels => "/dashboard/channels",
+            Self::Sessions => "/dashboard/sessions",
+            Self::Requests => "/dashboard/requests",
+            Self::Cost => "/dashboard/cost",
+            Self::Machine => "/dashboard/machine",
+        }
+    }
+
+    pub(super) const fn name(self, texts: &Texts) -> &'static str {
+        match self {
+            Self::Team => texts.team,
+            Self::Channels => texts.channels,
+            Self::Sessions => texts.sessions,
+            Self::Requests => texts.requests,
+            Self::Cost => texts.cost,
+            Self::Machine => texts.machine,
+        }
+    }
+
+    /// Returns the key that opens it after `g`.
+    pub(super) const fn key(self) -> char {
+        match self {
+            Self::Team => 't',
+            Self::Channels => 'c',
+            Self::Sessions => 's',
+            Self::Requests => 'r',
+            Self::Cost => 'o',
+            Self::Machine => 'm',
+        }
+    }
+}
+
+impl Layout {
+    /// Creates the layout of a page for a person who is signed in.
+    pub(super) fn new(viewer: &Viewer, item: Option<NavItem>, title: impl Into<String>) -> Self {
+        Self {
+            texts: viewer.texts(),
+            language: viewer.language,
+            title: title.into(),
+            item,
+            person: viewer.person.clone(),
+            csrf: viewer.csrf.clone(),
+            last_event: viewer.last_event.clone(),
+            waiting: 0,
+        }
+    }
+
+    /// Creates the layout of a page for somebody who is not signed in.
+    pub(super) fn signed_out(language: Language) -> Self {
+        let texts = language.texts();
+        Self {
+            texts,
+            language,
+            title: texts.signed_out.to_owned(),
+            item: None,
+            person: String::new(),
+            csrf: String::new(),
+            last_event: String::new(),
+            waiting: 0,
+        }
+    }
+
+    pub(super) fn asset(&self, name: &str) -> &'static str {
+        Asset::address(name)
+    }
+
+    /// Returns a text with the value in its place.
+    pub(super) fn with(&self, text: &str, value: impl std::fmt::Display) -> String {
+        fill(text, &[&value.to_string()])
+    }
+
+    pub(super) fn items(&self) -> [NavItem; 6] {
+        NavItem::ALL
+    }
+
+    /// Returns the texts of the scripts as JSON.
+    pub(super) fn script_texts(&self) -> String {
+        // A `<` could end the element that holds the texts.
+        serde_json::to_string(&self.texts.scripts).unwrap_or_default().replace('<', "\\u003c")
+    }
+}

@@ -1,0 +1,150 @@
+//! The pages that the gateway serves to a browser: HTML, made on the server, from what the documented routes answer.
+//!
+//! Path of a page: the gateway knows whose browser it is and calls [`render`], a file of [`pages`] asks the [`Api`] and
+//! fills a template. The scripts among the [`assets`] listen to the gateway's events, fetch the page again when
+//! something of it has changed, and replace the parts that are different. Changes go directly to the documented routes.
+
+mod assets;
+mod format;
+mod layout;
+mod pages;
+mod query;
+mod texts;
+
+use askama::Template;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::provider::BoxFuture;
+
+pub(crate) use assets::Asset;
+pub(crate) use query::value as query_value;
+pub(crate) use texts::Language;
+
+/// The routes that a page is made of.
+pub(crate) trait Api: Send + Sync {
+    /// Returns what `GET` of this path answers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the route.
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Value, ApiFailure>>;
+}
+
+/// The reason why a page can't be shown.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiFailure {
+    /// The HTTP status.
+    pub status: u16,
+    pub message: String,
+    /// The command that helps.
+    pub hint: Option<String>,
+}
+
+impl ApiFailure {
+    fn not_found(viewer: &Viewer) -> Self {
+        Self { status: 404, message: viewer.texts().no_such_page.to_owned(), hint: None }
+    }
+
+    fn defect(cause: &dyn std::error::Error) -> Self {
+        tracing::error!(cause = crate::error::chain(cause), "a page could not be made");
+        let hint = Some("flock logs gateway".to_owned());
+        Self { status: 500, message: "the gateway failed to make this page".to_owned(), hint }
+    }
+}
+
+/// The person whose browser asks, and how the page speaks to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewer {
+    /// The person's name, without `human:`.
+    pub person: String,
+    /// The token that the page's changes carry.
+    pub csrf: String,
+    /// The id of the last event before the page is made. Its scripts listen from there on, so nothing is missed.
+    pub last_event: String,
+    pub language: Language,
+}
+
+impl Viewer {
+    fn texts(&self) -> &'static texts::Texts {
+        self.language.texts()
+    }
+}
+
+/// A page as HTML.
+#[derive(Debug)]
+pub(crate) struct Page(pub String);
+
+impl Page {
+    fn of(template: &impl Template) -> Result<Self, ApiFailure> {
+        template.render().map(Self).map_err(|error| ApiFailure::defect(&error))
+    }
+}
+
+/// Returns the language that a browser prefers, from its header `Accept-Language`.
+#[must_use]
+pub(crate) fn language(accepted: &str) -> Language {
+    Language::accepted(accepted)
+}
+
+/// Returns the page at a path.
+///
+/// # Errors
+///
+/// Returns 404 if there is none, and the error of a route that it is made of.
+pub(crate) async fn render(
+    path: &str,
+    query: &str,
+    viewer: &Viewer,
+    api: &dyn Api,
+) -> Result<Page, ApiFailure> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).skip(1).collect();
+    match parts.as_slice() {
+        [] => pages::team::page(viewer, api).await,
+        ["channels"] => pages::channels::page(viewer, api).await,
+        ["channels", id] => pages::channel::page(viewer, api, id, query).await,
+        ["search"] => pages::search::page(viewer, api, query).await,
+        ["sessions"] => pages::sessions::page(viewer, api).await,
+        ["sessions", key] => pages::session::page(viewer, api, key, query).await,
+        ["cost"] => pages::cost::page(viewer, api, query).await,
+        ["machine"] => pages::machine::page(viewer, api).await,
+        ["requests"] => pages::requests::page(viewer, api, query).await,
+        _ => Err(ApiFailure::not_found(viewer)),
+    }
+}
+
+/// Returns the page that leads a browser that has just signed in to the first page.
+///
+/// It is a page and no redirection: a browser that followed a link of another site sends the cookie with no redirected
+/// request, but it does with one that flock's own page begins.
+///
+/// # Errors
+///
+/// Returns an error if the template fails.
+pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
+    pages::message::signed_in(language)
+}
+
+/// Returns the page for a browser that is not signed in. `code_failed` is for one that came with a code.
+///
+/// # Errors
+///
+/// Returns an error if the template fails.
+pub(crate) fn signed_out(language: Language, code_failed: bool) -> Result<Page, ApiFailure> {
+    pages::message::signed_out(language, code_failed)
+}
+
+/// Returns the page that says why another one can't be shown.
+///
+/// # Errors
+///
+/// Returns an error if the template fails.
+pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiFailure> {
+    pages::message::failed(viewer, failure)
+}
+
+/// Returns what a route answers, read into the fields that a page needs.
+async fn fetch<T: DeserializeOwned>(api: &dyn Api, path: &str) -> Result<T, ApiFailure> {
+    let answer = api.get(path).await?;
+    serde_json::from_value(answer).map_err(|error| ApiFailure::defect(&error))
+}

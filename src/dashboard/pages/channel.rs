@@ -1,0 +1,181 @@
+//! One channel: its conversation, its members, and the form for a message.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::channels::{Channel, state_text};
+use crate::dashboard::format::Moment;
+use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::markdown;
+
+/// Number of messages that a page has at first, and that each further part adds.
+const MESSAGES: usize = 50;
+
+#[derive(Deserialize)]
+struct Messages {
+    messages: Vec<Message>,
+    before: Option<u64>,
+    after: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct BridgeList {
+    bridges: Vec<Bridge>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bridge {
+    platform: String,
+    state: String,
+    last_error: Option<String>,
+    links: Vec<Link>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    channel: String,
+    title: String,
+    state: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message {
+    seq: u64,
+    author: String,
+    content: String,
+    created_at: i64,
+}
+
+#[derive(Template)]
+#[template(path = "channel.html")]
+struct ChannelPage {
+    layout: Layout,
+    id: String,
+    name: String,
+    topic: String,
+    state: String,
+    state_text: &'static str,
+    members: Vec<MemberView>,
+    messages: Vec<MessageView>,
+    /// The address of the part with the messages before these.
+    earlier: Option<String>,
+    /// The address of the part with the messages after these.
+    later: Option<String>,
+    address: String,
+    links: Vec<LinkView>,
+}
+
+/// A channel of another platform that this one is linked with.
+struct LinkView {
+    platform: String,
+    title: String,
+    /// The states of the link and of its bridge.
+    state: String,
+    problem: Option<String>,
+}
+
+struct MemberView {
+    name: String,
+    /// What it says about being archived: `Some(true)` if it is ready.
+    ready: Option<bool>,
+}
+
+struct MessageView {
+    seq: u64,
+    author: String,
+    /// The author's kind, for styles: `human` or `agent`.
+    kind: &'static str,
+    /// `true` if the message before has the same author.
+    continues: bool,
+    at: Moment,
+    /// HTML that flock's own writer made of the message's Markdown.
+    html: String,
+}
+
+/// Returns the page, or with `?before=` or `?after=` in its query another part of the conversation.
+pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) -> Result<Page, ApiFailure> {
+    let base = format!("/api/channels/{id}");
+    let number = |name| query::value(query, name).and_then(|value| value.parse::<u64>().ok());
+    // A place in the middle is shown with what was said before it.
+    let after =
+        number("after").or_else(|| number("around").map(|seq| seq.saturating_sub(MESSAGES as u64 / 2)));
+    let place = match (after, number("before")) {
+        (Some(after), _) => format!("&after={after}"),
+        (None, Some(before)) => format!("&before={before}"),
+        (None, None) => String::new(),
+    };
+    let messages_path = format!("{base}/messages?limit={MESSAGES}{place}");
+    let (channel, page, bridges) = tokio::join!(
+        fetch::<Channel>(api, &base),
+        fetch::<Messages>(api, &messages_path),
+        fetch::<BridgeList>(api, "/api/bridges"),
+    );
+    let (channel, page, bridges) = (channel?, page?, bridges?);
+    let name = channel.name.clone().unwrap_or_else(|| channel.channel_id.clone());
+    let ready = |member: &String| {
+        let archive = channel.archive.as_ref()?;
+        archive.ready.contains(member).then_some(true).or(archive.waiting.contains(member).then_some(false))
+    };
+    let members =
+        channel.members.iter().map(|member| MemberView { name: member.clone(), ready: ready(member) });
+    let address = super::channels::address(&channel.channel_id);
+    Page::of(&ChannelPage {
+        layout: Layout::new(viewer, Some(NavItem::Channels), format!("#{name}")),
+        members: members.collect(),
+        messages: views(&channel.channel_id, &channel.members, page.messages),
+        earlier: page.before.map(|before| format!("{address}?before={before}")),
+        later: page.after.map(|after| format!("{address}?after={after}")),
+        links: links(bridges, &channel.channel_id),
+        address,
+        state_text: state_text(viewer.texts(), &channel.state),
+        state: channel.state,
+        topic: channel.topic,
+        id: channel.channel_id,
+        name,
+    })
+}
+
+fn links(bridges: BridgeList, channel: &str) -> Vec<LinkView> {
+    let all = bridges.bridges.into_iter().flat_map(|bridge| {
+        let (platform, state, problem) = (bridge.platform, bridge.state, bridge.last_error);
+        bridge.links.into_iter().map(move |link| (link, platform.clone(), state.clone(), problem.clone()))
+    });
+    all.filter(|(link, ..)| link.channel.eq_ignore_ascii_case(channel))
+        .map(|(link, platform, state, problem)| LinkView {
+            platform,
+            title: link.title,
+            state: format!("{}, {state}", link.state),
+            problem,
+        })
+        .collect()
+}
+
+/// Returns the messages of a page. A mention of a member is a link to what it does in this channel.
+fn views(channel: &str, members: &[String], messages: Vec<Message>) -> Vec<MessageView> {
+    let sessions: Vec<(&str, String)> = members
+        .iter()
+        .filter(|member| !member.starts_with("human:"))
+        .map(|agent| {
+            (agent.as_str(), super::sessions::address(&format!("agent:{agent}:flock:channel:{channel}")))
+        })
+        .collect();
+    let mut before: Option<String> = None;
+    messages
+        .into_iter()
+        .map(|message| {
+            let continues = before.as_ref() == Some(&message.author);
+            before = Some(message.author.clone());
+            MessageView {
+                seq: message.seq,
+                kind: if message.author.starts_with("human:") { "human" } else { "agent" },
+                author: message.author,
+                continues,
+                at: Moment::new(message.created_at),
+                html: markdown::html_in_page(&message.content, &sessions),
+            }
+        })
+        .collect()
+}

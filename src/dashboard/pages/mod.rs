@@ -1,0 +1,12 @@
+//! The pages, one file each: what it asks of the routes, and what its template shows.
+
+pub(super) mod channel;
+pub(super) mod channels;
+pub(super) mod cost;
+pub(super) mod machine;
+pub(super) mod message;
+pub(super) mod requests;
+pub(super) mod search;
+pub(super) mod session;
+pub(super) mod sessions;
+pub(super) mod team;

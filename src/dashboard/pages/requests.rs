@@ -1,0 +1,130 @@
+//! The requests of agents: everything that a person decides about, and the decision.
+
+use askama::Template;
+use serde::Deserialize;
+
+use crate::clean;
+use crate::dashboard::format::Moment;
+use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::texts::Texts;
+use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::swarm::triage::view::words;
+
+#[derive(Deserialize)]
+struct RequestList {
+    requests: Vec<Request>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    id: String,
+    kind: String,
+    agent: String,
+    channel: Option<String>,
+    shown: Vec<String>,
+    body: String,
+    sha256: String,
+    reason: String,
+    level: String,
+    why: Vec<String>,
+    state: String,
+    scope: String,
+    created_at: i64,
+    expires_at: i64,
+    decided_by: Option<String>,
+    revoked_at: Option<i64>,
+    revoked_by: Option<String>,
+    result: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "requests.html")]
+struct RequestsPage {
+    layout: Layout,
+    /// `true` if the page has the decided requests too.
+    all: bool,
+    requests: Vec<RequestView>,
+}
+
+/// A request as the page shows it. Everything that a decision is about is there in full, in printable ASCII.
+struct RequestView {
+    id: String,
+    kind: String,
+    agent: String,
+    channel: Option<String>,
+    shown: Vec<String>,
+    body: String,
+    sha256: String,
+    reason: String,
+    level: String,
+    why: Vec<String>,
+    state: String,
+    state_text: &'static str,
+    scope: &'static str,
+    created: Moment,
+    until: Moment,
+    decided_by: Option<String>,
+    revoked_by: Option<String>,
+    result: Option<String>,
+    can_approve: bool,
+    can_deny: bool,
+    can_revoke: bool,
+}
+
+/// Returns the page. With `?state=all` it has the decided requests too.
+pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<Page, ApiFailure> {
+    let all = query::value(query, "state").as_deref() == Some("all");
+    let path = if all { "/api/approvals?state=all" } else { "/api/approvals" };
+    let listed: RequestList = fetch(api, path).await?;
+    let texts = viewer.texts();
+    let mut layout = Layout::new(viewer, Some(NavItem::Requests), texts.requests);
+    layout.waiting = listed.requests.iter().filter(|request| request.state == "waiting").count();
+    let mut requests: Vec<RequestView> =
+        listed.requests.into_iter().map(|request| view(texts, request)).collect();
+    // The list is the oldest first. Those that wait come first here, and then the newest.
+    requests.reverse();
+    requests.sort_by_key(|request| request.state != "waiting");
+    Page::of(&RequestsPage { layout, all, requests })
+}
+
+fn view(texts: &'static Texts, request: Request) -> RequestView {
+    let is_revoked = request.revoked_at.is_some();
+    RequestView {
+        // The same step leads from a revoked grant back to it.
+        can_approve: request.state == "waiting" || is_revoked,
+        can_deny: matches!(request.state.as_str(), "triage" | "waiting" | "approved"),
+        can_revoke: request.state == "done" && !is_revoked && request.scope == "agent",
+        state_text: if is_revoked { texts.request_revoked } else { state_text(texts, &request.state) },
+        scope: if request.scope == "once" { texts.scope_once } else { texts.scope_agent },
+        body: clean::spelled(&request.body),
+        reason: words(&request.reason),
+        why: request.why.iter().map(|why| words(why)).collect(),
+        result: request.result.as_deref().map(words),
+        created: Moment::new(request.created_at),
+        until: Moment::new(request.expires_at),
+        id: request.id,
+        kind: request.kind,
+        agent: request.agent,
+        channel: request.channel,
+        shown: request.shown,
+        sha256: request.sha256,
+        level: request.level.to_lowercase(),
+        state: request.state,
+        decided_by: request.decided_by,
+        revoked_by: request.revoked_by,
+    }
+}
+
+fn state_text(texts: &'static Texts, state: &str) -> &'static str {
+    match state {
+        "triage" => texts.request_triage,
+        "waiting" => texts.request_waiting,
+        "approved" => texts.request_approved,
+        "running" => texts.request_running,
+        "done" => texts.request_done,
+        "failed" => texts.request_failed,
+        "denied" => texts.request_denied,
+        _ => texts.request_expired,
+    }
+}

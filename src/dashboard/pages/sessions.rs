@@ -1,0 +1,100 @@
+//! The list of sessions, and the ways into a chat with each agent.
+
+use askama::Template;
+use serde::Deserialize;
+
+use crate::dashboard::format::{Moment, count};
+use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+
+#[derive(Deserialize)]
+struct SessionList {
+    sessions: Vec<Session>,
+    turns: Vec<ActiveTurn>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    key: String,
+    agent: String,
+    kind: String,
+    turns: u64,
+    updated_at: i64,
+}
+
+#[derive(Deserialize)]
+struct ActiveTurn {
+    session: String,
+    state: String,
+}
+
+#[derive(Deserialize)]
+struct AgentList {
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: String,
+}
+
+#[derive(Template)]
+#[template(path = "sessions.html")]
+struct SessionsPage {
+    layout: Layout,
+    chats: Vec<ChatView>,
+    sessions: Vec<SessionView>,
+}
+
+struct ChatView {
+    agent: String,
+    address: String,
+}
+
+struct SessionView {
+    key: String,
+    address: String,
+    agent: String,
+    kind: String,
+    turns: String,
+    updated: Moment,
+    /// `running` or `waiting` if it has such a turn.
+    activity: Option<String>,
+}
+
+/// Returns the page.
+pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
+    let (listed, agents) =
+        tokio::join!(fetch::<SessionList>(api, "/api/sessions"), fetch::<AgentList>(api, "/api/agents"));
+    let (listed, agents) = (listed?, agents?);
+    let chats = agents
+        .agents
+        .into_iter()
+        .map(|agent| ChatView { address: address(&own_key(&agent.id, &viewer.person)), agent: agent.id });
+    let turns = &listed.turns;
+    let sessions = listed.sessions.into_iter().map(|session| SessionView {
+        address: address(&session.key),
+        activity: turns.iter().find(|turn| turn.session == session.key).map(|turn| turn.state.clone()),
+        agent: session.agent,
+        kind: session.kind,
+        turns: count(session.turns),
+        updated: Moment::new(session.updated_at),
+        key: session.key,
+    });
+    Page::of(&SessionsPage {
+        layout: Layout::new(viewer, Some(NavItem::Sessions), viewer.texts().sessions),
+        chats: chats.collect(),
+        sessions: sessions.collect(),
+    })
+}
+
+/// Returns the address of a session's page.
+pub(super) fn address(key: &str) -> String {
+    format!("/dashboard/sessions/{}", query::encoded(key))
+}
+
+/// Returns the key of the session that this person has with an agent, here and in `flock chat`.
+pub(super) fn own_key(agent: &str, person: &str) -> String {
+    format!("agent:{agent}:flock:main:{person}")
+}

@@ -1,0 +1,256 @@
+//! The team: each agent with what it does now, its sandbox, and what it cost today.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::sessions;
+use crate::dashboard::format::{Moment, fill, money};
+use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::texts::Texts;
+use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
+
+/// Width and height of the plot of an agent's cost, in its own units: one for each hour, and the highest bar.
+const HOURS: usize = 24;
+const PLOT_HEIGHT: u64 = 20;
+
+#[derive(Deserialize)]
+struct AgentList {
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: String,
+    role: String,
+    runtime: String,
+    model: Option<String>,
+    scripted: bool,
+    sandbox: String,
+    activity: Activity,
+}
+
+#[derive(Deserialize)]
+struct Activity {
+    state: String,
+    since: Option<i64>,
+    detail: Option<String>,
+    session: Option<String>,
+    request: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    containers: Option<Vec<Container>>,
+    docker: Option<Docker>,
+}
+
+#[derive(Deserialize)]
+struct Docker {
+    problem: Option<String>,
+    hint: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    agent: Option<String>,
+    state: String,
+    probe: Option<Probe>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    at: i64,
+    confined: bool,
+    findings: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Hours {
+    agents: Vec<AgentHours>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AgentHours {
+    agent: String,
+    cost_micros: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct Requests {
+    requests: Vec<Request>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    state: String,
+}
+
+#[derive(Template)]
+#[template(path = "team.html")]
+struct TeamPage {
+    layout: Layout,
+    agents: Vec<AgentView>,
+    /// Why nothing is known about the sandboxes, and the command that helps.
+    engine: Option<(String, Option<String>)>,
+    /// `true` if all agents are frozen.
+    all_frozen: bool,
+}
+
+/// An agent as the page shows it.
+struct AgentView {
+    id: String,
+    /// The address of the session that this person has with it.
+    chat: String,
+    role: String,
+    runtime: String,
+    model: String,
+    /// The stable word of its state, for scripts and styles.
+    state: String,
+    state_text: &'static str,
+    since: Option<Moment>,
+    detail: String,
+    session: Option<String>,
+    request: Option<String>,
+    sandbox: String,
+    sandbox_is_good: bool,
+    probed: Option<Moment>,
+    cost: String,
+    bars: Vec<Bar>,
+    is_frozen: bool,
+}
+
+/// A bar of the plot of an agent's cost.
+struct Bar {
+    x: usize,
+    y: u64,
+    height: u64,
+    title: String,
+}
+
+/// Returns the page.
+pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
+    let (listed, status, hours, requests) = tokio::join!(
+        fetch::<AgentList>(api, "/api/agents"),
+        fetch::<Status>(api, "/api/status"),
+        fetch::<Hours>(api, "/api/usage/hours"),
+        fetch::<Requests>(api, "/api/approvals"),
+    );
+    let (listed, status, hours, requests) = (listed?, status?, hours?, requests?);
+    let texts = viewer.texts();
+    let containers: BTreeMap<&str, &Container> = status
+        .containers
+        .iter()
+        .flatten()
+        .filter_map(|container| Some((container.agent.as_deref()?, container)))
+        .collect();
+    let agents: Vec<AgentView> = listed
+        .agents
+        .iter()
+        .map(|agent| {
+            let hours = hours.agents.iter().find(|hours| hours.agent == agent.id);
+            view(texts, &viewer.person, agent, containers.get(agent.id.as_str()).copied(), hours)
+        })
+        .collect();
+    let mut layout = Layout::new(viewer, Some(NavItem::Team), texts.team);
+    layout.waiting = requests.requests.iter().filter(|request| request.state == "waiting").count();
+    let engine = status.docker.and_then(|docker| Some((docker.problem?, docker.hint)));
+    let all_frozen = !agents.is_empty() && agents.iter().all(|agent| agent.is_frozen);
+    Page::of(&TeamPage { layout, agents, engine, all_frozen })
+}
+
+fn view(
+    texts: &'static Texts,
+    person: &str,
+    agent: &Agent,
+    container: Option<&Container>,
+    hours: Option<&AgentHours>,
+) -> AgentView {
+    let activity = &agent.activity;
+    let (sandbox, sandbox_is_good) = sandbox(texts, agent, container);
+    let costs = hours.map(|hours| hours.cost_micros.as_slice()).unwrap_or_default();
+    AgentView {
+        id: agent.id.clone(),
+        chat: sessions::address(&sessions::own_key(&agent.id, person)),
+        role: agent.role.clone(),
+        runtime: agent.runtime.clone(),
+        model: agent.model.clone().unwrap_or_else(|| "–".to_owned()),
+        state: activity.state.clone(),
+        state_text: state_text(texts, &activity.state),
+        since: activity.since.map(Moment::new),
+        detail: detail(texts, activity),
+        session: activity.session.clone(),
+        request: activity.request.clone(),
+        sandbox,
+        sandbox_is_good,
+        probed: container.and_then(|container| container.probe.as_ref()).map(|probe| Moment::new(probe.at)),
+        cost: if agent.scripted { texts.scripted.to_owned() } else { money(costs.iter().sum()) },
+        bars: bars(costs),
+        is_frozen: activity.state == "frozen",
+    }
+}
+
+fn state_text(texts: &'static Texts, state: &str) -> &'static str {
+    match state {
+        "frozen" => texts.state_frozen,
+        "asking" => texts.state_asking,
+        "working" => texts.state_working,
+        "queued" => texts.state_queued,
+        "paused" => texts.state_paused,
+        "asleep" => texts.state_asleep,
+        _ => texts.state_idle,
+    }
+}
+
+fn detail(texts: &Texts, activity: &Activity) -> String {
+    let Some(detail) = activity.detail.as_deref() else { return String::new() };
+    match activity.state.as_str() {
+        "frozen" => fill(texts.frozen_by, &[detail]),
+        "asking" => fill(texts.asks_for, &[detail]),
+        "working" => fill(texts.using_tool, &[detail]),
+        _ => detail.to_owned(),
+    }
+}
+
+/// Describes a sandbox by what was probed, and returns `true` if nothing is wrong with it.
+fn sandbox(texts: &Texts, agent: &Agent, container: Option<&Container>) -> (String, bool) {
+    if agent.sandbox == "off" {
+        return (texts.no_sandbox.to_owned(), true);
+    }
+    let Some(container) = container else { return (texts.not_made.to_owned(), true) };
+    match &container.probe {
+        None => (format!("{}, {}", container.state, texts.not_probed), true),
+        Some(probe) if probe.confined => (format!("{}, {}", container.state, texts.confined), true),
+        Some(probe) => {
+            let text = format!("{}, {} ({})", container.state, texts.not_confined, probe.findings.len());
+            (text, false)
+        }
+    }
+}
+
+fn bars(costs: &[u64]) -> Vec<Bar> {
+    let most = costs.iter().copied().max().unwrap_or_default().max(1);
+    let shown = costs.iter().copied().enumerate().take(HOURS);
+    shown
+        .map(|(hour, cost)| {
+            // What is not zero can be seen.
+            let height = (cost * PLOT_HEIGHT / most).max(u64::from(cost > 0));
+            Bar { x: hour, y: PLOT_HEIGHT - height, height, title: format!("{hour}:00 {}", money(cost)) }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_bar_fills_the_plot_and_the_lowest_can_be_seen() {
+        let heights = |costs: &[u64]| bars(costs).iter().map(|bar| bar.height).collect::<Vec<_>>();
+        assert_eq!(heights(&[0, 1, 1_000_000, 500_000]), [0, 1, 20, 10]);
+        assert_eq!(heights(&[0, 0]), [0, 0]);
+        assert!(heights(&[]).is_empty());
+    }
+}

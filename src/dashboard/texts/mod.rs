@@ -1,0 +1,137 @@
+//! The texts of the pages, one file for each language. A text that a language lacks does not compile.
+
+mod english;
+mod korean;
+
+use serde::Serialize;
+
+/// A language of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    English,
+    Korean,
+}
+
+impl Language {
+    /// Returns the first language of the header `Accept-Language` that flock speaks. Browsers name the preferred one
+    /// first.
+    #[must_use]
+    pub(super) fn accepted(header: &str) -> Self {
+        let mut tags = header.split(',').map(|part| part.split([';', '-']).next().unwrap_or_default().trim());
+        tags.find_map(|tag| match tag {
+            _ if tag.eq_ignore_ascii_case("en") => Some(Self::English),
+            _ if tag.eq_ignore_ascii_case("ko") => Some(Self::Korean),
+            _ => None,
+        })
+        .unwrap_or(Self::English)
+    }
+
+    /// Returns the tag of the for `<html lang>`.
+    #[must_use]
+    pub(super) const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Korean => "ko",
+        }
+    }
+
+    #[must_use]
+    pub(super) const fn texts(self) -> &'static Texts {
+        match self {
+            Self::English => &english::TEXTS,
+            Self::Korean => &korean::TEXTS,
+        }
+    }
+}
+
+macro_rules! texts {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// The texts of the pages. `{}` stands for a value.
+        #[derive(Debug)]
+        pub(super) struct Texts {
+            $($(#[doc = $doc])* pub $name: &'static str,)*
+            /// The texts of the scripts.
+            pub scripts: ScriptTexts,
+        }
+    };
+}
+
+macro_rules! script_texts {
+    ($($name:ident,)*) => {
+        /// The texts that scripts show. They get them as JSON.
+        #[derive(Debug, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub(super) struct ScriptTexts {
+            $(pub $name: &'static str,)*
+        }
+    };
+}
+
+texts! {
+    // The frame of every page.
+    pages, skip, keys, keys_title, keys_close, key_go, key_help, key_compose, key_leave, sign_out,
+    signed_in_as, freeze_all, thaw_all, waiting_requests,
+    // Pages without content of the team.
+    signed_in, signed_out, signed_out_how, code_failed, no_such_page, failed, run_this, back_to_team,
+    // Team.
+    team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
+    not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
+    state_frozen, state_asking, state_working, state_queued, state_paused, state_asleep, state_idle,
+    in_session, using_tool, frozen_by, asks_for, decide,
+    // Channels.
+    channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
+    message, send, earlier_messages, no_messages, new_channel, channel_id, first_members, create, archived_note,
+    copy_link, jump_to_end,
+    // Requests.
+    requests, open_requests, all_requests, no_open_requests, no_requests, what, agent, channel, reason, level,
+    because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason,
+    result,
+    request_triage, request_waiting, request_approved, request_running, request_done, request_failed, request_denied,
+    request_expired, request_revoked,
+    // One channel, and the search.
+    key_search, linked_with, manage, save, new_member, add, remove_member, archive, archive_cancel, archive_force,
+    archive_reopen, later_messages, search, search_words, found,
+    // Sessions.
+    sessions, chat_with, all_sessions, no_sessions, session, kind, turns, last_used, context, turns_waiting,
+    turns_running, stop, compaction, to_agent, thinking, picture, call_failed, no_result, no_turns, message_to,
+    turn_started, turn_done, turn_failed, turn_cancelled, turn_interrupted, chat,
+    // Cost.
+    cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
+    output, cache, calls, export_csv, no_channel,
+    // Machine.
+    machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
+    images, missing, browsers, this_browser, audit, time, who, action, on_what, detail,
+}
+
+script_texts! {
+    disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
+    new_message, not_sent, stopped, saved, unread, working, using, call_ended, now, seconds, minutes, hours, days,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_language_that_flock_speaks_is_taken() {
+        for (header, language) in [
+            ("", Language::English),
+            ("ko-KR,ko;q=0.9,en;q=0.8", Language::Korean),
+            ("de, KO;q=0.5", Language::Korean),
+            ("fr", Language::English),
+            ("en-GB, ko", Language::English),
+        ] {
+            assert_eq!(Language::accepted(header), "{header}");
+        }
+    }
+
+    #[test]
+    fn every_text_has_the_same_places_in_every_language() {
+        let places = |language: Language| {
+            // The order of the fields is that of the struct.
+            let shown = format!("{:?}", language.texts());
+            shown.split("\", ").map(|field| field.matches("{}").count()).collect::<Vec<_>>()
+        };
+        assert_eq!(places(Language::English), places(Language::Korean));
+    }
+}

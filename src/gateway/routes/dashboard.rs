@@ -1,0 +1,189 @@
+//! `/dashboard`: the pages for a browser. A page is made of what the documented routes answer, so it shows nothing that
+//! a program could not ask for.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use serde_json::Value;
+use tower_service::Service as _;
+
+use crate::dashboard::{self, Api, ApiFailure, Asset, Language, Page, Viewer};
+use crate::gateway::auth::Caller;
+use crate::gateway::error::ApiError;
+use crate::gateway::limits::ServerLimits;
+use crate::gateway::sign_in::{self, cookie, csrf};
+use crate::gateway::state::Gateway;
+use crate::provider::BoxFuture;
+
+/// Largest answer of a route that a page is made of.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// What a page may do: run flock's own scripts and styles, show pictures of this gateway, and talk with it. Nothing
+/// comes from elsewhere, nothing is written inside the page, and no other page may frame it. Texts become HTML in one
+/// place only, which the last two rules enforce.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'self'; \
+    frame-ancestors 'none'; base-uri 'none'; trusted-types flock; require-trusted-types-for 'script'";
+
+/// The headers of every page and asset.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+];
+
+/// The state of these routes.
+#[derive(Clone)]
+pub(crate) struct DashboardState {
+    pub gateway: Arc<Gateway>,
+    /// The routes that the pages are made of.
+    pub api: Router,
+}
+
+/// Returns a page, or signs a browser in with a code.
+pub(crate) async fn page(
+    State(state): State<DashboardState>,
+    caller: Option<Extension<Caller>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let language = dashboard::language(text(&headers, header::ACCEPT_LANGUAGE));
+    let query = uri.query().unwrap_or_default();
+    if let Some(code) = dashboard::query_value(query, "code") {
+        let browser = text(&headers, header::USER_AGENT);
+        let redeemed = sign_in::redeem(&state.gateway, &code, browser).await.map_err(ApiError::explained)?;
+        return match redeemed {
+            Some(value) => signed_in(&state.gateway, &headers, &value, language),
+            None => html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, true)?),
+        };
+    }
+    let gateway = &state.gateway;
+    let (Some(Extension(Caller::Browser(browser))), Some(cookie)) =
+        (caller.clone(), cookie::value(&headers, gateway.port))
+    else {
+        return html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, false)?);
+    };
+    let viewer = Viewer {
+        person: browser.person.clone(),
+        csrf: csrf::token(cookie),
+        last_event: gateway.events.id(gateway.events.now()),
+        language,
+    };
+    let api =
+        RouterApi { router: state.api.clone(), caller: Caller::Browser(browser), limits: gateway.limits };
+    match dashboard::render(uri.path(), query, &viewer, &api).await {
+        Ok(page) => html(StatusCode::OK, page),
+        Err(failure) => {
+            let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            html(status, dashboard::failed(&viewer, &failure)?)
+        }
+    }
+}
+
+/// Returns a script, a style or a picture of the pages.
+pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response<Body>, ApiError> {
+    let Some(asset) = Asset::named(&name) else {
+        return Err(ApiError::not_found("not_found", "there is nothing at this path"));
+    };
+    let accepts_gzip = text(&headers, header::ACCEPT_ENCODING).contains("gzip");
+    let mut response = Response::new(Body::from(if accepts_gzip { asset.gzipped() } else { asset.bytes() }));
+    let head = response.headers_mut();
+    head.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type()));
+    // The pages name an asset by its digest, so it never changes under its address.
+    head.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+    head.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if accepts_gzip {
+        head.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    add_headers(&mut response);
+    Ok(response)
+}
+
+/// Returns the response that gives a browser its cookie and leads it to the first page, without the code in its address.
+fn signed_in(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    value: &str,
+    language: Language,
+) -> Result<Response<Body>, ApiError> {
+    let host = text(headers, header::HOST);
+    let secure = gateway.config().trusted_origins.iter().any(|origin| origin.has_authority(host));
+    let mut response = html(StatusCode::OK, dashboard::signed_in(language)?)?;
+    let cookie = HeaderValue::from_str(&cookie::set(gateway.port, value, secure));
+    response.headers_mut().insert(header::SET_COOKIE, cookie.map_err(ApiError::internal)?);
+    Ok(response)
+}
+
+fn html(status: StatusCode, Page(page): Page) -> Result<Response<Body>, ApiError> {
+    let mut response = Response::new(Body::from(page));
+    *response.status_mut() = status;
+    let head = response.headers_mut();
+    head.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    head.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    add_headers(&mut response);
+    Ok(response)
+}
+
+fn add_headers(response: &mut Response<Body>) {
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+impl From<ApiFailure> for ApiError {
+    fn from(failure: ApiFailure) -> Self {
+        let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut error = Self::new(status, "page_failed", failure.message);
+        error.hint = failure.hint;
+        error
+    }
+}
+
+/// The documented routes, called in this process for the browser that asked for a page.
+struct RouterApi {
+    router: Router,
+    caller: Caller,
+    limits: ServerLimits,
+}
+
+impl RouterApi {
+    async fn call(&self, path: &str) -> Result<Value, ApiError> {
+        let mut request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
+        if let Ok(request) = &mut request {
+            request.extensions_mut().insert(self.caller.clone());
+            request.extensions_mut().insert(self.limits);
+        }
+        let mut response = match self.router.clone().call(request.map_err(ApiError::internal)?).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
+            return Err(Arc::into_inner(error).unwrap_or_else(|| ApiError::internal("the error is shared")));
+        }
+        let body = to_bytes(response.into_body(), MAX_ANSWER).await.map_err(ApiError::internal)?;
+        serde_json::from_slice(&body).map_err(ApiError::internal)
+    }
+}
+
+impl Api for RouterApi {
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Value, ApiFailure>> {
+        Box::pin(async move {
+            self.call(path).await.map_err(|error| {
+                if let Some(cause) = error.cause() {
+                    tracing::error!(path, cause, "a page could not be made");
+                }
+                ApiFailure { status: error.status.as_u16(), message: error.message, hint: error.hint }
+            })
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! `/api/dashboard/…`: makes the codes with which browsers sign in to the dashboard, and lists and ends their sign-ins.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{JsonResult, TeamState};
+use crate::clock::unix_ms;
+use crate::gateway::auth::Caller;
+use crate::gateway::body::JsonBody;
+use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
+use crate::gateway::sign_in::codes;
+use crate::gateway::state::Gateway;
+use crate::id::Party;
+use crate::store::{Level, SignIn};
+use crate::swarm::Actor;
+
+/// A request for a code.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateCode {
+    /// Name of the person whose browser signs in.
+    pub by: Option<String>,
+}
+
+/// The query parameters of the end of a sign-in.
+#[derive(Debug, Deserialize)]
+pub(crate) struct EndQuery {
+    /// Name of the person, for the audit.
+    by: Option<String>,
+}
+
+/// Makes a code with which a browser signs in once.
+pub(crate) async fn create_code(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(wanted): JsonBody<CreateCode>,
+) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
+    let Party::Human(person) = caller.person(wanted.by.as_deref())? else {
+        return Err(ApiError::forbidden("name_of_another", "only a person signs in"));
+    };
+    let lifetime = i64::try_from(codes::LIFETIME.as_millis()).unwrap_or(i64::MAX);
+    let code = gateway.sign_in_codes.create(person);
+    Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
+}
+
+/// Returns the browsers that are signed in.
+pub(crate) async fn list(State(team): State<TeamState>, Extension(caller): Extension<Caller>) -> JsonResult {
+    let now = unix_ms();
+    let mut found = team.swarm.store().sign_ins().list().await.map_err(ApiError::explained)?;
+    found.retain(|sign_in| sign_in.is_good(now));
+    let sessions = found.iter().map(|sign_in| describe(sign_in, &caller)).collect::<Vec<_>>();
+    Ok(axum::Json(json!({"sessions": sessions})))
+}
+
+/// Ends one sign-in. `current` names the one of the caller.
+pub(crate) async fn end(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(who): Query<EndQuery>,
+) -> JsonResult {
+    let id = match &caller {
+        Caller::Browser(browser) if id == "current" => browser.sign_in.clone(),
+        _ => id,
+    };
+    let ended = end_some(&team, &caller, Some(id.clone()), &who).await?;
+    if ended == 0 {
+        let message = format!("there is no session {:?} of a browser", crate::clean::summary(&id, 80));
+        return Err(ApiError::not_found("session_not_found", message).with_hint("flock dashboard sessions"));
+    }
+    Ok(axum::Json(json!({"ended": ended})))
+}
+
+/// Ends all sign-ins.
+pub(crate) async fn end_all(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Query(who): Query<EndQuery>,
+) -> JsonResult {
+    let ended = end_some(&team, &caller, None, &who).await?;
+    Ok(axum::Json(json!({"ended": ended})))
+}
+
+async fn end_some(
+    team: &TeamState,
+    caller: &Caller,
+    id: Option<String>,
+    who: &EndQuery,
+) -> Result<usize, ApiError> {
+    let by = Actor::party(caller.person(who.by.as_deref())?);
+    let subject = id.as_deref().unwrap_or("all").to_owned();
+    let entry = by.entry("dashboard.signout", &subject, Level::Green, String::new());
+    let store = team.swarm.store();
+    let ended = store.sign_ins().end(id, entry, unix_ms()).await.map_err(ApiError::explained)?;
+    // A power failure must not sign a browser in again.
+    store.sync().await.map_err(ApiError::explained)?;
+    Ok(ended)
+}
+
+/// Returns a sign-in in the JSON form of the API.
+pub(crate) fn describe(sign_in: &SignIn, caller: &Caller) -> Value {
+    let is_current = matches!(caller, Caller::Browser(browser) if browser.sign_in == sign_in.id);
+    let mut shown = json!(sign_in);
+    shown["expiresAt"] = sign_in.expires_at().into();
+    shown["current"] = is_current.into();
+    shown
+}

@@ -1,0 +1,62 @@
+//! `GET /api/sessions/{key}/transcript`: the turns of a session in full. `POST /api/sessions/{key}/stop`: stops them.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::JsonResult;
+use super::sessions::{parse_key, record};
+use crate::gateway::auth::Caller;
+use crate::gateway::extract::{Path, Query};
+use crate::gateway::state::Gateway;
+use crate::gateway::turn_error::failure;
+use crate::id::TurnId;
+
+/// Default and largest number of turns in one response.
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 100;
+
+/// The query parameters of a transcript.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TranscriptQuery {
+    /// Only turns before this one.
+    before: Option<TurnId>,
+    limit: Option<usize>,
+}
+
+/// Returns the newest turns of a session, oldest first.
+pub(crate) async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+    Query(part): Query<TranscriptQuery>,
+) -> JsonResult {
+    let key = parse_key(&gateway, &key).await?;
+    caller.check_agent(key.agent())?;
+    let limit = part.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    let found = gateway.engine.turns(&key, part.before, limit).await;
+    let (turns, has_more) = found.map_err(|error| failure(error.into()))?;
+    let before = turns.first().filter(|_| has_more).map(|turn| turn.turn);
+    Ok(axum::Json(json!({"key": key, "turns": turns, "before": before})))
+}
+
+/// Cancels the turns that run or wait in a session, and answers when they have ended.
+pub(crate) async fn stop(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> JsonResult {
+    let key = parse_key(&gateway, &key).await?;
+    let turns = gateway.driver.list().into_iter().filter(|(_, turn)| turn.session == key);
+    let ends: Vec<_> = turns.filter_map(|(id, _)| gateway.driver.cancel_turn(id)).collect();
+    if !ends.is_empty() {
+        record(&gateway, &caller, &key, "session.stop").await?;
+    }
+    let cancelled = ends.len();
+    for end in ends {
+        end.cancelled().await;
+    }
+    Ok(axum::Json(json!({"cancelled": cancelled})))
+}

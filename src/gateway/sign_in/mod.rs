@@ -1,0 +1,138 @@
+//! Signing in to the dashboard: `flock dashboard` gets a [code](codes), the browser opens a page with it, and gets a
+//! [cookie] in exchange. Requests that change something also need a [token](csrf) that only flock's pages have.
+
+pub(crate) mod codes;
+pub(crate) mod cookie;
+pub(crate) mod csrf;
+
+use axum::http::{HeaderMap, Method, StatusCode};
+
+use super::error::ApiError;
+use super::state::Gateway;
+use crate::clock::unix_ms;
+use crate::store::{Level, SignIn, StoreError, token_hash};
+use crate::swarm::Actor;
+
+/// Milliseconds after which a use is recorded again. Recording each request would write at each of them.
+const TOUCH_INTERVAL: i64 = 60_000;
+
+/// Most characters of a browser's name that are kept.
+const MAX_BROWSER: usize = 120;
+
+/// Exchanges a code for a sign-in. Returns the value of its cookie, or `None` if the code is not good.
+///
+/// # Errors
+///
+/// Returns the store's error if the sign-in can't be stored.
+pub(crate) async fn redeem(
+    gateway: &Gateway,
+    code: &str,
+    browser: &str,
+) -> Result<Option<String>, StoreError> {
+    let Some(person) = gateway.sign_in_codes.take(code) else { return Ok(None) };
+    let cookie = crate::id::hex(&rand::random::<[u8; 32]>());
+    let now = unix_ms();
+    let new = SignIn {
+        id: crate::id::hex(&rand::random::<[u8; 4]>()),
+        person,
+        // A browser may send anything.
+        browser: crate::clean::summary(browser, MAX_BROWSER),
+        created_at: now,
+        used_at: now,
+    };
+    let entry =
+        Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
+    let store = gateway.swarm.store();
+    store.sign_ins().add(new, token_hash(cookie.as_bytes()), entry, now).await?;
+    // On disk before the browser gets the cookie: a power failure must not sign it out again.
+    store.sync().await?;
+    Ok(Some(cookie))
+}
+
+/// Returns the sign-in that the cookie of a request belongs to, or `None` if there is no cookie or it is not good.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read.
+pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Option<SignIn>, StoreError> {
+    let Some(cookie) = cookie::value(headers, gateway.port) else { return Ok(None) };
+    let sign_ins = gateway.swarm.store().sign_ins();
+    // The lookup is by hash, so its timing reveals nothing about the cookie.
+    let now = unix_ms();
+    let found = sign_ins.find(token_hash(cookie.as_bytes())).await?.filter(|found| found.is_good(now));
+    if let Some(found) = found.as_ref().filter(|found| now - found.used_at > TOUCH_INTERVAL) {
+        sign_ins.touch(found.id.clone(), now).await?;
+    }
+    Ok(found)
+}
+
+/// Checks a request that carries a cookie: it must come from one of the gateway's own pages, and it needs the pages'
+/// token if it changes something.
+///
+/// Browsers send a cookie to every port of a host, and count all of them as one site, so `SameSite` does not keep out a
+/// page of another server on this machine.
+///
+/// # Errors
+///
+/// Returns 403 if it comes from another page, or if the token is missing or wrong.
+pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> Result<(), ApiError> {
+    // Only browsers send this header, and no page can change it. `none` stands for a person's own navigation.
+    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    if !matches!(site, None | Some(b"same-origin" | b"none")) {
+        return Err(ApiError::forbidden("foreign_origin", "requests from pages of other sites are refused"));
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let shown = headers.get(csrf::HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_good = cookie::value(headers, port).is_some_and(|cookie| csrf::is_good(shown, cookie));
+    if is_good {
+        return Ok(());
+    }
+    let message = "a browser's request that changes something needs the token of the page";
+    Err(ApiError::forbidden("csrf", message).with_hint("reload the page"))
+}
+
+/// Returns the refusal for a cookie that is not good (any more).
+pub(crate) fn signed_out() -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, "signed_out", "this browser is not signed in (any more)")
+        .with_hint("flock dashboard")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(method: &Method, headers: &[(&'static str, &str)]) -> Option<String> {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.insert(*name, value.parse().unwrap());
+        }
+        check_request(method, &all, 3779).err().map(|error| error.code.into_owned())
+    }
+
+    #[test]
+    fn a_change_needs_the_token_of_the_page() {
+        let cookie = "ab".repeat(32);
+        let token = csrf::token(&cookie);
+        let sent = format!("flock_3779={cookie}");
+        let post = |token: &str| checked(&Method::POST, &[("cookie", &sent), (csrf::HEADER, token)]);
+        assert_eq!(post(&token), None);
+        let others = csrf::token(&"cd".repeat(32));
+        for wrong in ["", "x", &token[1..], &others, &token.to_uppercase()] {
+            assert_eq!(post(wrong), Some("csrf".to_owned()), "{wrong}");
+        }
+        assert_eq!(checked(&Method::DELETE, &[("cookie", &sent)]), Some("csrf".to_owned()));
+        assert_eq!(checked(&Method::GET, &[("cookie", &sent)]), None);
+    }
+
+    #[test]
+    fn a_page_of_another_server_of_this_machine_is_refused() {
+        for (site, refused) in
+            [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)]
+        {
+            let found = checked(&Method::GET, &[("sec-fetch-site", site)]);
+            assert_eq!(found, refused.then(|| "foreign_origin".to_owned()), "{site}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// Checks the dashboard in a browser. Usage: browser_checks.mjs [OPTIONS], see browser.sh.
+import { parseArgs } from "node:util";
+import { access, keyboard, quiet } from "./browser_access.mjs";
+import { channels } from "./browser_channels.mjs";
+import { check, finish } from "./browser_checking.mjs";
+import { hostile, strangeBrowser } from "./browser_hostile.mjs";
+import { away, between, kills, tabs } from "./browser_live.mjs";
+import { pictures } from "./browser_pictures.mjs";
+import { requests } from "./browser_requests.mjs";
+import { forged, headers, reach, rebound } from "./browser_security.mjs";
+import { foreign } from "./browser_foreign.mjs";
+import { codes, expired, secrets, sessions, signin, signout } from "./browser_signin.mjs";
+import { Stage } from "./browser_stage.mjs";
+import { team } from "./browser_team.mjs";
+import { Browsers } from "./browser_window.mjs";
+
+// Each part takes the stage and the browsers. What one of them leaves behind, the next ones may use.
+const PARTS = {
+    codes,
+    signin,
+    sessions,
+    signout,
+    headers,
+    reach,
+    forged,
+    rebound,
+    foreign,
+    team,
+    channels,
+    requests,
+    access,
+    keyboard,
+    quiet,
+    hostile,
+    strangeBrowser,
+    tabs,
+    between,
+    away,
+    kills,
+    expired,
+    secrets,
+};
+
+function usage(problem) {
+    console.error(`browser_checks.mjs: ${problem}`);
+    console.error("options: [--messages N] [--kills N] [--pictures FOLDER] [--only PART…]");
+    console.error(`parts: ${Object.keys(PARTS).join(" ")}`);
+    process.exit(2);
+}
+
+function chosenOptions() {
+    const options = {
+        only: { type: "boolean", default: false },
+        pictures: { type: "string" },
+        messages: { type: "string", default: "60" },
+        kills: { type: "string", default: "5" },
+    };
+    try {
+        return parseArgs({ allowPositionals: true, options });
+    } catch (error) {
+        return usage(error.message);
+    }
+}
+
+const { values, positionals } = chosenOptions();
+const unknown = positionals.filter((name) => !(name in PARTS));
+if (unknown.length) usage(`no part ${unknown.join(", ")}`);
+if (positionals.length > 0 !== values.only) usage("the names of parts come after --only");
+const chosen = values.pictures
+    ? { pictures }
+    : values.only
+      ? Object.fromEntries(positionals.map((name) => [name, PARTS[name]]))
+      : PARTS;
+
+const stage = new Stage({ pictures: values.pictures, messages: Number(values.messages), kills: Number(values.kills) });
+const browsers = new Browsers(stage);
+
+// The others go on without a part that can't.
+async function attempt(name, part) {
+    console.log(`-- ${name} (${Math.round(performance.now() / 1000)} s)`);
+    try {
+        await part(stage, browsers);
+    } catch (error) {
+        check(`the part ${name} went to its end`, false, error.stack);
+    }
+    await browsers.clear(name);
+}
+
+try {
+    await stage.open();
+    for (const [name, part] of Object.entries(chosen)) {
+        await attempt(name, part);
+    }
+} catch (error) {
+    check("the run went to its end", false, error.stack);
+}
+await browsers.close();
+await stage.close();
+finish();

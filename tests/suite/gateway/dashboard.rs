@@ -1,0 +1,284 @@
+//! The dashboard: how a browser signs in and out, what its cookie opens, and that its pages hold.
+
+use flock::supervise::gateway_client::{Answer, Call, Client};
+use serde_json::{Value, json};
+
+use super::house::{House, LIMIT, until};
+
+/// A browser that is signed in.
+struct Browser {
+    client: Client,
+    port: u16,
+    /// The cookie as the browser sends it.
+    cookie: String,
+}
+
+impl Browser {
+    async fn new(house: &House) -> Self {
+        let client = Client::new(house.port);
+        let answer = client.send(Call::get(&code_page(house, "ann").await), LIMIT).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let set = answer.header("set-cookie").unwrap().to_owned();
+        for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+            assert!(set.contains(part), "{set}");
+        }
+        let cookie = set.split(';').next().unwrap().to_owned();
+        assert!(cookie.starts_with(&format!("flock_{}=", house.port)), "{set}");
+        Self { client, port: house.port, cookie }
+    }
+
+    async fn send(&self, call: Call) -> Answer {
+        self.client.send(call.header("cookie", &self.cookie), LIMIT).await.unwrap()
+    }
+
+    async fn page(&self, path: &str) -> (u16, String) {
+        text(self.send(Call::get(path)).await).await
+    }
+
+    /// The token for changes, from a page.
+    async fn csrf(&self) -> String {
+        let (status, page) = self.page("/dashboard").await;
+        assert_eq!(status, 200, "{page}");
+        let rest = page.split_once("name=\"csrf-token\" content=\"").unwrap().1;
+        rest.split_once('"').unwrap().0.to_owned()
+    }
+
+    async fn change(&self, call: Call) -> (u16, Value) {
+        let token = self.csrf().await;
+        let origin = format!("http://127.0.0.1:{}", self.port);
+        json_of(self.send(call.header("x-flock-csrf", &token).header("origin", &origin)).await).await
+    }
+}
+
+async fn text(answer: Answer) -> (u16, String) {
+    let status = answer.status();
+    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
+}
+
+async fn json_of(answer: Answer) -> (u16, Value) {
+    let status = answer.status();
+    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
+}
+
+/// The path with which a browser signs in.
+async fn code_page(house: &House, by: &str) -> String {
+    let call = Call::post("/api/dashboard/codes").json(&json!({"by": by})).unwrap();
+    let (status, made) = json_of(house.owner().send(call, LIMIT).await.unwrap()).await;
+    assert_eq!(status, 201, "{made}");
+    assert!(made["expiresAt"].as_i64().unwrap() <= flock::clock::unix_ms() + 60_000);
+    format!("/dashboard?code={}", made["code"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_once_with_a_code() {
+    let house = House::new().await;
+    let stranger = Client::new(house.port);
+    let plain = stranger.send(Call::get("/dashboard"), LIMIT).await.unwrap();
+    let (status, page) = text(plain).await;
+    assert!(status == 401 && page.contains("flock dashboard") && !page.contains("coder"), "{page}");
+    let path = code_page(&house, "ann").await;
+    let first = stranger.send(Call::get(&path), LIMIT).await.unwrap();
+    assert!(first.status() == 200 && first.header("set-cookie").is_some());
+    for wrong in
+        [path.as_str(), "/dashboard?code=", "/dashboard?code=00", "/dashboard?token=owner-token-of-the-test"]
+    {
+        let again = stranger.send(Call::get(wrong), LIMIT).await.unwrap();
+        assert!(again.status() == 401 && again.header("set-cookie").is_none(), "{wrong}");
+    }
+    // The owner's token is for programs and opens no page.
+    assert_eq!(house.owner().send(Call::get("/dashboard"), LIMIT).await.unwrap().status(), 401);
+    let browser = Browser::new(&house).await;
+    let (status, page) = browser.page("/dashboard").await;
+    assert!(status == 200 && page.contains("data-agent=\"coder\""), "{page}");
+    // Nothing that was shown or stored is the cookie itself.
+    let secret = browser.cookie.split_once('=').unwrap().1;
+    assert!(!page.contains(secret));
+    let database = std::fs::read(house.home.database()).unwrap();
+    assert!(!database.windows(secret.len()).any(|part| part == secret.as_bytes()));
+}
+
+#[tokio::test]
+async fn a_change_needs_the_token_of_a_page_and_no_foreign_page_gets_through() {
+    let house = House::new().await;
+    let browser = Browser::new(&house).await;
+    let freeze = || Call::post("/api/agents/coder/freeze");
+    let token = browser.csrf().await;
+    let own = format!("http://127.0.0.1:{}", house.port);
+    for (headers, code) in [
+        (vec![], "csrf"),
+        (vec![("x-flock-csrf", "x")], "csrf"),
+        (vec![("x-flock-csrf", &*token), ("origin", "https://evil.example")], "foreign_origin"),
+        (vec![("x-flock-csrf", &*token), ("origin", "http://127.0.0.1:1")], "foreign_origin"),
+        (vec![("x-flock-csrf", &*token), ("sec-fetch-site", "same-site")], "foreign_origin"),
+        (vec![("x-flock-csrf", &*token), ("sec-fetch-site", "cross-site")], "foreign_origin"),
+    ] {
+        let call = headers.iter().fold(freeze(), |call, (name, value)| call.header(name, value));
+        let (status, answer) = json_of(browser.send(call).await).await;
+        assert_eq!((status, answer["error"]["code"].as_str()), (403, Some(code)), "{headers:?} {answer}");
+    }
+    // Of two browsers, each needs its own token.
+    let other = Browser::new(&house).await;
+    let call = freeze().header("x-flock-csrf", &other.csrf().await).header("origin", &own);
+    assert_eq!(browser.send(call).await.status(), 403);
+    assert!(house.sandbox.entries.lock().unwrap().is_empty(), "nothing was frozen");
+    let (status, answer) = browser.change(freeze()).await;
+    assert_eq!((status, answer["agents"][0]["frozen"].as_bool()), (200, Some(true)), "{answer}");
+    let (_, rows) = json_of(browser.send(Call::get("/api/audit?action=agent.freeze")).await).await;
+    assert_eq!(rows["rows"][0]["actor"], "human:ann", "the person who signed in acted: {rows}");
+    // A page of another server of this machine may not even read.
+    let read = Call::get("/api/agents").header("sec-fetch-site", "same-site");
+    assert_eq!(browser.send(read).await.status(), 403);
+    // A cookie opens neither the plugin's paths nor those of a turn.
+    assert_eq!(browser.send(Call::post("/api/plugin/events")).await.status(), 403);
+    assert_eq!(browser.send(Call::post("/mcp")).await.status(), 401);
+}
+
+#[tokio::test]
+async fn a_browser_is_listed_and_signed_out_and_its_stream_ends() {
+    let house = House::new().await;
+    let (first, second) = (Browser::new(&house).await, Browser::new(&house).await);
+    let (_, listed) = json_of(first.send(Call::get("/api/dashboard/sessions")).await).await;
+    let sessions = listed["sessions"].as_array().unwrap().clone();
+    assert_eq!(sessions.len(), 2, "{listed}");
+    assert!(sessions[0]["current"] == true && sessions[1]["current"] == false, "{listed}");
+    assert_eq!(sessions[0]["person"], "ann");
+    let stream = second.send(Call::get("/api/events")).await;
+    assert_eq!(stream.status(), 200);
+    let path = format!("/api/dashboard/sessions/{}", sessions[1]["id"].as_str().unwrap());
+    assert_eq!(first.change(Call::delete(&path)).await, (200, json!({"ended": 1})));
+    assert_eq!(first.change(Call::delete(&path)).await.0, 404, "it was ended already");
+    assert_eq!(second.send(Call::get("/api/agents")).await.status(), 401);
+    assert_eq!(second.page("/dashboard").await.0, 401);
+    // The stream of the one that was signed out ends by itself.
+    let rest = tokio::time::timeout(LIMIT, stream.bytes(1 << 20, LIMIT)).await;
+    assert!(rest.is_ok(), "the stream went on");
+    assert_eq!(first.change(Call::delete("/api/dashboard/sessions/current")).await.0, 200);
+    assert_eq!(first.page("/dashboard").await.0, 401);
+    let third = Browser::new(&house).await;
+    let all = house.owner().send(Call::delete("/api/dashboard/sessions?by=ann"), LIMIT).await.unwrap();
+    assert_eq!(json_of(all).await, (200, json!({"ended": 1})));
+    assert_eq!(third.page("/dashboard").await.0, 401);
+}
+
+#[tokio::test]
+async fn every_page_forbids_what_comes_from_elsewhere_and_has_no_script_in_it() {
+    let house = House::new().await;
+    let browser = Browser::new(&house).await;
+    let hostile = "<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1)) \
+                   ![y](https://evil.example/y.png) <svg onload=alert(1)>";
+    let (status, made) = browser
+        .change(
+            Call::post("/api/channels")
+                .json(&json!({"id": "dev", "topic": hostile, "members": ["coder"]}))
+                .unwrap(),
+        )
+        .await;
+    assert_eq!(status, 201, "{made}");
+    let post = Call::post("/api/channels/dev/messages").json(&json!({"content": hostile})).unwrap();
+    assert_eq!(browser.change(post).await.0, 201);
+    let session = "/dashboard/sessions/agent%3Acoder%3Aflock%3Amain%3Aann";
+    for path in [
+        "/dashboard",
+        "/dashboard/channels",
+        "/dashboard/channels/dev",
+        "/dashboard/sessions",
+        session,
+        "/dashboard/requests",
+        "/dashboard/requests?state=all",
+        "/dashboard/cost",
+        "/dashboard/nothing",
+    ] {
+        let answer = browser.send(Call::get(path)).await;
+        let policy = answer.header("content-security-policy").unwrap().to_owned();
+        for rule in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "style-src 'self';",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
+            assert!(policy.contains(rule), "{policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        let (status, page) = text(answer).await;
+        assert_eq!(status, if path.ends_with("nothing") { 404 } else { 200 }, "{path} {page}");
+        let lower = page.to_lowercase();
+        // What is escaped stands there as text; these would be elements and attributes.
+        for wrong in ["<script>", "<img", "<svg onload", "href=\"javascript:", "style=\"", "src=\"http"] {
+            assert!(!lower.contains(wrong), "{path} has {wrong}: {page}");
+        }
+    }
+    let missing = browser.send(Call::get("/dashboard/assets/x-app.txt")).await;
+    assert_eq!(missing.status(), 404);
+}
+
+#[tokio::test]
+async fn a_page_names_assets_that_are_there_for_everybody_and_small() {
+    let house = House::new().await;
+    let browser = Browser::new(&house).await;
+    let (_, page) = browser.page("/dashboard").await;
+    let mut total = page.len();
+    let stranger = Client::new(house.port);
+    let mut names: Vec<&str> =
+        page.split("/dashboard/assets/").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(names.len() >= 3, "{names:?}");
+    names.sort_unstable();
+    for name in names {
+        let call = Call::get(&format!("/dashboard/assets/{name}")).header("accept-encoding", "gzip, br");
+        let answer = stranger.send(call, LIMIT).await.unwrap();
+        assert_eq!((answer.status(), answer.header("content-encoding")), (200, Some("gzip")), "{name}");
+        assert!(answer.header("cache-control").unwrap().contains("immutable"));
+        total += answer.bytes(1 << 20, LIMIT).await.unwrap().len();
+    }
+    assert!(total < 150_000, "the first page takes {total} bytes");
+}
+
+#[tokio::test]
+async fn the_page_of_a_channel_has_what_was_said_and_continues_after_a_number() {
+    let house = House::new().await;
+    let browser = Browser::new(&house).await;
+    let made = Call::post("/api/channels")
+        .json(&json!({"id": "dev", "topic": "t", "members": ["coder"], "as": "ann"}));
+    assert_eq!(browser.change(made.unwrap()).await.0, 201);
+    for text in ["one **bold**", "two"] {
+        let post =
+            Call::post("/api/channels/dev/messages").json(&json!({"content": text, "as": "ann"})).unwrap();
+        assert_eq!(browser.change(post).await.0, 201);
+    }
+    let post = Call::post("/api/channels/dev/messages").json(&json!({"content": "x", "as": "bob"})).unwrap();
+    assert_eq!(browser.change(post).await.0, 403, "a browser speaks only as its person");
+    let (_, page) = browser.page("/dashboard/channels/dev").await;
+    assert!(page.contains("one <strong>bold</strong>") && page.contains("human:ann"), "{page}");
+    let seq = page.matches("data-seq=").count();
+    assert_eq!(seq, 3, "{page}");
+    let (_, rest) = browser.page("/dashboard/channels/dev?after=2").await;
+    assert!(rest.matches("data-seq=").count() == 1 && rest.contains("two"), "{rest}");
+    let (status, none) = browser.page("/dashboard/channels/none").await;
+    assert!(status == 404 && none.contains("none"), "{none}");
+}
+
+#[tokio::test]
+async fn an_agent_is_shown_with_what_it_does() {
+    let house = House::new().await;
+    let owner = house.owner();
+    let asked = super::house::ask("wait");
+    let turn = tokio::spawn(async move {
+        owner.send(Call::post("/v1/chat/completions").json(&asked).unwrap(), LIMIT).await
+    });
+    until("the turn runs", || house.runner.running() == 1).await;
+    let (_, listed) = json_of(house.owner().send(Call::get("/api/agents"), LIMIT).await.unwrap()).await;
+    let activity = &listed["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "coder").unwrap()
+        ["activity"];
+    assert_eq!(activity["state"], "working", "{activity}");
+    let session = activity["session"].as_str().unwrap();
+    assert!(session.starts_with("agent:coder:flock:request:") && activity["since"].is_i64(), "{activity}");
+    let path = format!("/api/sessions/{session}/stop");
+    let stopped = house.owner().send(Call::post(&path), LIMIT).await.unwrap();
+    assert_eq!(json_of(stopped).await, (200, json!({"cancelled": 1})));
+    drop(turn.await);
+    let (_, listed) = json_of(house.owner().send(Call::get("/api/agents"), LIMIT).await.unwrap()).await;
+    assert_eq!(listed["agents"][0]["activity"]["state"], "idle", "{listed}");
+}
