@@ -26,6 +26,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),
     ("people.json", include_str!("people.json")),
+    ("dashboard.json", include_str!("dashboard.json")),
     ("a2a.json", include_str!("a2a.json")),
     ("mcp.json", include_str!("mcp.json")),
     ("relay.json", include_str!("relay.json")),

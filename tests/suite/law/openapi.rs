@@ -41,14 +41,18 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 }
 
 /// The security requirements that stand for the words of the table.
-fn security(access: &str) -> Value {
+fn security(method: &str, access: &str) -> Value {
     match access {
         "nothing" => json!([]),
         "plugin" => json!([{"pluginToken": []}]),
         "turn" => json!([{"turnToken": []}]),
+        "browser" => json!([{"cookie": []}, {"signInCode": []}]),
         words => {
             let rights = words.trim_end_matches(" for all agents").split(" or ");
-            rights.map(|right| json!({"token": [right]})).collect()
+            // A browser that is signed in may do what the owner may.
+            let browser =
+                if method == "GET" { json!({"cookie": []}) } else { json!({"cookie": [], "csrf": []}) };
+            rights.map(|right| json!({"token": [right]})).chain([browser]).collect()
         }
     }
 }
@@ -87,11 +91,11 @@ fn the_document_has_every_route_with_its_credential() {
     verdict("routes of the document that differ from those of the table", difference);
     for (method, path, operation) in operations {
         let named = operation["security"].as_array().unwrap();
-        for needed in security(text(operation, "x-flock-access")).as_array().unwrap() {
+        let needed = security(&method, text(operation, "x-flock-access"));
+        for needed in needed.as_array().unwrap() {
             assert!(named.contains(needed), "{method} {path} does not name {needed} in `security`");
         }
         let is_relay = path.starts_with("/relay/");
-        let needed = security(text(operation, "x-flock-access"));
         assert!(is_relay || operation["security"] == needed, "{method} {path}: {named:?}");
     }
 }

@@ -100,13 +100,17 @@ impl Document {
             call = call.json(body).unwrap();
         }
         for (name, value) in headers {
-            assert!(self.has_parameter(&operation, "header", name), "{} has no header {name}", operation.id);
+            assert!(
+                self.has_parameter(&operation, "header", name) || self.takes_credential(&operation, name),
+                "{} has no header {name}",
+                operation.id
+            );
             call = call.header(name, value);
         }
         let query = path.split_once('?').map_or("", |(_, query)| query);
         for (name, _) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             assert!(
-                self.has_parameter(&operation, "query", name),
+                self.has_parameter(&operation, "query", name) || self.takes_credential(&operation, name),
                 "{} has no parameter {name}",
                 operation.id
             );
@@ -175,8 +179,10 @@ impl Document {
         let path = path.split('?').next().unwrap();
         let items = self.value["paths"].as_object().unwrap().iter();
         let mut fitting: Vec<_> = items.filter(|(template, _)| is_at(template, path)).collect();
-        // A path without parameters goes before one with them.
-        fitting.sort_by_key(|(template, _)| template.matches('{').count());
+        // A path without parameters goes before one with them, and a longer one before one that takes the rest.
+        fitting.sort_by_key(|(template, _)| {
+            (template.matches('{').count(), std::cmp::Reverse(template.matches('/').count()))
+        });
         let (_, item) = fitting.first().unwrap_or_else(|| panic!("the document has no path for {path}"));
         let value = &item[method.to_lowercase()];
         let id = value["operationId"].as_str();
@@ -198,6 +204,18 @@ impl Document {
         all.any(|parameter| {
             let parameter = self.followed(parameter);
             parameter["in"] == place && parameter["name"].as_str().unwrap().eq_ignore_ascii_case(name)
+        })
+    }
+
+    /// Returns `true` if an operation takes a credential in this header, cookie or query parameter.
+    fn takes_credential(&self, operation: &Operation<'_>, name: &str) -> bool {
+        let needed = operation.value["security"].as_array().into_iter().flatten();
+        let mut schemes = needed.flat_map(|needed| needed.as_object().unwrap().keys());
+        schemes.any(|scheme| {
+            let scheme = &self.value["components"]["securitySchemes"][scheme];
+            let carrier =
+                if scheme["in"] == "cookie" { "cookie" } else { scheme["name"].as_str().unwrap_or("") };
+            carrier.eq_ignore_ascii_case(name)
         })
     }
 
@@ -226,8 +244,9 @@ fn media_type(answer: &Answer) -> Option<String> {
 /// Returns `true` if a path has the form of a template.
 fn is_at(template: &str, path: &str) -> bool {
     let (wanted, parts): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
-    // These two take the rest of a path.
-    let takes_rest = matches!(template, "/relay/{path}" | "/v1/models/{id}") && parts.len() > wanted.len();
+    // These take the rest of a path.
+    let takes_rest = matches!(template, "/relay/{path}" | "/v1/models/{id}" | "/dashboard/{path}")
+        && parts.len() > wanted.len();
     let fits = |(wanted, part): (&&str, &&str)| wanted.starts_with('{') && !part.is_empty() || wanted == part;
     (takes_rest || wanted.len() == parts.len()) && wanted.iter().zip(&parts).all(fits)
 }

@@ -117,15 +117,26 @@ async fn every_answer_fits_the_document() {
     use_agents(&scene).await;
     use_bridges(&scene).await;
     use_up(&scene).await;
-    for path in
-        ["/api/audit?limit=100", "/api/usage?by=model", "/api/usage?since=2026-01-01", "/metrics?channels=1"]
-    {
+    use_the_dashboard(&scene).await;
+    for path in [
+        "/api/audit?limit=100",
+        "/api/usage?by=model",
+        "/api/usage?since=2026-01-01",
+        "/api/usage?by=model&format=csv",
+        "/metrics?channels=1",
+    ] {
         scene.get(path).await;
     }
+    scene.fails("GET", "/api/usage?format=xml", NOTHING, 400, "invalid_query").await;
+    let hours = scene.get("/api/usage/hours").await;
+    assert!(!hours["agents"].as_array().unwrap().is_empty(), "{hours}");
+    let resumed = document.open(&scene.owner, "GET", "/api/events?lastEventId=0", &NOTHING, &[]).await;
+    let resumed = tokio::spawn(events(resumed));
 
     tokio::task::spawn_blocking(|| served.stop()).await.unwrap();
-    let watched = watched.await.unwrap();
-    for event in &watched {
+    let (watched, resumed) = (watched.await.unwrap(), resumed.await.unwrap());
+    assert_eq!(resumed[0].name, "reset", "the gateway has no such event");
+    for event in watched.iter().chain(&resumed) {
         document.check_event("GET", "/api/events", &event.name, &event.data);
     }
     for name in [
@@ -134,6 +145,7 @@ async fn every_answer_fits_the_document() {
         "tool.ended",
         "task.changed",
         "approval.decided",
+        "approval.revoked",
         "channel.created",
         "channel.message",
         "agent.added",
@@ -230,6 +242,9 @@ async fn use_channels(scene: &Scene) {
     ] {
         scene.get(path).await;
     }
+    let found = scene.get("/api/search?q=anybody&limit=5").await;
+    assert_eq!(found["messages"][0]["channelId"], "dev", "{found}");
+    scene.fails("GET", "/api/search", NOTHING, 400, "invalid_query").await;
     scene.fails("GET", "/api/channels?state=new", NOTHING, 400, "invalid_query").await;
     scene.fails("GET", "/api/channels/nowhere", NOTHING, 404, "channel_not_found").await;
     document.done(owner, "PUT", "/api/channels/dev", &json!({"name": "Dev", "topic": null})).await;
@@ -262,11 +277,24 @@ async fn use_sessions(scene: &Scene) {
     scene
         .fails("GET", "/api/sessions/agent:coder:flock:main:nobody", NOTHING, 404, "session_not_found")
         .await;
+    let transcript = scene.get(&format!("/api/sessions/{SESSION}/transcript")).await;
+    let items = transcript["turns"][0]["items"].as_array().unwrap();
+    for kind in ["message", "call"] {
+        assert!(items.iter().any(|item| item["kind"] == kind), "no {kind}: {transcript}");
+    }
+    scene.fails("GET", "/api/sessions/x/transcript", NOTHING, 400, "invalid_session_key").await;
+    let before = format!("/api/sessions/{SESSION}/transcript?before=x");
+    scene.fails("GET", &before, NOTHING, 400, "invalid_query").await;
+    let stopped = scene.post(&format!("/api/sessions/{SESSION}/stop"), NOTHING).await;
+    assert_eq!(stopped["cancelled"], 0);
     let long = json!({"prompt": "x ".repeat(200_000), "agent": "coder", "sessionKey": SESSION});
     scene.post("/api/message", long).await;
     let compacted = scene.post(&format!("/api/sessions/{SESSION}/compact"), NOTHING).await;
     assert!(compacted["compacted"].is_object(), "{compacted}");
     scene.get(&format!("/api/sessions/{SESSION}")).await;
+    let page = scene.get(&format!("/api/sessions/{SESSION}/transcript?limit=1")).await;
+    let before = page["before"].as_str().unwrap();
+    scene.get(&format!("/api/sessions/{SESSION}/transcript?before={before}")).await;
     scene.post(&format!("/api/sessions/{SESSION}/reset"), NOTHING).await;
     let import = json!({"key": SESSION, "file": "x"});
     scene.fails("POST", "/api/sessions", import, 400, "no_transcript").await;
@@ -422,6 +450,50 @@ async fn use_bridges(scene: &Scene) {
     scene.fails("DELETE", &format!("/api/bridges/matrix/links?{at}"), NOTHING, 404, "bridge_not_found").await;
     scene.delete("/api/bridges/matrix?by=ann").await;
     scene.fails("DELETE", "/api/bridges/matrix", NOTHING, 404, "bridge_not_found").await;
+}
+
+/// A browser signs in, looks at pages, changes something, and signs out.
+async fn use_the_dashboard(scene: &Scene) {
+    let document = &scene.document;
+    let browser = Client::new(port(&scene.home));
+    let made = scene.post("/api/dashboard/codes", json!({"by": "ann"})).await;
+    scene.fails("POST", "/api/dashboard/codes", json!({"for": "ann"}), 400, "invalid_body").await;
+    assert_eq!(document.ask(&browser, "GET", "/dashboard", &NOTHING, &[]).await.0, 401);
+    let sign_in = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let answer = document.open(&browser, "GET", &sign_in, &NOTHING, &[]).await;
+    assert_eq!(answer.status(), 200);
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(document.ask(&browser, "GET", &sign_in, &NOTHING, &[]).await.0, 401, "it is used up");
+    let cookie = ("cookie", cookie.as_str());
+    for (path, status) in [
+        ("/dashboard/channels/dev", 200),
+        ("/dashboard/machine", 200),
+        ("/dashboard/channels/nowhere", 404),
+        ("/dashboard/nothing", 404),
+    ] {
+        assert_eq!(document.ask(&browser, "GET", path, &NOTHING, &[cookie]).await.0, status, "{path}");
+    }
+    for name in ["style.css", "app.js", "icon.svg"] {
+        document.get(&browser, &format!("/dashboard/assets/0-{name}")).await;
+    }
+    let code = document.fails(&browser, "GET", "/dashboard/assets/0-nothing", &NOTHING, 404).await;
+    assert_eq!(code, "not_found");
+    let answer = document.open(&browser, "GET", "/dashboard", &NOTHING, &[cookie]).await;
+    let page = String::from_utf8(answer.bytes(16 << 20, LIMIT).await.unwrap()).unwrap();
+    let token = page.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0;
+    let (status, listed) =
+        document.ask(&browser, "GET", "/api/dashboard/sessions", &NOTHING, &[cookie]).await;
+    assert!(status == 200 && listed["sessions"][0]["current"] == true, "{listed}");
+    let current = "/api/dashboard/sessions/current";
+    let (status, refused) = document.ask(&browser, "DELETE", current, &NOTHING, &[cookie]).await;
+    assert_eq!((status, &refused["error"]["code"]), (403, &json!("csrf")), "{refused}");
+    let signed = [cookie, ("x-flock-csrf", token)];
+    let (status, ended) = document.ask(&browser, "DELETE", current, &NOTHING, &signed).await;
+    assert_eq!((status, &ended["ended"]), (200, &json!(1)), "{ended}");
+    let (status, refused) = document.ask(&browser, "GET", "/api/agents", &NOTHING, &[cookie]).await;
+    assert_eq!((status, &refused["error"]["code"]), (401, &json!("signed_out")), "{refused}");
+    scene.delete("/api/dashboard/sessions?by=ann").await;
+    scene.fails("DELETE", "/api/dashboard/sessions/x", NOTHING, 404, "session_not_found").await;
 }
 
 /// Uses up a budget and the patience with a provider, and adds an agent meanwhile.
