@@ -40,6 +40,9 @@ _flock() {
             flock,config)
                 cmd="flock__subcmd__config"
                 ;;
+            flock,dashboard)
+                cmd="flock__subcmd__dashboard"
+                ;;
             flock,doctor)
                 cmd="flock__subcmd__doctor"
                 ;;
@@ -325,6 +328,42 @@ _flock() {
             flock__subcmd__config__subcmd__help,validate)
                 cmd="flock__subcmd__config__subcmd__help__subcmd__validate"
                 ;;
+            flock__subcmd__dashboard,help)
+                cmd="flock__subcmd__dashboard__subcmd__help"
+                ;;
+            flock__subcmd__dashboard,sessions)
+                cmd="flock__subcmd__dashboard__subcmd__sessions"
+                ;;
+            flock__subcmd__dashboard__subcmd__help,help)
+                cmd="flock__subcmd__dashboard__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__dashboard__subcmd__help,sessions)
+                cmd="flock__subcmd__dashboard__subcmd__help__subcmd__sessions"
+                ;;
+            flock__subcmd__dashboard__subcmd__help__subcmd__sessions,list)
+                cmd="flock__subcmd__dashboard__subcmd__help__subcmd__sessions__subcmd__list"
+                ;;
+            flock__subcmd__dashboard__subcmd__help__subcmd__sessions,revoke)
+                cmd="flock__subcmd__dashboard__subcmd__help__subcmd__sessions__subcmd__revoke"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions,help)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__help"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions,list)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__list"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions,revoke)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__revoke"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions__subcmd__help,help)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions__subcmd__help,list)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__dashboard__subcmd__sessions__subcmd__help,revoke)
+                cmd="flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__revoke"
+                ;;
             flock__subcmd__help,add)
                 cmd="flock__subcmd__help__subcmd__add"
                 ;;
@@ -348,6 +387,9 @@ _flock() {
                 ;;
             flock__subcmd__help,config)
                 cmd="flock__subcmd__help__subcmd__config"
+                ;;
+            flock__subcmd__help,dashboard)
+                cmd="flock__subcmd__help__subcmd__dashboard"
                 ;;
             flock__subcmd__help,doctor)
                 cmd="flock__subcmd__help__subcmd__doctor"
@@ -510,6 +552,15 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__config,validate)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__validate"
+                ;;
+            flock__subcmd__help__subcmd__dashboard,sessions)
+                cmd="flock__subcmd__help__subcmd__dashboard__subcmd__sessions"
+                ;;
+            flock__subcmd__help__subcmd__dashboard__subcmd__sessions,list)
+                cmd="flock__subcmd__help__subcmd__dashboard__subcmd__sessions__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__dashboard__subcmd__sessions,revoke)
+                cmd="flock__subcmd__help__subcmd__dashboard__subcmd__sessions__subcmd__revoke"
                 ;;
             flock__subcmd__help__subcmd__nix,gc)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__gc"
@@ -758,7 +809,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2275,6 +2326,220 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__dashboard)
+            opts="-q -v -y -h --print --home --json --quiet --verbose --color --yes --help sessions help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__help)
+            opts="sessions help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__help__subcmd__sessions)
+            opts="list revoke"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__help__subcmd__sessions__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__help__subcmd__sessions__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__help)
+            opts="list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__help__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__dashboard__subcmd__sessions__subcmd__revoke)
+            opts="-q -v -y -h --all --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__doctor)
             opts="-q -v -y -h --deep --fix --confirm-clock --bundle --force --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2410,7 +2675,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2930,6 +3195,62 @@ _flock() {
         flock__subcmd__help__subcmd__config__subcmd__validate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__dashboard)
+            opts="sessions"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__dashboard__subcmd__sessions)
+            opts="list revoke"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__dashboard__subcmd__sessions__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__dashboard__subcmd__sessions__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -21,15 +21,16 @@ pub(crate) fn html_with_people(markdown: &str, people: &[(&str, String)]) -> (St
     (written(markdown, linked.into_iter()), found)
 }
 
-/// Returns the Markdown as HTML for a place in a page that has headings of its own: those of the text are two levels
+/// Returns the Markdown as HTML for a place in a page that has headings of its own: those of the text are a level
 /// lower. Characters that can't be seen are spelled out.
 pub(crate) fn html_in_page(markdown: &str, people: &[(&str, String)]) -> String {
     let markdown = clean::block(markdown);
     let (events, _) = with_people(&markdown, people);
     let lower = |level| match level {
-        HeadingLevel::H1 => HeadingLevel::H3,
-        HeadingLevel::H2 => HeadingLevel::H4,
-        HeadingLevel::H3 => HeadingLevel::H5,
+        HeadingLevel::H1 => HeadingLevel::H2,
+        HeadingLevel::H2 => HeadingLevel::H3,
+        HeadingLevel::H3 => HeadingLevel::H4,
+        HeadingLevel::H4 => HeadingLevel::H5,
         _ => HeadingLevel::H6,
     };
     let events = events.into_iter().map(|event| match event {
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_text_in_a_page_has_lower_headings_and_nothing_unseen() {
-        assert_eq!(html_in_page("# a\n\n##### b", &[]), "<h3>a</h3>\n<h6>b</h6>");
+        assert_eq!(html_in_page("# a\n\n##### b", &[]), "<h2>a</h2>\n<h6>b</h6>");
         let shown = html_in_page("\u{1b}[31mred \u{202e}live", &[]);
         assert!(shown.contains("\\u{1b}") && !shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
     }

@@ -166,7 +166,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         actor: clean::inline(&row.actor).into_owned(),
         action: row.action.clone(),
         subject: clean::inline(&row.subject).into_owned(),
-        level: row.level.to_lowercase(),
+        level: row.level.clone(),
         detail: clean::inline(&row.detail).into_owned(),
     });
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {

@@ -109,7 +109,7 @@ fn view(texts: &'static Texts, request: Request) -> RequestView {
         channel: request.channel,
         shown: request.shown,
         sha256: request.sha256,
-        level: request.level.to_lowercase(),
+        level: request.level,
         state: request.state,
         decided_by: request.decided_by,
         revoked_by: request.revoked_by,

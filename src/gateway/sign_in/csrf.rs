@@ -29,6 +29,6 @@ pub(crate) fn is_good(token: &str, cookie: &str) -> bool {
 
 fn proof(cookie: &str, salt: &str) -> String {
     // The cookie is 32 random bytes and stands last, so a plain hash is enough.
-    let hash = Sha256::new().chain_update(b"flock dashboard csrf ").chain_update(salt).chain_update(cookie);
+    let hash = Sha256::new().chain_update(b"csrf token of a page ").chain_update(salt).chain_update(cookie);
     crate::id::hex(&hash.finalize())
 }
