@@ -19,8 +19,8 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, plugin,
-    sessions, settings, sign_ins, status, tasks, transcript,
+    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, openapi,
+    plugin, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -61,6 +61,7 @@ impl Middleware {
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))
+            .route("/api/openapi.json", get(openapi::show))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
             .route("/mcp", post(mcp::post))

@@ -30,6 +30,7 @@ pub(crate) mod limits;
 pub(crate) mod metrics;
 pub mod middleware;
 pub(crate) mod openai;
+pub mod openapi;
 mod operation_recovery;
 pub(crate) mod queue;
 pub mod relay;

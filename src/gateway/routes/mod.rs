@@ -15,6 +15,7 @@ pub(crate) mod mcp;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub mod models;
+pub(crate) mod openapi;
 pub(crate) mod people;
 pub mod plugin;
 pub mod sessions;

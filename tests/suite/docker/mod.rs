@@ -4,6 +4,7 @@ mod attend;
 mod builds;
 mod cli;
 mod copy;
+mod described;
 mod egress;
 mod faults;
 mod freeze;

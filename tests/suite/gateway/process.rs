@@ -69,7 +69,7 @@ fn log_text(home: &TempHome) -> String {
     std::fs::read_to_string(log_of(home)).unwrap_or_default()
 }
 
-pub(super) fn port(home: &TempHome) -> u16 {
+pub fn port(home: &TempHome) -> u16 {
     let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64();
     u16::try_from(port.unwrap()).unwrap()
 }

@@ -5,6 +5,7 @@ mod compose;
 mod dependencies;
 mod hints;
 mod layers;
+mod openapi;
 mod package;
 mod places;
 mod programs;

@@ -6,7 +6,7 @@ use std::path::Path;
 use axum::http::Method;
 use flock::gateway::scope;
 
-const ROUTES: &[(&str, &str, &str)] = &[
+pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/health", "nothing"),
     ("GET", "/v1/models", "chat or read"),
     ("GET", "/v1/models/{*id}", "chat or read"),
@@ -67,6 +67,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/dashboard/{*path}", "browser"),
     ("GET", "/dashboard/assets/{name}", "nothing"),
     ("GET", "/api/events", "read"),
+    ("GET", "/api/openapi.json", "chat or a2a or read or approve"),
     ("GET", "/api/tokens", "owner"),
     ("POST", "/api/tokens", "owner"),
     ("DELETE", "/api/tokens/{name}", "owner"),

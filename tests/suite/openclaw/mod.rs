@@ -6,7 +6,7 @@ mod install;
 mod plugin;
 mod server;
 mod serving;
-mod stage;
+pub mod stage;
 mod supervised;
 mod turns;
 mod uninstall;

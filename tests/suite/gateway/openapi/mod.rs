@@ -1,0 +1,596 @@
+//! Every answer of a gateway has the form that the OpenAPI document describes.
+
+pub mod document;
+
+use std::time::Duration;
+
+use flock::gateway::openapi;
+use flock::supervise::gateway_client::{Answer, Client, ServerSentEvent};
+use serde_json::{Value, json};
+
+use self::document::Document;
+use super::crew::Crew;
+use super::house::{House, LIMIT, ask, ask_streamed};
+use super::process::port;
+use crate::openclaw::stage::Stage;
+use crate::support::home::TempHome;
+use crate::support::matrix_server::{self, MatrixServer, ROOM};
+use crate::support::openclaw::Era;
+use crate::team::approvals::{has_mount, later, wants};
+use crate::team::stage::{Served, add};
+
+const NOTHING: Value = Value::Null;
+/// The smallest picture.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const SESSION: &str = "agent:coder:flock:main:ann";
+
+/// A gateway of its own process with the agent `coder`, a bridge, and requests that wait.
+struct Scene {
+    home: TempHome,
+    owner: Client,
+    document: Document,
+    _matrix: MatrixServer,
+}
+
+impl Scene {
+    fn new() -> (Self, Served) {
+        let matrix = MatrixServer::start();
+        let home = TempHome::new().init();
+        let replies = json!([
+            {"when": "look around", "steps": [{"calls": [{"name": "flock_status", "arguments": {}}]}, {"say": "seen"}]},
+            {"when": "go slowly", "steps": [{"say": "word ".repeat(20_000), "pace_ms": 50}]},
+            {"when": "be flaky", "steps": [{"error": {"status": 503, "message": "busy", "retry_after_ms": 1}}]},
+            {"steps": [{"say": "hello"}]},
+        ]);
+        add(&home, "coder", &replies);
+        let args = ["bridge", "add", "matrix", "--homeserver", matrix.url(), "--token-file", "-", "--json"];
+        home.flock_with_input(args, matrix_server::TOKEN).ok();
+        wants(&home, "r-approved", "true", later());
+        wants(&home, "r-denied", "false", later());
+        has_mount(&home, "r-granted", "coder", &home.outside());
+        let served = Served::start(&home);
+        let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+        let owner = Client::new(port(&home)).with_token(&token);
+        let document = Document::new(openapi::document().clone());
+        (Self { home, owner, document, _matrix: matrix }, served)
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.document.get(&self.owner, path).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        self.document.done(&self.owner, "POST", path, &body).await
+    }
+
+    async fn delete(&self, path: &str) -> Value {
+        self.document.done(&self.owner, "DELETE", path, &NOTHING).await
+    }
+
+    /// Sends a request that fails with this status and code.
+    async fn fails(&self, method: &str, path: &str, body: Value, status: u16, code: &str) {
+        let found = self.document.fails(&self.owner, method, path, &body, status).await;
+        assert_eq!(found, code, "{method} {path}");
+    }
+
+    /// Asks until the answer is as wanted.
+    async fn until(&self, what: &str, path: &str, is_wanted: impl Fn(&Value) -> bool) {
+        let end = tokio::time::Instant::now() + LIMIT;
+        loop {
+            let answer = self.get(path).await;
+            if is_wanted(&answer) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{what}: not in time: {answer}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Reads a stream to its end.
+async fn events(answer: Answer) -> Vec<ServerSentEvent> {
+    let mut stream = answer.events();
+    let mut all = Vec::new();
+    while let Some(event) = stream.next(LIMIT * 3).await.unwrap() {
+        all.push(event);
+    }
+    all
+}
+
+#[tokio::test]
+async fn every_answer_fits_the_document() {
+    // The commands and the database of the scene wait for threads of their own.
+    let (scene, served) = tokio::task::spawn_blocking(Scene::new).await.unwrap();
+    let document = &scene.document;
+    assert_eq!(scene.get("/api/openapi.json").await, *openapi::document());
+    let watched = document.open(&scene.owner, "GET", "/api/events", &NOTHING, &[]).await;
+    let watched = tokio::spawn(events(watched));
+
+    look_at_the_gateway(&scene).await;
+    use_tokens(&scene).await;
+    use_channels(&scene).await;
+    use_sessions(&scene).await;
+    use_models(&scene).await;
+    use_tasks(&scene).await;
+    decide(&scene).await;
+    use_agents(&scene).await;
+    use_bridges(&scene).await;
+    use_up(&scene).await;
+    use_the_dashboard(&scene).await;
+    for path in [
+        "/api/audit?limit=100",
+        "/api/usage?by=model",
+        "/api/usage?since=2026-01-01",
+        "/api/usage?by=model&format=csv",
+        "/metrics?channels=1",
+    ] {
+        scene.get(path).await;
+    }
+    scene.fails("GET", "/api/usage?format=xml", NOTHING, 400, "invalid_query").await;
+    let hours = scene.get("/api/usage/hours").await;
+    assert!(!hours["agents"].as_array().unwrap().is_empty(), "{hours}");
+    let resumed = document.open(&scene.owner, "GET", "/api/events?lastEventId=0", &NOTHING, &[]).await;
+    let resumed = tokio::spawn(events(resumed));
+
+    tokio::task::spawn_blocking(|| served.stop()).await.unwrap();
+    let (watched, resumed) = (watched.await.unwrap(), resumed.await.unwrap());
+    assert_eq!(resumed[0].name, "reset", "the gateway has no such event");
+    for event in watched.iter().chain(&resumed) {
+        document.check_event("GET", "/api/events", &event.name, &event.data);
+    }
+    for name in [
+        "turn.started",
+        "turn.ended",
+        "tool.ended",
+        "task.changed",
+        "approval.decided",
+        "approval.revoked",
+        "channel.created",
+        "channel.message",
+        "agent.added",
+        "turn.retrying",
+        "channel.changed",
+        "agent.frozen",
+        "config.changed",
+        "gateway.stopping",
+    ] {
+        assert!(watched.iter().any(|event| event.name == name), "no event {name}: {watched:?}");
+    }
+
+    fail_turns(document).await;
+    run_a_program(document).await;
+    be_the_plugin(document).await;
+    document.assert_kept();
+
+    let used = document.used();
+    eprintln!("operations that were used, with the statuses of their answers: {used:#?}");
+    let missing: Vec<String> = document
+        .operations("get")
+        .into_iter()
+        .filter(|id| !used.get(id).is_some_and(|statuses| statuses.contains(&200)))
+        .collect();
+    assert!(missing.is_empty(), "no answer of these was checked: {missing:?}");
+    for method in ["post", "put", "delete"] {
+        let unused: Vec<String> =
+            document.operations(method).into_iter().filter(|id| !used.contains_key(id)).collect();
+        assert!(unused.is_empty(), "these were not used: {unused:?}");
+    }
+    for status in [201, 202, 304, 400, 401, 403, 404, 409, 413, 422, 423, 424, 429, 502] {
+        assert!(used.values().any(|statuses| statuses.contains(&status)), "no answer was {status}");
+    }
+}
+
+async fn look_at_the_gateway(scene: &Scene) {
+    let document = &scene.document;
+    let stranger = Client::new(port(&scene.home));
+    document.get(&stranger, "/health").await;
+    let challenge = "ab".repeat(32);
+    let (status, health) =
+        document.ask(&stranger, "GET", "/health", &NOTHING, &[("x-flock-challenge", &challenge)]).await;
+    assert!(status == 200 && health["proof"].is_string(), "{health}");
+    for path in ["/api/openapi.json", "/api/status", "/v1/models"] {
+        let code = document.fails(&stranger, "GET", path, &NOTHING, 401).await;
+        assert_eq!(code, "no_token", "{path}");
+    }
+    scene.get("/api/status").await;
+    scene.get("/metrics").await;
+    scene.fails("GET", "/metrics?channels=some", NOTHING, 400, "invalid_query").await;
+}
+
+async fn use_tokens(scene: &Scene) {
+    let wanted =
+        json!({"name": "ci", "agents": ["coder"], "rights": ["a2a"], "expiresAt": later(), "by": "ann"});
+    let token = scene.post("/api/tokens", wanted.clone()).await["token"].as_str().unwrap().to_owned();
+    scene.fails("POST", "/api/tokens", wanted, 409, "conflict").await;
+    scene.fails("POST", "/api/tokens", json!({"name": "x"}), 400, "invalid_body").await;
+    let client = Client::new(port(&scene.home)).with_token(&token);
+    // Each right opens the document.
+    scene.document.get(&client, "/api/openapi.json").await;
+    for path in ["/api/agents", "/api/tokens", "/v1/models", "/api/audit"] {
+        let code = scene.document.fails(&client, "GET", path, &NOTHING, 403).await;
+        assert_eq!(code, "out_of_scope", "{path}");
+    }
+    scene.document.get(&client, "/.well-known/agent-card.json").await;
+    scene.delete("/api/tokens/ci?by=ann").await;
+    scene.fails("DELETE", "/api/tokens/nobody", NOTHING, 404, "token_not_found").await;
+    assert_eq!(scene.get("/api/tokens").await["tokens"][0]["name"], "ci");
+}
+
+async fn use_channels(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    let new = json!({"id": "dev", "topic": "work", "members": ["coder", "human:ann"], "message": "welcome", "as": "ann"});
+    scene.post("/api/channels", new.clone()).await;
+    scene.fails("POST", "/api/channels", new, 409, "conflict").await;
+    scene.fails("POST", "/api/channels", json!({"id": "dev", "topic": 5}), 400, "invalid_body").await;
+    let post = json!({"content": "anybody there?", "as": "ann", "notify": false});
+    let key = [("idempotency-key", "one")];
+    for status in [201, 201] {
+        let (found, posted) = document.ask(owner, "POST", "/api/channels/dev/messages", &post, &key).await;
+        assert_eq!(found, status, "{posted}");
+    }
+    let other = json!({"content": "something else"});
+    let (status, _) = document.ask(owner, "POST", "/api/channels/dev/messages", &other, &key).await;
+    assert_eq!(status, 422);
+    let long = json!({"content": "x".repeat((1 << 20) + 1)});
+    scene.fails("POST", "/api/channels/dev/messages", long, 413, "message_too_large").await;
+    for path in [
+        "/api/channels?state=active&member=coder",
+        "/api/channels/dev",
+        "/api/channels/dev/messages?before=3&limit=1",
+        "/api/channels/dev/messages?q=anybody",
+    ] {
+        scene.get(path).await;
+    }
+    let found = scene.get("/api/search?q=anybody&limit=5").await;
+    assert_eq!(found["messages"][0]["channelId"], "dev", "{found}");
+    scene.fails("GET", "/api/search", NOTHING, 400, "invalid_query").await;
+    scene.fails("GET", "/api/channels?state=new", NOTHING, 400, "invalid_query").await;
+    scene.fails("GET", "/api/channels/nowhere", NOTHING, 404, "channel_not_found").await;
+    document.done(owner, "PUT", "/api/channels/dev", &json!({"name": "Dev", "topic": null})).await;
+    scene.post("/api/channels/dev/members", json!({"add": ["orchestrator"], "remove": ["human:ann"]})).await;
+    for action in ["begin", "cancel", "force", "reopen"] {
+        let channel = scene.post("/api/channels/dev/archive", json!({"action": action})).await;
+        assert_eq!(channel["archive"].is_object(), action == "begin", "{channel}");
+    }
+}
+
+async fn use_sessions(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    let prompt = json!({"prompt": "look around", "agent": "coder", "sessionKey": SESSION, "forceNew": true});
+    let key = [("idempotency-key", "two")];
+    for _ in 0..2 {
+        let (status, answer) = document.ask(owner, "POST", "/api/message", &prompt, &key).await;
+        assert_eq!((status, &answer["sessionKey"]), (200, &json!(SESSION)), "{answer}");
+    }
+    scene.fails("POST", "/api/message", json!({"prompt": " "}), 400, "no_user_message").await;
+    scene
+        .fails("POST", "/api/message", json!({"prompt": "x", "agent": "nobody"}), 404, "agent_not_found")
+        .await;
+    scene.get(&format!("/api/messages?sessionKey={SESSION}&includeTrace=1")).await;
+    let listed = scene.get("/api/messages?agent=coder&limit=1").await;
+    assert_eq!(listed["messages"].as_array().unwrap().len(), 1, "{listed}");
+    let sessions = scene.get("/api/sessions").await;
+    assert!(sessions["sessions"].as_array().unwrap().iter().any(|session| session["key"] == SESSION));
+    scene.get("/api/sessions?agent=coder").await;
+    scene.get(&format!("/api/sessions/{SESSION}")).await;
+    scene
+        .fails("GET", "/api/sessions/agent:coder:flock:main:nobody", NOTHING, 404, "session_not_found")
+        .await;
+    let transcript = scene.get(&format!("/api/sessions/{SESSION}/transcript")).await;
+    let items = transcript["turns"][0]["items"].as_array().unwrap();
+    for kind in ["message", "call"] {
+        assert!(items.iter().any(|item| item["kind"] == kind), "no {kind}: {transcript}");
+    }
+    scene.fails("GET", "/api/sessions/x/transcript", NOTHING, 400, "invalid_session_key").await;
+    let before = format!("/api/sessions/{SESSION}/transcript?before=x");
+    scene.fails("GET", &before, NOTHING, 400, "invalid_query").await;
+    let stopped = scene.post(&format!("/api/sessions/{SESSION}/stop"), NOTHING).await;
+    assert_eq!(stopped["cancelled"], 0);
+    let long = json!({"prompt": "x ".repeat(200_000), "agent": "coder", "sessionKey": SESSION});
+    scene.post("/api/message", long).await;
+    let compacted = scene.post(&format!("/api/sessions/{SESSION}/compact"), NOTHING).await;
+    assert!(compacted["compacted"].is_object(), "{compacted}");
+    scene.get(&format!("/api/sessions/{SESSION}")).await;
+    let page = scene.get(&format!("/api/sessions/{SESSION}/transcript?limit=1")).await;
+    let before = page["before"].as_str().unwrap();
+    scene.get(&format!("/api/sessions/{SESSION}/transcript?before={before}")).await;
+    scene.post(&format!("/api/sessions/{SESSION}/reset"), NOTHING).await;
+    let import = json!({"key": SESSION, "file": "x"});
+    scene.fails("POST", "/api/sessions", import, 400, "no_transcript").await;
+    // The command has imported one. A copy of it under another key is as good.
+    let file = scene.home.outside().join("session.json");
+    let file = file.to_str().unwrap();
+    scene.home.flock(["session", "export", SESSION, file]).ok();
+    scene.home.flock(["session", "import", file, "--session", "agent:coder:flock:main:ben"]).ok();
+    let folder = scene.home.file("agents/coder/sessions");
+    let texts = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let imported =
+        texts.into_iter().find(|text| text.lines().next().unwrap().contains(":main:ben\"")).unwrap();
+    let name = "0198c0de-0000-7000-8000-000000000001";
+    std::fs::write(folder.join(format!("{name}.jsonl")), imported.replace(":main:ben\"", ":main:eve\""))
+        .unwrap();
+    let import = json!({"key": "agent:coder:flock:main:eve", "file": name});
+    scene.post("/api/sessions", import.clone()).await;
+    scene.fails("POST", "/api/sessions", import, 409, "session_exists").await;
+}
+
+async fn use_models(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    scene.get("/v1/models").await;
+    scene.get("/v1/models/flock/coder").await;
+    scene.fails("GET", "/v1/models/nobody", NOTHING, 404, "model_not_found").await;
+    scene.post("/v1/chat/completions", ask("hello")).await;
+    let mut tools = ask("hello");
+    tools["tools"] = json!([{"type": "function"}]);
+    scene.fails("POST", "/v1/chat/completions", tools, 400, "tools_not_supported").await;
+    let mut streamed = ask_streamed("look around");
+    streamed["stream_options"] = json!({"include_usage": true});
+    let activity = [("x-flock-activity", "1")];
+    let answer = document.open(owner, "POST", "/v1/chat/completions", &streamed, &activity).await;
+    let parts = events(answer).await;
+    assert!(parts.iter().any(|part| part.name == "tool.ended"), "{parts:?}");
+    assert_eq!(parts.last().unwrap().data, "[DONE]");
+    for part in &parts[..parts.len() - 1] {
+        document.check_event("POST", "/v1/chat/completions", &part.name, &part.data);
+    }
+    let settings = json!({"agent": "coder", "cli": "native", "effort": "low"});
+    document.done(owner, "PUT", "/api/settings", &settings).await;
+    scene.fails("PUT", "/api/settings", json!({"cli": "emacs"}), 400, "unknown_runtime").await;
+}
+
+/// A call of A2A that begins a task.
+fn message(method: &str, text: &str, waits: bool) -> Value {
+    let message = json!({"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}]});
+    let params = json!({"message": message, "configuration": {"returnImmediately": !waits}});
+    json!({"jsonrpc": "2.0", "id": text, "method": method, "params": params})
+}
+
+async fn use_tasks(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    for path in [
+        "/.well-known/agent-card.json",
+        "/flock/.well-known/agent-card.json",
+        "/flock/a2a/coder/.well-known/agent-card.json",
+    ] {
+        scene.get(path).await;
+    }
+    let any = [("if-none-match", "*")];
+    let (status, _) = document.ask(owner, "GET", "/.well-known/agent-card.json", &NOTHING, &any).await;
+    assert_eq!(status, 304);
+    let answered = scene.post("/flock/a2a/coder", message("SendMessage", "hello", true)).await;
+    let done = answered["result"]["task"]["id"].as_str().unwrap().to_owned();
+    let begun = scene.post("/flock/a2a/coder/", message("SendMessage", "go slowly", false)).await;
+    let slow = begun["result"]["task"]["id"].as_str().unwrap().to_owned();
+    scene.post("/flock/a2a/coder", message("Nonsense", "x", true)).await;
+    scene.fails("POST", "/flock/a2a/nobody", message("SendMessage", "x", true), 404, "agent_not_found").await;
+    let call = message("SendStreamingMessage", "again", true);
+    let answer = document.open(owner, "POST", "/flock/a2a/coder", &call, &[]).await;
+    for event in events(answer).await {
+        document.check_event("POST", "/flock/a2a/coder", &event.name, &event.data);
+    }
+    for (id, state) in [(&done, "completed"), (&slow, "working")] {
+        scene.until(state, &format!("/api/tasks/{id}"), |task| task["state"] == state).await;
+    }
+    scene.get("/api/tasks?agent=coder&limit=10").await;
+    assert!(!scene.get("/api/sessions").await["turns"].as_array().unwrap().is_empty());
+    scene.post(&format!("/api/tasks/{slow}/cancel"), NOTHING).await;
+    scene.fails("POST", &format!("/api/tasks/{slow}/cancel"), NOTHING, 409, "task_ended").await;
+    scene.fails("GET", "/api/tasks/nothing", NOTHING, 404, "task_not_found").await;
+    scene.fails("GET", "/api/tasks?state=done", NOTHING, 400, "invalid_filter").await;
+}
+
+async fn decide(scene: &Scene) {
+    let listed = scene.get("/api/approvals?state=all").await;
+    assert_eq!(listed["requests"].as_array().unwrap().len(), 3, "{listed}");
+    let request = scene.get("/api/approvals/r-approved").await;
+    scene.fails("GET", "/api/approvals/r-nothing", NOTHING, 404, "request_not_found").await;
+    let wrong = json!({"sha256": "0".repeat(64)});
+    scene.fails("POST", "/api/approvals/r-approved/approve", wrong, 409, "changed").await;
+    let approval = json!({"sha256": request["request"]["sha256"], "by": "ann"});
+    scene.post("/api/approvals/r-approved/approve", approval).await;
+    scene.post("/api/approvals/r-denied/deny", json!({"reason": "no", "by": "ann"})).await;
+    scene.post("/api/approvals/r-granted/revoke", json!({"by": null})).await;
+}
+
+async fn use_agents(scene: &Scene) {
+    scene.post("/api/agents/coder/freeze?by=ann", NOTHING).await;
+    let agents = scene.get("/api/agents").await;
+    assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["frozen"].is_object()), "{agents}");
+    scene.fails("POST", "/api/message", json!({"prompt": "x", "agent": "coder"}), 423, "agent_frozen").await;
+    scene.fails("POST", "/v1/chat/completions", ask("x"), 423, "agent_frozen").await;
+    for path in ["/api/agents/coder/thaw", "/api/freeze", "/api/thaw?by=ann", "/api/agents/sysadmin/prepare"]
+    {
+        scene.post(path, NOTHING).await;
+    }
+    scene.fails("POST", "/api/agents/nobody/freeze", NOTHING, 404, "agent_not_found").await;
+    scene.fails("POST", "/api/agents/sysadmin/probe", NOTHING, 400, "no_sandbox").await;
+    scene.fails("POST", "/api/agents/coder/prepare", NOTHING, 503, "docker_unavailable").await;
+    scene.fails("DELETE", "/api/agents/coder", NOTHING, 409, "still_configured").await;
+}
+
+async fn use_bridges(scene: &Scene) {
+    let link = json!({"channel": "dev", "external": ROOM, "isCross": true, "by": "ann"});
+    let link = scene.post("/api/bridges/matrix/links", link).await;
+    assert_eq!(link["external"], ROOM);
+    scene
+        .fails(
+            "POST",
+            "/api/bridges/matrix/links",
+            json!({"channel": "nowhere", "external": ROOM}),
+            404,
+            "channel_not_found",
+        )
+        .await;
+    let at = format!("external={}", ROOM.replace('!', "%21"));
+    scene.post(&format!("/api/bridges/matrix/pause?{at}"), NOTHING).await;
+    scene.post(&format!("/api/bridges/matrix/resume?{at}&by=ann"), NOTHING).await;
+    scene.post("/api/bridges/matrix/heard", json!({"external": ROOM, "add": ["role:7"], "remove": []})).await;
+    scene.post(&format!("/api/bridges/matrix/test?{at}"), NOTHING).await;
+    scene.post("/api/channels/dev/messages", json!({"content": "for all platforms"})).await;
+    scene
+        .until("a message was sent", "/api/usage", |usage| usage["bridges"][0]["sent"].as_u64() > Some(0))
+        .await;
+    let bridges = scene.get("/api/bridges").await;
+    assert!(bridges["bridges"][0]["links"][0]["queue"].is_object(), "{bridges}");
+    assert_eq!(scene.get("/api/status").await["bridges"][0]["links"], 1);
+    scene
+        .post(
+            "/api/people/accounts",
+            json!({"name": "ben", "bridge": "matrix", "account": "@ben:h", "by": "ann"}),
+        )
+        .await;
+    scene.get("/api/people").await;
+    scene.post("/api/people/rename", json!({"from": "ben", "to": "benjamin"})).await;
+    scene.post("/api/people/accounts", json!({"name": null, "bridge": "matrix", "account": "@ben:h"})).await;
+    scene.fails("POST", "/api/people/rename", json!({"from": "ben", "to": "x"}), 409, "refused").await;
+    scene.delete(&format!("/api/bridges/matrix/links?{at}&by=ann")).await;
+    scene.fails("DELETE", &format!("/api/bridges/matrix/links?{at}"), NOTHING, 404, "bridge_not_found").await;
+    scene.delete("/api/bridges/matrix?by=ann").await;
+    scene.fails("DELETE", "/api/bridges/matrix", NOTHING, 404, "bridge_not_found").await;
+}
+
+/// A browser signs in, looks at pages, changes something, and signs out.
+async fn use_the_dashboard(scene: &Scene) {
+    let document = &scene.document;
+    let browser = Client::new(port(&scene.home));
+    let made = scene.post("/api/dashboard/codes", json!({"by": "ann"})).await;
+    scene.fails("POST", "/api/dashboard/codes", json!({"for": "ann"}), 400, "invalid_body").await;
+    assert_eq!(document.ask(&browser, "GET", "/dashboard", &NOTHING, &[]).await.0, 401);
+    let sign_in = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let answer = document.open(&browser, "GET", &sign_in, &NOTHING, &[]).await;
+    assert_eq!(answer.status(), 200);
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(document.ask(&browser, "GET", &sign_in, &NOTHING, &[]).await.0, 401, "it is used up");
+    let cookie = ("cookie", cookie.as_str());
+    for (path, status) in [
+        ("/dashboard/channels/dev", 200),
+        ("/dashboard/machine", 200),
+        ("/dashboard/channels/nowhere", 404),
+        ("/dashboard/nothing", 404),
+    ] {
+        assert_eq!(document.ask(&browser, "GET", path, &NOTHING, &[cookie]).await.0, status, "{path}");
+    }
+    for name in ["style.css", "app.js", "icon.svg"] {
+        document.get(&browser, &format!("/dashboard/assets/0-{name}")).await;
+    }
+    let code = document.fails(&browser, "GET", "/dashboard/assets/0-nothing", &NOTHING, 404).await;
+    assert_eq!(code, "not_found");
+    let answer = document.open(&browser, "GET", "/dashboard", &NOTHING, &[cookie]).await;
+    let page = String::from_utf8(answer.bytes(16 << 20, LIMIT).await.unwrap()).unwrap();
+    let token = page.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0;
+    let (status, listed) =
+        document.ask(&browser, "GET", "/api/dashboard/sessions", &NOTHING, &[cookie]).await;
+    assert!(status == 200 && listed["sessions"][0]["current"] == true, "{listed}");
+    let current = "/api/dashboard/sessions/current";
+    let (status, refused) = document.ask(&browser, "DELETE", current, &NOTHING, &[cookie]).await;
+    assert_eq!((status, &refused["error"]["code"]), (403, &json!("csrf")), "{refused}");
+    let signed = [cookie, ("x-flock-csrf", token)];
+    let (status, ended) = document.ask(&browser, "DELETE", current, &NOTHING, &signed).await;
+    assert_eq!((status, &ended["ended"]), (200, &json!(1)), "{ended}");
+    let (status, refused) = document.ask(&browser, "GET", "/api/agents", &NOTHING, &[cookie]).await;
+    assert_eq!((status, &refused["error"]["code"]), (401, &json!("signed_out")), "{refused}");
+    scene.delete("/api/dashboard/sessions?by=ann").await;
+    scene.fails("DELETE", "/api/dashboard/sessions/x", NOTHING, 404, "session_not_found").await;
+}
+
+/// Uses up a budget and the patience with a provider, and adds an agent meanwhile.
+async fn use_up(scene: &Scene) {
+    let budget = "plugins.entries.flock.config.budgets";
+    scene.home.flock(["config", "set", &format!("{budget}.agent.coder.tokens"), "1"]).ok();
+    scene.fails("POST", "/api/message", json!({"prompt": "x", "agent": "coder"}), 402, "agent_paused").await;
+    let agents = scene.get("/api/agents").await;
+    assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["paused"].is_object()), "{agents}");
+    assert!(scene.get("/api/status").await["paused"]["coder"].is_object());
+    scene.home.flock(["config", "unset", budget]).ok();
+    scene.home.flock(["add", "tester", "--no-container"]).ok();
+    scene
+        .fails(
+            "POST",
+            "/api/message",
+            json!({"prompt": "be flaky", "agent": "coder"}),
+            424,
+            "provider_failed",
+        )
+        .await;
+    scene.get("/api/status").await;
+}
+
+/// Turns that fail, and an agent whose sandbox is made and removed, on a gateway that plays both.
+async fn fail_turns(document: &Document) {
+    let house = House::new().await;
+    let owner = house.owner();
+    let completions = "/v1/chat/completions";
+    for (text, status, code) in [
+        ("fail 500", 502, "provider_failed"),
+        ("broke 500", 424, "provider_failed"),
+        ("fail 429", 429, "provider_limited"),
+        ("fail timeout", 504, "provider_timed_out"),
+        ("fail other", 500, "internal"),
+    ] {
+        assert_eq!(document.fails(&owner, "POST", completions, &ask(text), status).await, code, "{text}");
+    }
+    let session = [("x-openclaw-session-key", "agent:tester:flock:main:ann")];
+    let (status, _) = document.ask(&owner, "POST", completions, &ask("x"), &session).await;
+    assert_eq!(status, 400);
+    let mut picture = ask("x");
+    picture["messages"][0]["content"] = json!([
+        {"type": "text", "text": "say what is this"},
+        {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+    ]);
+    document.done(&owner, "POST", completions, &picture).await;
+    let mut formatted = ask(r#"fits {"a": 1}"#);
+    formatted["response_format"] =
+        json!({"type": "json_schema", "json_schema": {"name": "a", "schema": {"required": ["a"]}}});
+    document.done(&owner, "POST", completions, &formatted).await;
+    document.done(&owner, "POST", "/api/agents/tester/prepare", &NOTHING).await;
+    house.remove("tester");
+    document.done(&owner, "DELETE", "/api/agents/tester", &NOTHING).await;
+    house.stopped().await;
+}
+
+/// The paths that a program's turn opens.
+async fn run_a_program(document: &Document) {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    let program = Client::new(crew.port).with_token(&turn.token);
+    let request =
+        |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    for (method, params) in [
+        ("initialize", json!({"protocolVersion": "2025-11-25"})),
+        ("tools/list", json!({})),
+        ("tools/call", json!({"name": "flock_status", "arguments": {}})),
+        ("nonsense", json!({})),
+    ] {
+        document.done(&program, "POST", "/mcp", &request(method, params)).await;
+    }
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(document.ask(&program, "POST", "/mcp", &notice, &[]).await.0, 202);
+    assert_eq!(document.ask(&program, "POST", "/mcp", &json!([]), &[]).await.0, 400);
+    assert_eq!(document.fails(&crew.owner(), "POST", "/mcp", &notice, 403).await, "out_of_scope");
+    // Each wire format has errors of its own.
+    for path in ["anthropic/v1/messages", "responses/v1/responses", "google/v1beta/models/x:generateContent"]
+    {
+        document.fails(&crew.owner(), "POST", &format!("/relay/{path}"), &json!({}), 403).await;
+    }
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+/// The paths of flock's plugin in OpenClaw.
+async fn be_the_plugin(document: &Document) {
+    let mut stage = Stage::new(Era::New);
+    stage.start_gateway();
+    let plugin = stage.plugin();
+    let call =
+        json!({"agentId": "coder", "sessionKey": "agent:coder:main", "toolCallId": "c1", "params": {}});
+    document.done(&plugin, "POST", "/api/plugin/tools/flock_status", &call).await;
+    let code = document.fails(&plugin, "POST", "/api/plugin/tools/exec", &call, 404).await;
+    assert_eq!(code, "tool_not_found");
+    let report = json!({"event": "before_tool_call", "agentId": "coder", "sessionKey": "agent:coder:main", "toolCallId": "r1", "tool": "exec"});
+    document.done(&plugin, "POST", "/api/plugin/events", &report).await;
+    document.fails(&plugin, "GET", "/api/agents", &NOTHING, 403).await;
+}
