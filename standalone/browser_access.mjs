@@ -43,7 +43,7 @@ export async function access(stage, browsers) {
     check("the page for strangers: nothing for axe", ...(await violations(stranger)));
 }
 
-async function violations(page) {
+export async function violations(page) {
     await page.evaluate(AXE);
     const found = await page.evaluate((values) => window.axe.run({ runOnly: { type: "tag", values } }), RULES);
     const told = found.violations.map(

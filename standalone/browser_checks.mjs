@@ -2,11 +2,17 @@
 import { parseArgs } from "node:util";
 import { access, keyboard, quiet } from "./browser_access.mjs";
 import { channels } from "./browser_channels.mjs";
+import { chat } from "./browser_chat.mjs";
 import { check, finish } from "./browser_checking.mjs";
+import { cost } from "./browser_cost.mjs";
 import { hostile, strangeBrowser } from "./browser_hostile.mjs";
+import { korean } from "./browser_korean.mjs";
 import { away, between, kills, tabs } from "./browser_live.mjs";
+import { machine } from "./browser_machine.mjs";
+import { manage } from "./browser_manage.mjs";
 import { pictures } from "./browser_pictures.mjs";
 import { requests } from "./browser_requests.mjs";
+import { search } from "./browser_search.mjs";
 import { forged, headers, reach, rebound } from "./browser_security.mjs";
 import { foreign } from "./browser_foreign.mjs";
 import { codes, expired, secrets, sessions, signin, signout } from "./browser_signin.mjs";
@@ -25,12 +31,19 @@ const PARTS = {
     forged,
     rebound,
     foreign,
+    // Before those that give the helper turns, because it begins with an empty session.
+    chat,
     team,
     channels,
+    manage,
+    search,
+    cost,
+    machine,
     requests,
     access,
     keyboard,
     quiet,
+    korean,
     hostile,
     strangeBrowser,
     tabs,

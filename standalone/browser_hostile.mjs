@@ -7,8 +7,8 @@ import { ASKER, HELPER } from "./browser_stage.mjs";
 import { paths, reads, textOf, visit } from "./browser_window.mjs";
 
 // What runs in a page leaves its name in `window.ran`.
-const ran = (name) => `(window.ran=window.ran||[]).push('${name}')`;
-const RTL = "\u202e";
+export const ran = (name) => `(window.ran=window.ran||[]).push('${name}')`;
+export const RTL = "\u202e";
 const CONTROLS = "\u001b[31mred\u001b[0m \u001b]0;title\u0007 \u0000\u0008 \u009b31m";
 
 // Each has a word by which it is found again. `url` is a server of somebody else.
@@ -124,7 +124,7 @@ async function spread(stage, url) {
 }
 
 // Nothing of it ran, and nothing of it is an element.
-async function harmless(stage, page, name) {
+export async function harmless(stage, page, name) {
     const found = await page.evaluate((origin) => {
         const wrong = [];
         const note = (one) => wrong.push(one.outerHTML.slice(0, 300));

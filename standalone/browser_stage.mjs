@@ -77,7 +77,12 @@ export class Stage {
 
     // The helper answers with this text when it reads `word`.
     learn(word, text) {
-        this.said.unshift({ when: word, steps: [{ say: text, usage: USAGE }] });
+        this.teach(word, { say: text, usage: USAGE });
+    }
+
+    // The helper plays these steps when it reads `word`.
+    teach(word, ...steps) {
+        this.said.unshift({ when: word, steps });
         this.write();
     }
 

@@ -1,0 +1,143 @@
+// The page of cost: its numbers are those of the gateway, in its tables and in the files that it saves.
+import fs from "node:fs";
+import { SECONDS, SOON, check, same, until } from "./browser_checking.mjs";
+import { ASKER, HELPER } from "./browser_stage.mjs";
+import { isMarked, mark, textOf, visit } from "./browser_window.mjs";
+
+const BY = ["day", "agent", "model", "channel"];
+const count = (number) => number.toLocaleString("en-US");
+const money = (micros) => `$${(micros / 1e6).toFixed(micros > 0 && micros < 10_000 ? 4 : 2)}`;
+
+// The rows of a table, each as one text.
+const rows = (page, by) =>
+    page.locator(`section.by:has(#by-${by}) tbody tr`).evaluateAll((all) =>
+        all.map((row) =>
+            [...row.cells]
+                .map((cell) => cell.textContent.trim())
+                .filter(Boolean)
+                .join(" | "),
+        ),
+    );
+
+const line = (sum) =>
+    [
+        sum.name || "(no channel)",
+        money(sum.costMicros) + (sum.unpriced ? "*" : ""),
+        ...[sum.tokens, sum.input, sum.output, sum.cacheRead + sum.cacheWrite, sum.calls].map(count),
+    ].join(" | ");
+
+const usage = async (stage, since, by) => (await stage.api("GET", `/api/usage?since=${since}&by=${by}`)).data;
+
+// The first day of the last so many, as the gateway counts days.
+async function sinceOf(stage, days) {
+    const today = (await stage.api("GET", "/api/usage")).data.since;
+    return new Date(Date.parse(`${today}T12:00:00Z`) - (days - 1) * 86_400_000).toISOString().slice(0, 10);
+}
+
+async function used(stage, channel, number) {
+    stage.teach(`spend ${number}`, {
+        say: `Spent ${number}.`,
+        usage: { input: 1_234_567 * number, output: 89 * number, cacheRead: 1_000, cacheWrite: 7 },
+    });
+    await stage.tell(channel, `@${HELPER} spend ${number}`);
+    return until(SOON, async () => (await stage.messages(channel)).some((one) => one.content === `Spent ${number}.`));
+}
+
+export async function cost(stage, browsers) {
+    for (const [channel, number] of [
+        ["work", 1],
+        ["lobby", 2],
+    ])
+        check(`something is spent in #${channel}`, await used(stage, channel, number), await stage.messages(channel));
+    await stage.request(`spending${Date.now()}`);
+    const page = await browsers.page("/dashboard/cost");
+    await equal(stage, page, 7, "at first");
+    for (const [name, days] of [
+        ["Today", 1],
+        ["30 days", 30],
+        ["90 days", 90],
+    ]) {
+        await page.getByRole("link", { name, exact: true }).click();
+        await page.waitForURL(`${stage.origin}/dashboard/cost?days=${days}`);
+        const current = await page.locator('.tabs [aria-current="true"]').allInnerTexts();
+        same(`${name} is marked as chosen`, [name], current);
+        await equal(stage, page, days, name);
+    }
+    const agents = await rows(page, "agent");
+    check(
+        "each agent that was asked is there",
+        [HELPER, ASKER].every((one) => agents.some((row) => row.startsWith(`${one} |`))),
+        agents,
+    );
+    const channels = await rows(page, "channel");
+    check(
+        "and each channel",
+        ["work", "lobby"].every((one) => channels.some((row) => row.startsWith(one))),
+        channels,
+    );
+
+    await visit(stage, page, "/dashboard/cost?days=1");
+    await mark(page);
+    const total = () => page.locator("p.total").innerText();
+    const before = await total();
+    await used(stage, "work", 3);
+    check("what is spent meanwhile is added", await until(SECONDS, async () => (await total()) !== before), before);
+    await equal(stage, page, 1, "afterwards");
+    check("without a reload", await isMarked(page));
+    for (const by of BY) await saved(stage, page, by);
+    for (const query of ["days=0", "days=-1", "days=x", "days=999999999999999999999"]) {
+        const answer = await visit(stage, page, `/dashboard/cost?${query}`);
+        check(
+            `${query}: the usual span`,
+            answer.status() === 200 && (await page.locator('.tabs [aria-current="true"]').innerText()) === "7 days",
+        );
+    }
+}
+
+// All tables and the total.
+async function equal(stage, page, days, name) {
+    const since = await sinceOf(stage, days);
+    for (const by of BY) {
+        // Something may be spent between the two answers.
+        let wanted;
+        await until(SECONDS, async () => {
+            wanted = (await usage(stage, since, by)).usage.map(line).sort();
+            return JSON.stringify(wanted) === JSON.stringify((await rows(page, by)).sort());
+        });
+        same(`${name}, by ${by}: the sums of the gateway`, wanted, (await rows(page, by)).sort());
+    }
+    const { total } = await usage(stage, since, "day");
+    const text = (await page.locator("p.total").innerText()).replace(/\s+/g, " ").trim();
+    const wanted = `${money(total.costMicros)} ${count(total.tokens)} tokens, model calls: ${count(total.calls)}`;
+    check(`${name}: the total`, text === wanted || (total.unpriced > 0 && text.startsWith(wanted)), [text, wanted]);
+}
+
+// The file of a table.
+async function saved(stage, page, by) {
+    const link = page.locator(`section.by:has(#by-${by})`).getByRole("link", { name: "Save as CSV", exact: true });
+    const [file] = await Promise.all([page.waitForEvent("download"), link.click()]);
+    check(
+        `by ${by}: the link saves a file with its name`,
+        file.suggestedFilename() === `usage-by-${by}.csv`,
+        file.suggestedFilename(),
+    );
+    const [head, ...lines] = fs
+        .readFileSync(await file.path(), "utf8")
+        .trim()
+        .split(/\r?\n/)
+        .map(fields);
+    const sums = lines.map((cells) => {
+        const row = Object.fromEntries(head.map((name, at) => [name, /^name$/.test(name) ? cells[at] : Number(cells[at])]));
+        return {
+            ...row,
+            costMicros: Math.round(row.costDollars * 1e6),
+            tokens: row.input + row.output + row.cacheRead + row.cacheWrite,
+        };
+    });
+    same(`by ${by}: it has the numbers of the page`, (await rows(page, by)).sort(), sums.map(line).sort());
+    check(`by ${by}: the page stays`, page.url().startsWith(`${stage.origin}/dashboard/cost`), await textOf(page));
+}
+
+// The cells of a line of CSV.
+const fields = (text) =>
+    [...text.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((found) => found[1]?.replaceAll('""', '"') ?? found[2]);
