@@ -311,6 +311,7 @@ impl Swarm {
         // The channel was read before the change, so it may have been archived in between.
         let changed = changed.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         if let Some(posted) = &changed.posted {
+            self.notifier.publish("channel.changed", &json!({"channel": known.id, "action": "members"}));
             self.notifier.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
         }
         for agent in changed.joined.iter().filter_map(Party::agent) {

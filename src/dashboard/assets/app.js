@@ -423,67 +423,76 @@ if (channel) {
   conversation.addEventListener("scroll", () => {
     if (isAtEnd()) toEnd.hidden = true;
   }, { passive: true });
-  const field = document.getElementById("compose");
-  if (field?.dataset.members) completeMentions(field, document.getElementById("mentions"));
-  field?.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      event.target.form.requestSubmit();
-    }
-  });
 }
 
-/** Offers the members of the channel while a name after `@` is typed. */
-function completeMentions(field, list) {
-  const names = field.dataset.members.split(" ").map((name) => name.replace(/^human:/, ""));
-  const typed = () => /(?:^|\s)@([\w.-]*)$/.exec(field.value.slice(0, field.selectionStart));
-  const close = () => {
-    list.hidden = true;
-    field.removeAttribute("aria-activedescendant");
-  };
-  const select = (option) => {
-    for (const other of list.children) other.setAttribute("aria-selected", String(other === option));
-    field.setAttribute("aria-activedescendant", option.id);
-  };
-  const take = (name) => {
-    const end = field.selectionStart;
-    const start = end - typed()[1].length;
-    field.setRangeText(`${name} `, start, end, "end");
-    close();
-    field.focus();
-  };
-  field.addEventListener("input", () => {
-    const begun = typed();
-    const found = begun ? names.filter((name) => name.toLowerCase().startsWith(begun[1].toLowerCase())) : [];
-    list.replaceChildren(...found.slice(0, 8).map((name, at) => {
-      const option = document.createElement("li");
-      option.id = `mention-${at}`;
-      option.role = "option";
-      option.textContent = name;
-      option.addEventListener("mousedown", (event) => {
-        event.preventDefault();
-        take(name);
-      });
-      return option;
-    }));
-    list.hidden = found.length === 0;
-    if (found.length) select(list.firstElementChild);
-    else close();
-  });
-  field.addEventListener("keydown", (event) => {
-    if (list.hidden) return;
-    const now = list.querySelector('[aria-selected="true"]');
-    const next = { ArrowDown: now.nextElementSibling ?? list.firstElementChild, ArrowUp: now.previousElementSibling ?? list.lastElementChild };
-    if (next[event.key]) select(next[event.key]);
-    else if (event.key === "Enter" || event.key === "Tab") take(now.textContent);
-    else if (event.key === "Escape") close();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  field.addEventListener("blur", close);
+// The names that are offered after `@` while a message is written. The field may be replaced when the page is updated,
+// so these listen to the whole page.
+
+const begunName = (field) => /(?:^|\s)@([\w.-]*)$/.exec(field.value.slice(0, field.selectionStart));
+const isCompose = (element) => element.id === "compose" && element.dataset.members;
+
+function closeNames(field) {
+  document.getElementById("mentions").hidden = true;
+  field.removeAttribute("aria-activedescendant");
 }
+
+function selectName(field, option) {
+  for (const other of option.parentElement.children) other.setAttribute("aria-selected", String(other === option));
+  field.setAttribute("aria-activedescendant", option.id);
+}
+
+function takeName(field, name) {
+  const end = field.selectionStart;
+  field.setRangeText(`${name} `, end - begunName(field)[1].length, end, "end");
+  closeNames(field);
+  field.focus();
+}
+
+document.addEventListener("input", ({ target: field }) => {
+  if (!isCompose(field)) return;
+  const list = document.getElementById("mentions");
+  const begun = begunName(field);
+  const names = field.dataset.members.split(" ").map((name) => name.replace(/^human:/, ""));
+  const found = begun ? names.filter((name) => name.toLowerCase().startsWith(begun[1].toLowerCase())) : [];
+  list.replaceChildren(...found.slice(0, 8).map((name, at) => {
+    const option = document.createElement("li");
+    option.id = `mention-${at}`;
+    option.role = "option";
+    option.textContent = name;
+    return option;
+  }));
+  list.hidden = found.length === 0;
+  if (found.length) selectName(field, list.firstElementChild);
+  else closeNames(field);
+});
+
+document.addEventListener("mousedown", (event) => {
+  const option = event.target.closest("#mentions li");
+  if (!option) return;
+  event.preventDefault();
+  takeName(document.getElementById("compose"), option.textContent);
+});
+
+/** Handles a key while names are offered. Returns `true` if the key was for them. */
+function keyForNames(event) {
+  const list = document.getElementById("mentions");
+  if (!isCompose(event.target) || list.hidden) return false;
+  const now = list.querySelector('[aria-selected="true"]');
+  const next = {
+    ArrowDown: now.nextElementSibling ?? list.firstElementChild,
+    ArrowUp: now.previousElementSibling ?? list.lastElementChild,
+  };
+  if (next[event.key]) selectName(event.target, next[event.key]);
+  else if (event.key === "Enter" || event.key === "Tab") takeName(event.target, now.textContent);
+  else if (event.key === "Escape") closeNames(event.target);
+  else return false;
+  event.preventDefault();
+  return true;
+}
+
+document.addEventListener("focusout", ({ target }) => {
+  if (isCompose(target)) closeNames(target);
+});
 
 // ---- a chat with an agent -----------------------------------------------------------------------------------------
 
@@ -568,7 +577,12 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const typing = event.target.closest("input, textarea, select");
   if (typing) {
+    if (keyForNames(event)) return;
     if (event.key === "Escape") typing.blur();
+    if (typing.id === "compose" && event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      typing.form.requestSubmit();
+    }
     return;
   }
   if (keys.open) return;

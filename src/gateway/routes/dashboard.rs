@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use serde_json::Value;
 use tower_service::Service as _;
@@ -13,6 +13,7 @@ use tower_service::Service as _;
 use crate::dashboard::{self, Api, ApiFailure, Asset, Language, Page, Viewer};
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Path;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::sign_in::{self, cookie, csrf};
 use crate::gateway::state::Gateway;
