@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(state_of(&facts), (ActivityState::Paused, Some(2)));
         facts.turns = vec![&waiting, &running];
         assert_eq!(state_of(&facts), (ActivityState::Working, Some(4)));
-        assert_eq!(activity(&facts).session, Some(running.1.session));
+        assert_eq!(activity(&facts).session.as_ref(), Some(&running.1.session));
         facts.frozen = Some(&freeze);
         assert_eq!(state_of(&facts), (ActivityState::Frozen, Some(1)));
         assert_eq!(activity(&facts).detail.as_deref(), Some("human:ann"));

@@ -502,6 +502,7 @@ async function answer(content, form) {
   const text = box.querySelector("[data-answer]");
   const doing = box.querySelector("[data-doing]");
   const { session, agent } = channel.dataset;
+  let isSent = false;
   box.hidden = false;
   text.textContent = "";
   doing.textContent = texts.working;
@@ -525,7 +526,8 @@ async function answer(content, form) {
       body: JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content }] }),
     });
     // With 424 the turn had begun, so the message is in the session.
-    if (response.ok || response.status === 424) unsent.delete(form);
+    isSent = response.ok || response.status === 424;
+    if (isSent && unsent.get(form)?.content === content) unsent.delete(form);
     if (!response.ok) throw (await response.json()).error;
     for await (const { type, data } of streamed(response.body)) {
       const atEnd = isAtEnd();
@@ -538,7 +540,7 @@ async function answer(content, form) {
     announce(fill(texts.notSent, error.message ?? String(error)) + (error.hint ? ` ${fill(texts.hint, error.hint)}` : ""));
     // What could not be sent is not lost.
     const field = form.elements.content;
-    if (!field.value && unsent.has(form)) field.value = content;
+    if (!field.value && !isSent) field.value = content;
   }
   const fresh = await page(location.href);
   if (fresh) replace(fresh);
