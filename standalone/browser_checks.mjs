@@ -5,6 +5,7 @@ import { channels } from "./browser_channels.mjs";
 import { chat } from "./browser_chat.mjs";
 import { check, finish } from "./browser_checking.mjs";
 import { cost } from "./browser_cost.mjs";
+import { graph } from "./browser_graph.mjs";
 import { hostile, strangeBrowser } from "./browser_hostile.mjs";
 import { korean } from "./browser_korean.mjs";
 import { away, between, kills, tabs } from "./browser_live.mjs";
@@ -38,6 +39,7 @@ const PARTS = {
     manage,
     search,
     cost,
+    graph,
     machine,
     requests,
     access,

@@ -29,13 +29,14 @@ pub(super) enum NavItem {
     Sessions,
     Requests,
     Cost,
+    Graph,
     Machine,
 }
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Team, Self::Channels, Self::Sessions, Self::Requests, Self::Cost, Self::Machine];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Team, Self::Channels, Self::Sessions, Self::Requests, Self::Cost, Self::Graph, Self::Machine];
 
     pub(super) const fn address(self) -> &'static str {
         match self {
@@ -44,6 +45,7 @@ impl NavItem {
             Self::Sessions => "/dashboard/sessions",
             Self::Requests => "/dashboard/requests",
             Self::Cost => "/dashboard/cost",
+            Self::Graph => "/dashboard/graph",
             Self::Machine => "/dashboard/machine",
         }
     }
@@ -55,6 +57,7 @@ impl NavItem {
             Self::Sessions => texts.sessions,
             Self::Requests => texts.requests,
             Self::Cost => texts.cost,
+            Self::Graph => texts.graph,
             Self::Machine => texts.machine,
         }
     }
@@ -67,6 +70,7 @@ impl NavItem {
             Self::Sessions => 's',
             Self::Requests => 'r',
             Self::Cost => 'o',
+            Self::Graph => 'h',
             Self::Machine => 'm',
         }
     }
@@ -111,7 +115,7 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    pub(super) fn items(&self) -> [NavItem; 6] {
+    pub(super) fn items(&self) -> [NavItem; 7] {
         NavItem::ALL
     }
 

@@ -107,6 +107,7 @@ pub(crate) async fn render(
         ["sessions"] => pages::sessions::page(viewer, api).await,
         ["sessions", key] => pages::session::page(viewer, api, key, query).await,
         ["cost"] => pages::cost::page(viewer, api, query).await,
+        ["graph"] => pages::graph::page(viewer, api, query).await,
         ["machine"] => pages::machine::page(viewer, api).await,
         ["requests"] => pages::requests::page(viewer, api, query).await,
         _ => Err(ApiFailure::not_found(viewer)),

@@ -19,7 +19,7 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, health, mcp, messages, metrics, models, openapi,
+    self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models, openapi,
     plugin, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
@@ -67,6 +67,7 @@ impl Middleware {
             .route("/mcp", post(mcp::post))
             .route("/api/dashboard/codes", post(sign_ins::create_code))
             .route("/api/events", get(events::watch))
+            .route("/api/graph", get(graph::show))
             .route("/api/status", get(status::show))
             .route("/metrics", get(metrics::show))
             .route("/api/tasks", get(tasks::list))

@@ -28,6 +28,7 @@ mod health;
 mod idempotency;
 mod inbox;
 pub(crate) mod integrity;
+mod interaction;
 mod link;
 mod lock_wait;
 mod outbox;

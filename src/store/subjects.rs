@@ -62,6 +62,8 @@ handles! {
     idempotency_keys: IdempotencyKeys;
     /// The items in the inboxes of sessions.
     inbox: InboxItems;
+    /// Who talked to whom, and who worked when.
+    interactions: Interactions;
     /// The links of channels with other platforms, and what both sides have of each other.
     links: Links;
     /// The messages that are still to be sent to other platforms.

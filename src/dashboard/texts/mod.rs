@@ -98,6 +98,9 @@ texts! {
     // Cost.
     cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
     output, cache, calls, export_csv, no_channel,
+    // Graph.
+    graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
+    contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
     machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail,

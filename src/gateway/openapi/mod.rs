@@ -22,6 +22,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("events.json", include_str!("events.json")),
     ("status.json", include_str!("status.json")),
     ("usage.json", include_str!("usage.json")),
+    ("graph.json", include_str!("graph.json")),
     ("audit.json", include_str!("audit.json")),
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),

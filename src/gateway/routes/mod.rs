@@ -10,6 +10,7 @@ pub(crate) mod chat;
 pub(crate) mod dashboard;
 pub mod events;
 pub(crate) mod freeze;
+pub(crate) mod graph;
 pub mod health;
 pub(crate) mod mcp;
 pub(crate) mod messages;

@@ -48,6 +48,7 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/api/channels/{id}/messages", "chat"),
     ("POST", "/api/channels/{id}/members", "owner"),
     ("POST", "/api/channels/{id}/archive", "owner"),
+    ("GET", "/api/graph", "read for all agents"),
     ("GET", "/api/search", "read for all agents"),
     ("GET", "/api/sessions", "read"),
     ("POST", "/api/sessions", "owner"),
