@@ -45,7 +45,7 @@ impl Middleware {
             .route("/v1/models", get(models::list))
             .route("/v1/models/{*id}", get(models::show))
             .route("/v1/chat/completions", post(chat::complete))
-            .route("/api/agents", get(agents::list))
+            .route("/api/agents", get(agents::list).post(agents::create))
             .route("/api/agents/{id}", delete(agents::remove))
             .route("/api/agents/{id}/prepare", post(agents::prepare))
             .route("/api/agents/{id}/probe", post(agents::probe))

@@ -15,6 +15,7 @@ mod loop_detector;
 mod loop_guard;
 pub(crate) mod mention;
 pub(crate) mod notice;
+pub(crate) mod new_agent;
 mod notifier;
 pub(crate) mod operation;
 pub mod oversight;

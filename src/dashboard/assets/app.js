@@ -226,6 +226,23 @@ const forms = {
     if (added) form.reset();
     return added && texts.saved;
   },
+  "add-agent": async (form, data) => {
+    const given = (name) => data.get(name).trim() || undefined;
+    const wanted = { id: given("id"), role: given("role"), archetype: given("archetype"), model: given("model"), by: person };
+    const made = await send("POST", "/api/agents", wanted);
+    if (!made) return null;
+    form.reset();
+    // The sandbox takes its time, and the agent can be used before: its first command waits for it.
+    send("POST", `/api/agents/${made.id}/prepare`).then(refresh);
+    return fill(texts.added, made.id);
+  },
+  settings: async (form, data) => {
+    const change = { agent: form.dataset.target, cli: data.get("cli").trim() };
+    const model = data.get("model").trim();
+    if (model && model !== "–") change.model = model;
+    if (data.get("effort")) change.effort = data.get("effort");
+    return (await send("PUT", "/api/settings", change)) && texts.saved;
+  },
   deny: async (form, data) =>
     (await send("POST", `/api/approvals/${form.dataset.target}/deny`, { reason: data.get("reason") || undefined, by: person })) &&
     texts.denied,

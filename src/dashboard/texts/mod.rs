@@ -78,6 +78,7 @@ texts! {
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
     state_frozen, state_asking, state_working, state_queued, state_paused, state_asleep, state_idle,
     in_session, using_tool, frozen_by, asks_for, decide,
+    settings, effort, unchanged, add_agent, agent_id, archetype, model_or_default,
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
     message, send, earlier_messages, no_messages, new_channel, channel_id, first_members, create, archived_note,
@@ -108,7 +109,7 @@ texts! {
 
 script_texts! {
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
-    new_message, not_sent, stopped, saved, unread, working, using, call_ended, now, seconds, minutes, hours, days,
+    new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, now, seconds, minutes, hours, days,
 }
 
 #[cfg(test)]

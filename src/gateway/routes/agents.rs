@@ -5,18 +5,25 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::JsonResult;
-use crate::config::{Agent, SandboxMode};
+use crate::agent::prompt::archetype;
+use crate::clock::unix_ms;
+use crate::config::agents::NewAgent;
+use crate::config::{Agent, Role, SandboxMode};
 use crate::error::{Explain as _, Kind};
 use crate::gateway::activity::{self, AgentFacts};
 use crate::gateway::auth::Caller;
+use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::operation_recovery;
 use crate::gateway::state::Gateway;
-use crate::id::AgentId;
+use crate::id::{AgentId, ModelRef};
+use crate::swarm::{Actor, new_agent};
 
 /// Most open requests that are looked at.
 const MAX_REQUESTS: u32 = 500;
@@ -53,6 +60,41 @@ pub(crate) async fn list(
         })
         .collect();
     Ok(Json(json!({"agents": agents})))
+}
+
+/// A request for a new agent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateAgent {
+    id: AgentId,
+    /// `worker` unless it is given.
+    role: Option<Role>,
+    archetype: Option<String>,
+    model: Option<ModelRef>,
+    /// Name of the person, for the audit.
+    by: Option<String>,
+}
+
+/// Adds an agent to the configuration. Its sandbox is made at its first command, or by [`prepare`].
+pub(crate) async fn create(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(wanted): JsonBody<CreateAgent>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let by = Actor::party(caller.person(wanted.by.as_deref())?);
+    if let Some(name) = &wanted.archetype {
+        archetype::find(&gateway.home().archetypes(), name).map_err(ApiError::explained)?;
+    }
+    let new = NewAgent {
+        archetype: wanted.archetype,
+        model: wanted.model,
+        ..NewAgent::new(wanted.id.clone(), wanted.role.unwrap_or(Role::Worker))
+    };
+    let entry = new_agent::entry(&by, &new);
+    new_agent::create(gateway.home().clone(), None, new).await.map_err(ApiError::explained)?;
+    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
+    let agent = gateway.agent(wanted.id.as_str())?;
+    Ok((StatusCode::CREATED, Json(agent_json(&agent))))
 }
 
 /// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox

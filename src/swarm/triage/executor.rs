@@ -7,16 +7,15 @@ use tokio_util::sync::CancellationToken;
 use super::execution::{self, Execution};
 use super::host_command;
 use super::request::{FiledRequest, PackageAction, Request, mounted_at};
-use crate::agent::identity;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Live, Role};
 use crate::error::chain;
-use crate::home::pending;
 use crate::home::scratch::ScratchDir;
 use crate::id::AgentId;
 use crate::nix_store;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
+use crate::swarm::new_agent;
 
 /// The executor of requests.
 pub trait Executor: Send + Sync + 'static {
@@ -166,41 +165,10 @@ impl HostExecutor {
     }
 
     async fn create(&self, new: NewAgent) -> Result<String, String> {
-        let home = self.live.home().clone();
         let id = new.id.clone();
-        if let Ok(Some(unfinished)) = pending::read(&home, &id) {
-            return Err(format!(
-                "{} was interrupted and is being finished; ask again later",
-                unfinished.title()
-            ));
-        }
         let most = self.live.current().max_agents;
-        let written = tokio::task::spawn_blocking(move || {
-            config::edit(&home, |document| {
-                // Checked inside the edit: two requests that are carried out at the same time must not exceed the limit
-                // together.
-                let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
-                if agents >= most {
-                    return Err(CreateError(format!("there are {most} agents already")));
-                }
-                agents::add(document, &home, &new)?;
-                let who = identity::AgentIdentity {
-                    id: &new.id,
-                    role: new.role,
-                    archetype: new.archetype.as_deref(),
-                    archetypes: &home.archetypes(),
-                };
-                // Written before anybody can learn of the agent, and only if it was not refused. Otherwise the next
-                // agent with this id would get the personality that was meant for this one.
-                identity::rewrite_soul(&home.identity(&new.id), &who)
-                    .and_then(|_kept| {
-                        identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
-                    })
-                    .map_err(|error| CreateError(chain(&error)))
-            })
-        });
-        let written = written.await.map_err(|_| "a defect stopped it".to_owned())?;
-        written.map_err(|CreateError(why)| why)?;
+        let made = new_agent::create(self.live.home().clone(), Some(most), new).await;
+        made.map_err(|error| chain(&error))?;
         // A failure here does not undo the creation: the sandbox is made at the first command.
         match self.sandbox.ensure(&id).await {
             Ok(()) => Ok(format!("{id} is created and ready")),
@@ -222,15 +190,6 @@ impl HostExecutor {
             Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),
             Err(error) => Ok(format!("{id} is removed; its container may still exist: {}", chain(&error))),
         }
-    }
-}
-
-/// The reason why an agent was not created.
-struct CreateError(String);
-
-impl From<config::ConfigError> for CreateError {
-    fn from(error: config::ConfigError) -> Self {
-        Self(chain(&error))
     }
 }
 

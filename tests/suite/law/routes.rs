@@ -12,6 +12,7 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/v1/models/{*id}", "chat or read"),
     ("POST", "/v1/chat/completions", "chat"),
     ("GET", "/api/agents", "read"),
+    ("POST", "/api/agents", "owner"),
     ("DELETE", "/api/agents/{id}", "owner"),
     ("POST", "/api/agents/{id}/prepare", "owner"),
     ("POST", "/api/agents/{id}/probe", "owner"),

@@ -130,11 +130,17 @@ async fn every_answer_fits_the_document() {
     scene.fails("GET", "/api/usage?format=xml", NOTHING, 400, "invalid_query").await;
     let hours = scene.get("/api/usage/hours").await;
     assert!(!hours["agents"].as_array().unwrap().is_empty(), "{hours}");
+    let new = json!({"id": "newcomer", "model": "script/demo", "by": "ann"});
+    assert_eq!(scene.post("/api/agents", new.clone()).await["role"], "worker");
+    scene.fails("POST", "/api/agents", new, 409, "conflict").await;
+    scene.fails("POST", "/api/agents", json!({"id": "other", "archetype": "none"}), 400, "usage").await;
+    let agents = scene.get("/api/agents").await;
+    assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["id"] == "newcomer"), "{agents}");
     let graph = scene.get("/api/graph").await;
     assert!(!graph["turns"].as_array().unwrap().is_empty(), "{graph}");
     assert!(!graph["contacts"].as_array().unwrap().is_empty(), "{graph}");
     let later = scene.get(&format!("/api/graph?since={}", i64::MAX / 2)).await;
-    assert_eq!(later["contacts"], serde_json::json!([]), "nothing is newer: {later}");
+    assert_eq!(later["contacts"], json!([]), "nothing is newer: {later}");
     scene.fails("GET", "/api/graph?since=yesterday", NOTHING, 400, "invalid_query").await;
     let resumed = document.open(&scene.owner, "GET", "/api/events?lastEventId=0", &NOTHING, &[]).await;
     let resumed = tokio::spawn(events(resumed));
