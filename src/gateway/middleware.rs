@@ -19,8 +19,8 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models, openapi,
-    plugin, sessions, settings, sign_ins, status, tasks, transcript,
+    self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models,
+    openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;

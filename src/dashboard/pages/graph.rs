@@ -194,7 +194,8 @@ fn picture(contacts: &[Contact]) -> (Vec<Node>, Vec<Edge>) {
     let names: BTreeSet<&str> = contacts.iter().flat_map(|contact| [&*contact.from, &*contact.to]).collect();
     let places: BTreeMap<&str, f64> =
         names.iter().enumerate().map(|(at, name)| (*name, angle(at, names.len()))).collect();
-    let point = |angle: f64, radius: f64| (SIZE / 2.0 + radius * angle.sin(), SIZE / 2.0 - radius * angle.cos());
+    let point =
+        |angle: f64, radius: f64| (SIZE / 2.0 + radius * angle.sin(), SIZE / 2.0 - radius * angle.cos());
     let nodes = places.iter().map(|(name, angle)| {
         let ((x, y), (text_x, text_y)) = (point(*angle, RADIUS), point(*angle, RADIUS + 14.0));
         Node {
@@ -221,7 +222,8 @@ fn picture(contacts: &[Contact]) -> (Vec<Node>, Vec<Edge>) {
     }
     let most = pairs.values().copied().max().unwrap_or(1);
     let edges = pairs.iter().filter_map(|((from, to), count)| {
-        let place = |name| places.get(name).map(|angle| point(*angle, RADIUS)).map(|(x, y)| (short(x), short(y)));
+        let place =
+            |name| places.get(name).map(|angle| point(*angle, RADIUS)).map(|(x, y)| (short(x), short(y)));
         Some(Edge {
             from: place(*from)?,
             to: place(*to)?,
@@ -383,7 +385,8 @@ mod tests {
             turns: vec![turn("a", 1_250, Some(1_500)), turn("b", 0, None), turn("a", 1_999, Some(1_999))],
         };
         let rows = rows(&graph);
-        let bars = |row: &Row| row.bars.iter().map(|bar| (bar.x.clone(), bar.width.clone())).collect::<Vec<_>>();
+        let bars =
+            |row: &Row| row.bars.iter().map(|bar| (bar.x.clone(), bar.width.clone())).collect::<Vec<_>>();
         assert_eq!(bars(&rows[0])[0], ("250.0".to_owned(), "250.0".to_owned()));
         assert_eq!(bars(&rows[0])[1].1, "2.0");
         assert_eq!(bars(&rows[1]), [("0.0".to_owned(), "1000.0".to_owned())]);
