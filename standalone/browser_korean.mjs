@@ -10,6 +10,7 @@ const PAGES = [
     ["/dashboard/sessions", "세션"],
     ["/dashboard/requests", "요청"],
     ["/dashboard/cost", "비용"],
+    ["/dashboard/graph", "관계"],
     ["/dashboard/machine", "시스템"],
 ];
 

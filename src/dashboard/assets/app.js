@@ -337,7 +337,7 @@ document.getElementById("sign-out").addEventListener("click", async () => {
 // Links of messages lead elsewhere: they open beside this page, and that page learns nothing of this one.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
-  if (link && link.origin !== location.origin) {
+  if (link instanceof HTMLAnchorElement && link.origin !== location.origin) {
     link.target = "_blank";
     link.rel = "noopener noreferrer";
   }
