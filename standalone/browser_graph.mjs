@@ -20,7 +20,7 @@ export async function graph(stage, browsers) {
     stage.teach("pass it on", {
         calls: [{ name: "flock_message", arguments: { to: ASKER, message: "please look at the graph" } }],
     }, { say: "It is passed on." });
-    stage.channel(other);
+    await stage.channel(other);
     await stage.tell(other, `@${HELPER} pass it on`, "kim");
     const talked = async () => {
         const { contacts } = await graphOf(stage);

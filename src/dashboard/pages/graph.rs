@@ -6,7 +6,7 @@ use std::f64::consts::TAU;
 use askama::Template;
 use serde::Deserialize;
 
-use super::sessions;
+use super::{session, sessions};
 use crate::clean;
 use crate::dashboard::format::{Moment, fill};
 use crate::dashboard::layout::{Layout, NavItem};
@@ -44,7 +44,6 @@ struct Contact {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Turn {
-    turn: String,
     agent: Option<String>,
     session: String,
     state: String,
@@ -162,7 +161,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
     let (graph, tasks) = (graph?, tasks?);
     let texts = viewer.texts();
     let (nodes, edges) = picture(&graph.contacts);
-    let rows = rows(&graph);
+    let rows = rows(texts, &graph);
     let contacts = graph.contacts.iter().map(|contact| ContactView {
         from: contact.from.clone(),
         to: contact.to.clone(),
@@ -288,7 +287,7 @@ fn depths(tasks: &[Task]) -> Vec<usize> {
 }
 
 /// Returns a row for each agent with its turns on the line of time.
-fn rows(graph: &Graph) -> Vec<Row> {
+fn rows(texts: &'static Texts, graph: &Graph) -> Vec<Row> {
     let span = (graph.now - graph.since).max(1);
     let place = |at: i64| {
         let at = u64::try_from((at - graph.since).clamp(0, span)).unwrap_or(0);
@@ -303,7 +302,12 @@ fn rows(graph: &Graph) -> Vec<Row> {
             // A turn of a millisecond can be seen too.
             width: short((end - begin).max(2.0)),
             state: turn.state.clone(),
-            title: format!("{}: {}, {}", turn.session, turn.state, turn.turn),
+            title: format!(
+                "{}: {}, {}",
+                turn.session,
+                session::state_text(texts, &turn.state),
+                crate::clock::local(turn.started_at)
+            ),
             address: sessions::address(&turn.session),
         });
     }
@@ -371,7 +375,6 @@ mod tests {
     #[test]
     fn a_turn_lies_on_the_line_where_it_ran() {
         let turn = |agent: &str, started_at, ended_at| Turn {
-            turn: "t".to_owned(),
             agent: Some(agent.to_owned()),
             session: format!("agent:{agent}:flock:main:ann"),
             state: "done".to_owned(),
@@ -384,7 +387,7 @@ mod tests {
             contacts: Vec::new(),
             turns: vec![turn("a", 1_250, Some(1_500)), turn("b", 0, None), turn("a", 1_999, Some(1_999))],
         };
-        let rows = rows(&graph);
+        let rows = rows(texts, &graph);
         let bars =
             |row: &Row| row.bars.iter().map(|bar| (bar.x.clone(), bar.width.clone())).collect::<Vec<_>>();
         assert_eq!(bars(&rows[0])[0], ("250.0".to_owned(), "250.0".to_owned()));

@@ -278,9 +278,10 @@ fn duration(milliseconds: i64) -> String {
     }
 }
 
-fn state_text(texts: &'static Texts, state: &str) -> &'static str {
+/// Returns the words for the state of a turn.
+pub(super) fn state_text(texts: &'static Texts, state: &str) -> &'static str {
     match state {
-        "started" => texts.turn_started,
+        "started" | "running" => texts.turn_started,
         "failed" => texts.turn_failed,
         "cancelled" => texts.turn_cancelled,
         "interrupted" => texts.turn_interrupted,
