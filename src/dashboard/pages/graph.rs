@@ -387,7 +387,7 @@ mod tests {
             contacts: Vec::new(),
             turns: vec![turn("a", 1_250, Some(1_500)), turn("b", 0, None), turn("a", 1_999, Some(1_999))],
         };
-        let rows = rows(texts, &graph);
+        let rows = rows(crate::dashboard::Language::English.texts(), &graph);
         let bars =
             |row: &Row| row.bars.iter().map(|bar| (bar.x.clone(), bar.width.clone())).collect::<Vec<_>>();
         assert_eq!(bars(&rows[0])[0], ("250.0".to_owned(), "250.0".to_owned()));
