@@ -125,11 +125,8 @@ pub(super) fn read(
 /// Returns the messages of a turn, oldest first.
 fn listed_messages(exchange: Exchange, agent: &AgentId) -> Vec<ListedMessage> {
     let log = log(&exchange, agent);
-    let Exchange { said, answer, began, .. } = exchange;
-    let runtime = began.as_ref().and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned());
-    let of_answer = answer.as_ref().and_then(|answer| answer.model.clone());
-    // The answer names the model that gave it, which may be a fallback. The turn's beginning names the planned one.
-    let model = of_answer.or_else(|| began.and_then(|began| began.model));
+    let (runtime, model) = (runtime(&exchange), model(&exchange));
+    let Exchange { said, answer, .. } = exchange;
     let one = |record: MessageRecord| ListedMessage {
         turn: record.turn,
         role: record.message.role,
@@ -147,7 +144,21 @@ fn listed_messages(exchange: Exchange, agent: &AgentId) -> Vec<ListedMessage> {
     messages
 }
 
-fn log(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
+/// Returns the runtime of a turn.
+pub(super) fn runtime(exchange: &Exchange) -> String {
+    let named = exchange.began.as_ref().and_then(|began| began.runtime.clone());
+    named.unwrap_or_else(|| NATIVE.to_owned())
+}
+
+/// Returns the model of a turn, if it is known.
+pub(super) fn model(exchange: &Exchange) -> Option<String> {
+    // The answer names the model that gave it, which may be a fallback. The turn's beginning names the planned one.
+    let of_answer = exchange.answer.as_ref().and_then(|answer| answer.model.clone());
+    of_answer.or_else(|| exchange.began.as_ref().and_then(|began| began.model.clone()))
+}
+
+/// Returns the log of a turn: the one that its program reported, else one that is derived from its calls.
+pub(super) fn log(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
     let told = exchange.answer.iter().map(|answer| &answer.trace);
     let told: Vec<String> =
         told.chain(exchange.ended.iter().map(|end| &end.trace)).flatten().cloned().collect();

@@ -3,17 +3,14 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::derived_trace;
 use super::engine::Engine;
-use super::messages::read;
+use super::messages::{self, read};
 use super::recent_exchanges::words;
-use super::trace_buffer;
 use super::transcript::{Exchange, ExchangeScope, MessageRecord, TurnPhase};
 use super::turn::TurnError;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::message::joined_text;
 use crate::provider::{Block, Role, Usage};
-use crate::runtime::NATIVE;
 
 /// Bytes of text after which a listing ends early.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -47,7 +44,7 @@ pub(crate) struct ListedTurn {
 pub(crate) enum TurnItem {
     /// Somebody said something.
     Message { role: Role, text: String, at: i64 },
-    /// What the model thought.
+    /// A thought of the model.
     Thinking { text: String, at: i64 },
     /// A picture, without its bytes.
     #[serde(rename_all = "camelCase")]
@@ -112,21 +109,17 @@ impl Engine {
 fn listed(exchange: &Exchange, agent: &AgentId) -> Option<ListedTurn> {
     let turn = exchange.turn()?;
     let (began, ended) = (exchange.began.as_ref(), exchange.ended.as_ref());
-    let of_answer = exchange.answer.as_ref().and_then(|answer| answer.model.clone());
-    let told = exchange.answer.iter().map(|answer| &answer.trace).chain(ended.map(|end| &end.trace));
-    let told: Vec<String> = told.flatten().cloned().collect();
-    let trace = if told.is_empty() { derived_trace::trace(exchange, agent) } else { told };
     Some(ListedTurn {
         turn,
         state: ended.or(began).map(|record| record.state),
         started_at: began.map(|began| began.at),
         ended_at: ended.map(|ended| ended.at),
-        runtime: began.and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned()),
-        model: of_answer.or_else(|| began.and_then(|began| began.model.clone())),
+        runtime: messages::runtime(exchange),
+        model: messages::model(exchange),
         usage: ended.and_then(|ended| ended.usage),
         error: ended.and_then(|ended| ended.error.clone()),
         items: items(exchange),
-        trace: trace_buffer::checked(&trace),
+        trace: messages::log(exchange, agent),
     })
 }
 

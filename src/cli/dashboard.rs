@@ -15,6 +15,7 @@ use crate::env;
 use crate::error::Kind;
 use crate::gateway::routes::sign_ins::CreateCode;
 use crate::home::{Home, atomic};
+use crate::store::SignIn;
 use crate::supervise::gateway_client::Call;
 use crate::ui::{Table, TextStyle};
 
@@ -71,18 +72,7 @@ struct CreatedCode {
 
 #[derive(Deserialize)]
 struct SessionList {
-    sessions: Vec<Session>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Session {
-    id: String,
-    person: String,
-    browser: String,
-    created_at: i64,
-    last_used_at: i64,
-    expires_at: i64,
+    sessions: Vec<SignIn>,
 }
 
 /// Opens the dashboard, or runs the verb below `dashboard`.
@@ -169,13 +159,14 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         .map_err(|error| Failure::with_cause("the gateway answered with something else", &error))?;
     let mut table = Table::new(&["SESSION", "PERSON", "BROWSER", "SIGNED IN", "LAST USED", "EXPIRES"]);
     for session in listed.sessions {
+        let expires = session.expires_at();
         table.styled_row(vec![
             (TextStyle::Accent, session.id),
             (TextStyle::Plain, session.person),
             (TextStyle::Plain, session.browser),
             (TextStyle::Plain, clock::local(session.created_at)),
-            (TextStyle::Plain, clock::local(session.last_used_at)),
-            (TextStyle::Plain, clock::local(session.expires_at)),
+            (TextStyle::Plain, clock::local(session.used_at)),
+            (TextStyle::Plain, clock::local(expires)),
         ]);
     }
     context.printer.list(&answer, &table, "No browser is signed in.");

@@ -2,25 +2,14 @@
 
 use jiff::Timestamp;
 
+pub(super) use crate::runtime::trace::with_thousands_separators as count;
+
 /// Returns an amount of money from millionths of a dollar.
 pub(super) fn money(micros: u64) -> String {
     // Below a cent, two digits would say nothing.
     let digits = if micros > 0 && micros < 10_000 { 4 } else { 2 };
     let dollars = precise(micros) / 1e6;
     format!("${dollars:.digits$}")
-}
-
-/// Returns a number with a comma at every thousand.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Returns a number of bytes in the unit that people read.

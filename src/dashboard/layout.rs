@@ -1,4 +1,4 @@
-//! What all pages share: the head, the navigation, and what their scripts need.
+//! The parts that all pages share: the head, the navigation, and what their scripts need.
 
 use super::assets::Asset;
 use super::format::fill;

@@ -1,4 +1,4 @@
-//! What an agent does now, in one word with its reason: what the dashboard, `flock top` and programs show. Pure.
+//! The present activity of an agent, in one word with its reason: for the dashboard and for programs. Pure.
 
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(crate) enum ActivityState {
     Idle,
 }
 
-/// What an agent does now.
+/// The present activity of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Activity {
     pub state: ActivityState,
@@ -43,7 +43,7 @@ pub(crate) struct Activity {
     pub request: Option<String>,
 }
 
-/// What is known of an agent.
+/// The known facts about an agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentFacts<'a> {
     pub frozen: Option<&'a Freeze>,

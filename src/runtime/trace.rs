@@ -229,7 +229,7 @@ fn describe_call(tool: &str, arguments: &Value) -> (bool, String) {
 }
 
 /// Formats a number with commas, as in 1,515,404.
-fn with_thousands_separators(number: u64) -> String {
+pub(crate) fn with_thousands_separators(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {

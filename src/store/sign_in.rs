@@ -20,7 +20,7 @@ pub(crate) struct SignIn {
     pub id: String,
     /// The person who signed in, without `human:`.
     pub person: String,
-    /// What the browser says of itself.
+    /// The name that the browser gives itself.
     pub browser: String,
     /// Unix milliseconds.
     pub created_at: i64,

@@ -74,15 +74,13 @@ function replace(fresh) {
 
 /** Makes one element like another, child by child, so that focus, selection and typed text survive. */
 function update(old, now) {
-  const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset.key || node.tagName : node.nodeType);
-  const before = [...old.childNodes];
-  const known = new Map(before.filter((node) => node.id).map((node) => [node.id, node]));
+  const known = new Map([...old.childNodes].filter((node) => node.id).map((node) => [node.id, node]));
   let at = old.firstChild;
   // Earlier turns that were fetched stay, although a fresh page has only the newest ones.
   const isEarlier = (node) => node.nodeType === Node.TEXT_NODE || (node.id && !now.ownerDocument.getElementById(node.id));
   while (at && old.hasAttribute("data-keep") && isEarlier(at)) at = at.nextSibling;
   for (const next of [...now.childNodes]) {
-    const match = next.id ? known.get(next.id) : at && !at.id && key(at) === key(next) ? at : null;
+    const match = next.id ? known.get(next.id) : at && !at.id && at.nodeName === next.nodeName ? at : null;
     if (!match) {
       old.insertBefore(document.importNode(next, true), at);
       continue;

@@ -3,10 +3,12 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::channels::{Channel, state_text};
+use super::channels::{self, Channel, state_text};
+use super::sessions;
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::markdown;
 
 /// Number of messages that a page has at first, and that each further part adds.
@@ -79,7 +81,7 @@ struct LinkView {
 
 struct MemberView {
     name: String,
-    /// What it says about being archived: `Some(true)` if it is ready.
+    /// Its answer to being archived: `Some(true)` if it is ready.
     ready: Option<bool>,
 }
 
@@ -121,7 +123,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) 
     };
     let members =
         channel.members.iter().map(|member| MemberView { name: member.clone(), ready: ready(member) });
-    let address = super::channels::address(&channel.channel_id);
+    let address = channels::address(&channel.channel_id);
     Page::of(&ChannelPage {
         layout: Layout::new(viewer, Some(NavItem::Channels), format!("#{name}")),
         members: members.collect(),
@@ -155,11 +157,11 @@ fn links(bridges: BridgeList, channel: &str) -> Vec<LinkView> {
 
 /// Returns the messages of a page. A mention of a member is a link to what it does in this channel.
 fn views(channel: &str, members: &[String], messages: Vec<Message>) -> Vec<MessageView> {
-    let sessions: Vec<(&str, String)> = members
-        .iter()
-        .filter(|member| !member.starts_with("human:"))
-        .map(|agent| {
-            (agent.as_str(), super::sessions::address(&format!("agent:{agent}:flock:channel:{channel}")))
+    // Members that are no agents have no session.
+    let agents = members.iter().filter_map(|member| Some((member.as_str(), member.parse::<AgentId>().ok()?)));
+    let sessions: Vec<(&str, String)> = agents
+        .map(|(name, agent)| {
+            (name, sessions::address(&SessionKey::new(&agent, SessionKind::Channel, channel)))
         })
         .collect();
     let mut before: Option<String> = None;

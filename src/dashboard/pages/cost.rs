@@ -1,4 +1,4 @@
-//! What the use of models costs: by day, agent, model and channel, as plots with the numbers beside them.
+//! The cost of the use of models: by day, agent, model and channel, as plots with the numbers beside them.
 
 use askama::Template;
 use jiff::ToSpan as _;

@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::engine::{Engine, Probe};
 use crate::clean;
 use crate::dashboard::format::{Moment, bytes};
 use crate::dashboard::layout::{Layout, NavItem};
@@ -35,26 +36,12 @@ struct Turns {
 }
 
 #[derive(Deserialize)]
-struct Engine {
-    reachable: bool,
-    problem: Option<String>,
-    hint: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Container {
     name: String,
     agent: Option<String>,
     status: String,
     runtime: Option<String>,
     probe: Option<Probe>,
-}
-
-#[derive(Deserialize)]
-struct Probe {
-    at: i64,
-    confined: bool,
-    findings: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -156,7 +143,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         status: container.status.clone(),
         runtime: container.runtime.clone().unwrap_or_default(),
         confined: container.probe.as_ref().map(|probe| probe.confined),
-        findings: container.probe.iter().flat_map(|probe| &probe.findings).map(finding).collect(),
+        findings: container.probe.iter().flat_map(|probe| &probe.findings).cloned().collect(),
         probed: container.probe.as_ref().map(|probe| Moment::new(probe.at)),
     });
     // What agents wrote may hold anything, so what can't be seen is spelled out.
@@ -185,8 +172,4 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         browsers: browsers.collect(),
         status,
     })
-}
-
-fn finding(finding: &serde_json::Value) -> String {
-    finding.as_str().map_or_else(|| finding.to_string(), str::to_owned)
 }

@@ -3,6 +3,7 @@
 pub(super) mod channel;
 pub(super) mod channels;
 pub(super) mod cost;
+mod engine;
 pub(super) mod graph;
 pub(super) mod machine;
 pub(super) mod message;

@@ -4,11 +4,13 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sessions::{self, ActiveTurn};
 use crate::clean;
 use crate::dashboard::format::{Moment, count};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::id::{AgentId, SessionKey};
 use crate::markdown;
 
 /// Number of turns that a page has at first, and that each further part adds.
@@ -16,6 +18,7 @@ const TURNS: usize = 20;
 
 #[derive(Deserialize)]
 struct Transcript {
+    key: SessionKey,
     turns: Vec<Turn>,
     before: Option<String>,
 }
@@ -84,18 +87,12 @@ struct SessionList {
     turns: Vec<ActiveTurn>,
 }
 
-#[derive(Deserialize)]
-struct ActiveTurn {
-    session: String,
-    state: String,
-}
-
 #[derive(Template)]
 #[template(path = "session.html")]
 struct SessionPage {
     layout: Layout,
-    key: String,
-    agent: String,
+    key: SessionKey,
+    agent: AgentId,
     /// `true` if the person's messages belong here: in the session of a channel or of another agent they do not.
     can_write: bool,
     turns: Vec<TurnView>,
@@ -108,7 +105,7 @@ struct SessionPage {
     waiting: usize,
 }
 
-/// How full the context is.
+/// The part of the context that is used.
 struct Meter {
     used: u64,
     room: u64,
@@ -173,16 +170,17 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
         Err(failure) if failure.status == 404 => None,
         Err(failure) => return Err(failure),
     };
-    let key = query::value(&format!("key={key}"), "key").unwrap_or_default();
+    // As the routes spell it, whatever the case in the address.
+    let key = transcript.key;
     let texts = viewer.texts();
-    let agent = key.split(':').nth(1).unwrap_or_default().to_owned();
-    let address = super::sessions::address(&key);
+    let agent = key.agent().clone();
+    let address = sessions::address(&key);
     let of =
         |state: &str| active.turns.iter().filter(|turn| turn.session == key && turn.state == state).count();
     let (running, waiting) = (of("running"), of("waiting"));
     Page::of(&SessionPage {
-        layout: Layout::new(viewer, Some(NavItem::Sessions), agent.clone()),
-        can_write: key == super::sessions::own_key(&agent, &viewer.person),
+        layout: Layout::new(viewer, Some(NavItem::Sessions), agent.as_str()),
+        can_write: key == sessions::own_key(&agent, &viewer.person),
         agent,
         turns: transcript.turns.into_iter().map(|turn| turn_view(texts, turn)).collect(),
         earlier: transcript.before.map(|before| format!("{address}?before={before}")),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::dashboard::format::{Moment, count};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::id::{AgentId, SessionKey, SessionKind};
 
 #[derive(Deserialize)]
 struct SessionList {
@@ -16,17 +17,18 @@ struct SessionList {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Session {
-    key: String,
+    key: SessionKey,
     agent: String,
     kind: String,
     turns: u64,
     updated_at: i64,
 }
 
+/// A turn that runs or waits.
 #[derive(Deserialize)]
-struct ActiveTurn {
-    session: String,
-    state: String,
+pub(super) struct ActiveTurn {
+    pub session: SessionKey,
+    pub state: String,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +38,7 @@ struct AgentList {
 
 #[derive(Deserialize)]
 struct Agent {
-    id: String,
+    id: AgentId,
 }
 
 #[derive(Template)]
@@ -48,12 +50,12 @@ struct SessionsPage {
 }
 
 struct ChatView {
-    agent: String,
+    agent: AgentId,
     address: String,
 }
 
 struct SessionView {
-    key: String,
+    key: SessionKey,
     address: String,
     agent: String,
     kind: String,
@@ -90,11 +92,11 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
 }
 
 /// Returns the address of a session's page.
-pub(super) fn address(key: &str) -> String {
-    format!("/dashboard/sessions/{}", query::encoded(key))
+pub(super) fn address(key: &SessionKey) -> String {
+    format!("/dashboard/sessions/{}", query::encoded(key.as_str()))
 }
 
 /// Returns the key of the session that this person has with an agent, here and in `flock chat`.
-pub(super) fn own_key(agent: &str, person: &str) -> String {
-    format!("agent:{agent}:flock:main:{person}")
+pub(super) fn own_key(agent: &AgentId, person: &str) -> SessionKey {
+    SessionKey::new(agent, SessionKind::Main, person)
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use askama::Template;
 use serde::Deserialize;
 
+use super::engine::{Engine, Probe};
 use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
+use crate::id::{AgentId, SessionKey};
 
 /// Width and height of the plot of an agent's cost, in its own units: one for each hour, and the highest bar.
 const HOURS: usize = 24;
@@ -22,7 +24,7 @@ struct AgentList {
 
 #[derive(Deserialize)]
 struct Agent {
-    id: String,
+    id: AgentId,
     role: String,
     runtime: String,
     model: Option<String>,
@@ -36,20 +38,14 @@ struct Activity {
     state: String,
     since: Option<i64>,
     detail: Option<String>,
-    session: Option<String>,
+    session: Option<SessionKey>,
     request: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Status {
     containers: Option<Vec<Container>>,
-    docker: Option<Docker>,
-}
-
-#[derive(Deserialize)]
-struct Docker {
-    problem: Option<String>,
-    hint: Option<String>,
+    docker: Option<Engine>,
 }
 
 #[derive(Deserialize)]
@@ -57,13 +53,6 @@ struct Container {
     agent: Option<String>,
     state: String,
     probe: Option<Probe>,
-}
-
-#[derive(Deserialize)]
-struct Probe {
-    at: i64,
-    confined: bool,
-    findings: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +82,7 @@ struct Request {
 struct TeamPage {
     layout: Layout,
     agents: Vec<AgentView>,
-    /// Why nothing is known about the sandboxes, and the command that helps.
+    /// The reason why nothing is known about the sandboxes, and the command that helps.
     engine: Option<(String, Option<String>)>,
     /// `true` if all agents are frozen.
     all_frozen: bool,
@@ -101,7 +90,7 @@ struct TeamPage {
 
 /// An agent as the page shows it.
 struct AgentView {
-    id: String,
+    id: AgentId,
     /// The address of the session that this person has with it.
     chat: String,
     role: String,
@@ -112,7 +101,7 @@ struct AgentView {
     state_text: &'static str,
     since: Option<Moment>,
     detail: String,
-    session: Option<String>,
+    session: Option<SessionKey>,
     request: Option<String>,
     sandbox: String,
     sandbox_is_good: bool,
@@ -150,7 +139,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         .agents
         .iter()
         .map(|agent| {
-            let hours = hours.agents.iter().find(|hours| hours.agent == agent.id);
+            let hours = hours.agents.iter().find(|hours| hours.agent == agent.id.as_str());
             view(texts, &viewer.person, agent, containers.get(agent.id.as_str()).copied(), hours)
         })
         .collect();

@@ -22,7 +22,7 @@ use crate::provider::BoxFuture;
 /// Largest answer of a route that a page is made of.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// What a page may do: run flock's own scripts and styles, show pictures of this gateway, and talk with it. Nothing
+/// The rights of a page: run flock's own scripts and styles, show pictures of this gateway, and talk with it. Nothing
 /// comes from elsewhere, nothing is written inside the page, and no other page may frame it. Texts become HTML in one
 /// place only, which the last two rules enforce.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
