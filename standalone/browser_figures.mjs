@@ -15,7 +15,7 @@ import { Figures } from "./browser_figures_table.mjs";
 import { Browsers } from "./browser_window.mjs";
 
 // Each part takes the stage, the browsers and the table.
-const PARTS = { paint, switch: switches, live, memory, scroll, lighthouse, gateway };
+const PARTS = { paint, switch: switches, live, scroll, gateway, memory, lighthouse };
 
 function usage(problem) {
     console.error(`browser_figures.mjs: ${problem}`);

@@ -1,4 +1,4 @@
-// What open pages cost the gateway: its memory, and the time of turns.
+// The cost of open pages for the gateway: its memory, and the time of turns.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";

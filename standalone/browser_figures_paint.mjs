@@ -10,6 +10,8 @@ const SWITCH = 100;
 const BYTES = 150_000;
 // The time after the load in which a page fetches what else it needs.
 const SETTLED = 700;
+// The time after which a new window has nothing left to do.
+const OPENED = 1_500;
 
 // The times of a page's load in milliseconds since its navigation began.
 export const timesOf = (page) =>
@@ -62,6 +64,8 @@ export async function paint(stage, browsers, figures) {
 // Loads a page in a new tab with an empty cache.
 async function firstLoad(stage, context, path) {
     const page = await context.newPage();
+    // With each new window, Chromium starts a process for the window's own parts, which is no part of the load.
+    await pause(OPENED);
     const client = await context.newCDPSession(page);
     await client.send("Network.enable");
     await client.send("Network.clearBrowserCache");

@@ -13,7 +13,7 @@ export const SIZES = {
     scrolled: 2_000,
     // Agents at work.
     workers: 20,
-    // What a busy team says in an hour.
+    // Messages and turns of a busy team in an hour.
     said: 3_600,
     taken: 600,
     // Open pages, and turns that are timed with them.
