@@ -8,6 +8,9 @@
 #   ./standalone/browser.sh --only team access   these parts, without the others
 #   ./standalone/browser.sh --messages 1000 --kills 50
 #   ./standalone/browser.sh --pictures FOLDER    no checks: pictures of all pages, at three widths and in both themes
+#   ./standalone/browser.sh --figures            no checks: the dashboard's figures with their limits; 1 if one is missed
+#   ./standalone/browser.sh --figures --small    the same with little data, to try the measurements themselves
+#   ./standalone/browser.sh --figures --only paint scroll   some figures, each measured 5 times; --rounds N for another number
 #   FLOCK_BROWSER=FOLDER keeps the installed packages of npm for the next time.
 #   FLOCK_KEEP=1 keeps the home of a run that failed.
 set -euo pipefail
@@ -16,6 +19,8 @@ cd "$(dirname "$0")/.."
 # The versions that are checked against. Chromium is the one of the Debian that this runs on.
 node_packages=(playwright-core@1.65.1 axe-core@4.14.1)
 node=node@24.21.0
+# For --figures only. It needs this node.
+lighthouse=lighthouse@13.5.0
 # With fonts for the letters that the checks write.
 debian_packages=(chromium fonts-dejavu-core fonts-noto-cjk)
 
@@ -42,12 +47,19 @@ if [ "${1:-}" = --pictures ]; then
     set -- --pictures "$(realpath -m "${2:?a folder for the pictures}")"
 fi
 
+program=browser_checks.mjs
+[[ " $* " != *" --figures "* ]] || program=browser_figures.mjs
+
 . standalone/bridge_stage.sh
 stage browser "${FLOCK_BROWSER:-}" "$@"
 with_chromium
-node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null || node_packages+=("$node")
-with_node browser_checks.mjs "${node_packages[@]}"
+if [ "$program" = browser_figures.mjs ]; then
+    node_packages+=("$lighthouse" "$node")
+elif ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
+    node_packages+=("$node")
+fi
+with_node "$program" "${node_packages[@]}"
 cp standalone/browser_*.mjs "$work/node/"
 # Where Chromium keeps its profiles.
 mkdir "$work/profiles"
-"${loopback[@]}" TMPDIR="$work/profiles" node "$work/node/browser_checks.mjs" "$@"
+"${loopback[@]}" TMPDIR="$work/profiles" node "$work/node/$program" "$@"

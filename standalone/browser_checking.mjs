@@ -41,6 +41,8 @@ export function same(name, wanted, found) {
     });
 }
 
+export const failures = () => failed;
+
 // The last line, and the exit code: 0 only if nothing failed.
 export function finish() {
     console.log(`${passed} passed, ${failed} failed`);

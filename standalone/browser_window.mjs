@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { chromium } from "playwright-core";
 import { SOON, check, until } from "./browser_checking.mjs";
 
-const ARGUMENTS = [
+export const ARGUMENTS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
