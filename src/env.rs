@@ -31,7 +31,7 @@ vars! {
     BACKTRACE = "RUST_BACKTRACE", "Switch: adds a backtrace to the message of an internal error";
     NO_PROGRESS = "FLOCK_NO_PROGRESS", "Switch: prints plain lines instead of progress bars";
     NO_COLOR = "NO_COLOR", "Any value turns colour off";
-    TERM = "TERM", "`dumb` turns off colour and progress bars; `dumb`, `cons25`, `emacs` and no value turn off the line editor of `flock chat`";
+    TERM = "TERM", "`dumb` turns off colour and progress bars; `dumb`, `cons25`, `emacs` and no value turn off the line editor of `flock chat`; `flock top` needs a value that is not `dumb`";
     PATH = "PATH", "The folders in which flock looks for programs";
     USER = "USER", "The name under which a person posts in channels, decides requests and has a chat session. Default: the login name of the process's user";
     NODE = "FLOCK_NODE", "Path of the Node.js that builds and runs OpenClaw. Default: `openclaw.node` in flock's part of the configuration, else the first one on `PATH` that fits OpenClaw";

@@ -71,6 +71,9 @@ enum Verb {
     },
 }
 
+/// The question before an approval.
+pub(super) const QUESTION: &str = "Approve exactly this?";
+
 /// Number of requests that a list shows at most.
 const MAX_LISTED: u32 = 500;
 
@@ -93,12 +96,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::Approve { id } => {
             let home = context.writable_home()?;
             let row = find(&home, id)?;
-            // A grant that was revoked can be given back by a second approval.
-            let is_open = row.state == RequestState::Waiting || row.revoked_by.is_some();
-            if is_open && context.may_ask() {
+            if can_be_approved(&row) && context.may_ask() {
                 // Without the last page a person has not seen everything that they approve.
                 let seen = show(&row, context)?;
-                if !seen || !ask::confirm("Approve exactly this?", false)? {
+                if !seen || !ask::confirm(QUESTION, false)? {
                     return Err(Failure::new(Kind::Failed, format!("{id} was not approved")));
                 }
             }
@@ -156,15 +157,23 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
         context.printer.json(&json!({"request": view::json(row)}));
         return Ok(true);
     }
-    let fields = view::fields(row, &expiry_text(row));
-    let fields: Vec<PagerRow> =
-        fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect();
-    let seen = pager::show(&context.printer, &fields, context.may_ask())?;
+    let seen = pager::show(&context.printer, &shown(row), context.may_ask())?;
     // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
     }
     Ok(seen)
+}
+
+/// Returns everything that a person is shown before a decision, in the order of the lines.
+pub(super) fn shown(row: &RequestRow) -> Vec<PagerRow> {
+    let fields = view::fields(row, &expiry_text(row));
+    fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect()
+}
+
+/// Returns `true` if a person can approve the request. A grant that was revoked can be given back by a second approval.
+pub(super) fn can_be_approved(row: &RequestRow) -> bool {
+    row.state == RequestState::Waiting || row.revoked_by.is_some()
 }
 
 fn print_decision(row: &RequestRow, how: &str, context: &Context) {
@@ -203,7 +212,7 @@ fn expiry_text(row: &RequestRow) -> String {
 }
 
 // Reads the database directly: every state of a request is committed there, with or without a gateway.
-fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
+pub(super) fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
     let row = database::read(home, async |reader| reader.requests().find(id).await)?.flatten();
     row.ok_or_else(|| DecideError::Unknown(view::id(id)).into())
 }
@@ -247,7 +256,7 @@ fn path(id: &str, verb: &str) -> Result<String, Failure> {
 }
 
 /// Records a decision. A running gateway does it, so that an approved action begins at once.
-async fn take(
+pub(super) async fn take(
     home: &Home,
     id: &str,
     decision: ApprovalDecision,

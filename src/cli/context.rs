@@ -9,7 +9,7 @@ use super::Failure;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::{Home, instance, version};
-use crate::ui::{Printer, ask};
+use crate::ui::{OutputOptions, Printer, ask};
 
 /// The end of a verb that has already printed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,13 @@ impl Context {
     #[must_use]
     pub(crate) const fn new(printer: Printer, home: Option<PathBuf>, yes: bool) -> Self {
         Self { printer, home, yes }
+    }
+
+    /// Returns the same context with a printer that prints no messages, for a verb that has the whole screen.
+    #[must_use]
+    pub(crate) fn silent(&self) -> Self {
+        let printer = Printer::new(OutputOptions { quiet: true, ..OutputOptions::default() });
+        Self { printer, home: self.home.clone(), yes: self.yes }
     }
 
     /// Returns the location of the home, which need not exist yet.

@@ -51,6 +51,7 @@ mod tasks;
 mod team;
 mod token;
 mod token_file;
+mod top;
 mod uninstall;
 mod update;
 mod usage;
@@ -156,6 +157,7 @@ enum Verb {
     Completions(completions::Args),
     Chat(chat::Args),
     Dashboard(dashboard::Args),
+    Top(top::Args),
     Channel(channel::Args),
     Session(session::Args),
     Prompt(prompt::Args),
@@ -202,6 +204,7 @@ impl Verb {
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Dashboard(args) => dashboard::run(&args, context),
+            Self::Top(args) => top::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),

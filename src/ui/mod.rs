@@ -12,6 +12,7 @@ pub(crate) mod pager;
 pub mod panic;
 pub(crate) mod printer;
 pub(crate) mod progress;
+pub(crate) mod screen;
 pub(crate) mod table;
 
 pub(crate) use failure::Failure;

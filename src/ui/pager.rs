@@ -43,24 +43,23 @@ fn print(printer: &Printer, row: &PagerRow) {
     printer.line(StyledLine::new().with(TextStyle::Strong, row.name.clone()).plain(row.text.clone()));
 }
 
-/// Splits the rows into pages of at most `height` terminal lines. A row that is longer than a line continues in the
-/// next.
+/// Splits the rows into pages of at most `height` terminal lines.
 fn paginate(rows: &[PagerRow], height: usize, width: usize) -> Vec<Vec<PagerRow>> {
-    let mut pages: Vec<Vec<PagerRow>> = vec![Vec::new()];
+    wrap(rows, width).chunks(height).map(<[PagerRow]>::to_vec).collect()
+}
+
+/// Returns the rows as lines of a terminal. A row that is longer than a line continues in the next.
+pub(crate) fn wrap(rows: &[PagerRow], width: usize) -> Vec<PagerRow> {
+    let mut lines = Vec::new();
     for row in rows {
         let indent = measure_text_width(&row.name);
         let mut name = row.name.clone();
         for piece in pieces(&row.text, width.saturating_sub(indent)) {
-            if pages.last().is_none_or(|page| page.len() == height) {
-                pages.push(Vec::new());
-            }
-            if let Some(page) = pages.last_mut() {
-                let name = std::mem::replace(&mut name, " ".repeat(indent));
-                page.push(PagerRow { name, text: piece.to_owned() });
-            }
+            let name = std::mem::replace(&mut name, " ".repeat(indent));
+            lines.push(PagerRow { name, text: piece.to_owned() });
         }
     }
-    pages
+    lines
 }
 
 /// Cuts a text into pieces of at most `room` columns, without losing anything. A character that is wider than that is a

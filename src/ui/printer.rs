@@ -76,6 +76,12 @@ impl Printer {
         self.options.json
     }
 
+    /// Returns `true` if text on stdout is coloured.
+    #[must_use]
+    pub(crate) const fn is_colored(&self) -> bool {
+        self.color_out
+    }
+
     /// Writes a line of data to stdout.
     pub(crate) fn line(&self, line: impl Into<StyledLine>) {
         self.out_line(line.into().render(self.color_out));

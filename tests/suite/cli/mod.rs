@@ -25,4 +25,5 @@ mod silent;
 mod start_up;
 mod terminal;
 mod token;
+mod top;
 mod uninstall;

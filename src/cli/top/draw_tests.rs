@@ -1,0 +1,91 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use serde_json::json;
+
+use super::*;
+use crate::ui::pager::PagerRow;
+
+fn top() -> Top {
+    let activity = |state: &str, detail: &str| {
+        json!({"state": state, "since": 1_000_000, "detail": detail, "turn": null,
+            "session": "agent:coder:flock:main:ann", "request": null})
+    };
+    let answers = json!({
+        "agents": [
+            {"id": "coder", "role": "worker", "model": "script/x", "sandbox": "docker",
+                "activity": activity("working", "exec\u{1b}[2J\u{202e}")},
+            {"id": "scout", "role": "worker", "model": null, "sandbox": "off", "activity": activity("frozen", "human:ann")},
+        ],
+        "gateway": {"version": "0.2.0", "uptimeMs": 61_000, "memoryBytes": 40 << 20, "turns": {"running": 1, "waiting": 2},
+            "config": {"problem": null}, "docker": {"problem": "engine is gone"},
+            "containers": [{"agent": "coder", "state": "running",
+                "probe": {"at": 1_000_000, "confined": false, "findings": ["x"]}}]},
+        "usage": {"agents": [{"agent": "coder", "costMicros": [0, 10_000, 80_000]}]},
+        "requests": [{"state": "waiting"}],
+    });
+    let mut top = Top::default();
+    top.take(Snapshot::parse(answers).unwrap());
+    top
+}
+
+fn drawn(top: &Top, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let look = Look { has_color: false, now: 1_065_000 };
+    terminal.draw(|frame| draw(frame, top, look)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn the_agents_are_shown_on_screens_of_every_size() {
+    let top = top();
+    for (width, height) in [(40, 10), (80, 24), (200, 50)] {
+        let text = drawn(&top, width, height);
+        for word in ["flock 0.2.0", "1 running, 2 waiting", "coder", "> working", "# frozen", "1m", "$0.09"] {
+            assert!(text.contains(word), "{word} at {width}x{height}:\n{text}");
+        }
+        assert!(text.contains("container engine: engine is gone"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    }
+    let wide = drawn(&top, 200, 50);
+    for word in ["worker", "uses exec", "running, NOT CONFINED (1) 1m ago", "script/x", "▁█", "by human:ann"]
+    {
+        assert!(wide.contains(word), "{word}:\n{wide}");
+    }
+}
+
+#[test]
+fn no_size_and_no_view_panics() {
+    let mut top = top();
+    let rows = vec![PagerRow { name: "what      ".to_owned(), text: "x".repeat(500) }];
+    let request = RequestView {
+        id: "r-1".to_owned(),
+        sha256: String::new(),
+        rows,
+        can_be_approved: true,
+        top: 3,
+        is_read: false,
+        asks: false,
+    };
+    let channels = vec![("dev".to_owned(), "the work".to_owned()); 60];
+    for view in [
+        View::Team,
+        View::Help,
+        View::ConfirmAll { freeze: true },
+        View::Channels { channels, at: 59 },
+        View::Request(request),
+    ] {
+        top.view = view;
+        for (width, height) in [(1, 1), (2, 3), (10, 2), (40, 10), (80, 24), (200, 50), (300, 2)] {
+            drawn(&top, width, height);
+        }
+    }
+    drawn(&Top::default(), 40, 10);
+}
+
+#[test]
+fn a_lost_gateway_is_said_and_the_last_answer_stays() {
+    let mut top = top();
+    top.lost = Some("the gateway ended: waiting for it".to_owned());
+    let text = drawn(&top, 40, 10);
+    assert!(text.contains("! the gateway ended") && text.contains("coder"), "{text}");
+}

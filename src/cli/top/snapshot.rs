@@ -1,0 +1,268 @@
+//! What the gateway's routes say about the team at one moment.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::clean::inline;
+use crate::supervise::gateway_client::{Client, GatewayClientError};
+
+/// Time that one route may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads the routes and returns their answers as one value, which is also what `--json` prints.
+///
+/// # Errors
+///
+/// Returns the error of the first route that fails.
+pub(super) async fn read(gateway: &Client) -> Result<Value, GatewayClientError> {
+    let get = |path: &'static str| gateway.get_json::<Value>(path, TIMEOUT);
+    let (agents, status, usage, requests) = tokio::try_join!(
+        get("/api/agents"),
+        get("/api/status"),
+        get("/api/usage/hours"),
+        get("/api/approvals")
+    )?;
+    Ok(json!({
+        "agents": agents["agents"],
+        "gateway": status,
+        "usage": usage,
+        "requests": requests["requests"],
+    }))
+}
+
+/// The team at one moment. Its texts are cleaned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub version: String,
+    pub uptime_ms: u64,
+    pub memory_bytes: u64,
+    pub running: u64,
+    pub waiting: u64,
+    /// Number of requests that wait for a person.
+    pub requests: usize,
+    /// What is not in order, each in one line.
+    pub problems: Vec<String>,
+    pub agents: Vec<Agent>,
+}
+
+/// An agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agent {
+    pub id: String,
+    pub role: String,
+    pub state: String,
+    /// In milliseconds since 1970.
+    pub since: Option<i64>,
+    pub detail: String,
+    pub session: String,
+    pub request: Option<String>,
+    pub model: String,
+    pub sandbox: Sandbox,
+    /// The cost of each hour of today, in millionths of a dollar.
+    pub hours: Vec<u64>,
+}
+
+impl Agent {
+    /// Returns the cost of today, in millionths of a dollar.
+    pub(super) fn cost(&self) -> u64 {
+        self.hours.iter().sum()
+    }
+}
+
+/// The sandbox of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sandbox {
+    /// Its state and the result of its last probe.
+    pub text: String,
+    /// The time of that probe, in milliseconds since 1970.
+    pub probed_at: Option<i64>,
+    pub is_good: bool,
+}
+
+#[derive(Deserialize)]
+struct Answers {
+    agents: Vec<AgentAnswer>,
+    gateway: StatusAnswer,
+    usage: UsageAnswer,
+    requests: Vec<RequestAnswer>,
+}
+
+#[derive(Deserialize)]
+struct AgentAnswer {
+    id: String,
+    role: String,
+    model: Option<String>,
+    sandbox: String,
+    activity: ActivityAnswer,
+}
+
+#[derive(Deserialize)]
+struct ActivityAnswer {
+    state: String,
+    since: Option<i64>,
+    detail: Option<String>,
+    session: Option<String>,
+    request: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusAnswer {
+    version: String,
+    uptime_ms: u64,
+    memory_bytes: Option<u64>,
+    config: Option<ProblemAnswer>,
+    docker: Option<ProblemAnswer>,
+    turns: TurnsAnswer,
+    containers: Option<Vec<ContainerAnswer>>,
+    #[serde(default)]
+    bridges: Vec<BridgeAnswer>,
+    team: Option<TeamAnswer>,
+}
+
+#[derive(Deserialize)]
+struct ProblemAnswer {
+    problem: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TurnsAnswer {
+    running: u64,
+    waiting: u64,
+}
+
+#[derive(Deserialize)]
+struct ContainerAnswer {
+    agent: Option<String>,
+    state: String,
+    probe: Option<ProbeAnswer>,
+}
+
+#[derive(Deserialize)]
+struct ProbeAnswer {
+    at: i64,
+    confined: bool,
+    findings: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct BridgeAnswer {
+    name: String,
+    state: String,
+}
+
+#[derive(Deserialize)]
+struct TeamAnswer {
+    #[serde(default)]
+    breakers: Vec<BreakerAnswer>,
+}
+
+#[derive(Deserialize)]
+struct BreakerAnswer {
+    provider: String,
+}
+
+#[derive(Deserialize)]
+struct UsageAnswer {
+    agents: Vec<HoursAnswer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HoursAnswer {
+    agent: String,
+    cost_micros: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct RequestAnswer {
+    state: String,
+}
+
+impl Snapshot {
+    /// Reads the value of [`read`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a route answered with something else.
+    pub(super) fn parse(value: Value) -> Result<Self, serde_json::Error> {
+        let answers: Answers = serde_json::from_value(value)?;
+        let status = answers.gateway;
+        let mut problems = Vec::new();
+        let mut problem =
+            |what: &str, text: String| problems.push(inline(&format!("{what}: {text}")).into_owned());
+        if let Some(text) = status.config.and_then(|config| config.problem) {
+            problem("configuration", text);
+        }
+        if let Some(text) = status.docker.and_then(|docker| docker.problem) {
+            problem("container engine", text);
+        }
+        for breaker in status.team.into_iter().flat_map(|team| team.breakers) {
+            problem("provider", format!("{} does not answer", breaker.provider));
+        }
+        for bridge in status.bridges.into_iter().filter(|bridge| bridge.state == "disconnected") {
+            problem("bridge", format!("{} is not connected", bridge.name));
+        }
+        let containers = status.containers.unwrap_or_default();
+        let agents = answers.agents.into_iter().map(|agent| {
+            let container = containers.iter().find(|container| container.agent.as_ref() == Some(&agent.id));
+            let hours = answers.usage.agents.iter().find(|hours| hours.agent == agent.id);
+            agent.into_agent(container, hours.map(|hours| hours.cost_micros.clone()).unwrap_or_default())
+        });
+        Ok(Self {
+            version: inline(&status.version).into_owned(),
+            uptime_ms: status.uptime_ms,
+            memory_bytes: status.memory_bytes.unwrap_or_default(),
+            running: status.turns.running,
+            waiting: status.turns.waiting,
+            requests: answers.requests.iter().filter(|request| request.state == "waiting").count(),
+            agents: agents.collect(),
+            problems,
+        })
+    }
+}
+
+impl AgentAnswer {
+    fn into_agent(self, container: Option<&ContainerAnswer>, hours: Vec<u64>) -> Agent {
+        let clean = |text: &str| inline(text).into_owned();
+        let activity = self.activity;
+        let detail = clean(activity.detail.as_deref().unwrap_or_default());
+        let detail = match activity.state.as_str() {
+            _ if detail.is_empty() => detail,
+            "frozen" => format!("by {detail}"),
+            "asking" => format!("asks for {detail}"),
+            "working" => format!("uses {detail}"),
+            _ => detail,
+        };
+        Agent {
+            id: clean(&self.id),
+            role: clean(&self.role),
+            state: clean(&activity.state),
+            since: activity.since,
+            detail,
+            session: clean(activity.session.as_deref().unwrap_or_default()),
+            request: activity.request.as_deref().map(clean),
+            model: clean(self.model.as_deref().unwrap_or("-")),
+            sandbox: sandbox(&self.sandbox, container),
+            hours,
+        }
+    }
+}
+
+fn sandbox(mode: &str, container: Option<&ContainerAnswer>) -> Sandbox {
+    let good = |text: &str| Sandbox { text: inline(text).into_owned(), probed_at: None, is_good: true };
+    if mode == "off" {
+        return good("none");
+    }
+    let Some(container) = container else { return good("not made") };
+    let Some(probe) = &container.probe else { return good(&format!("{}, not probed", container.state)) };
+    let verdict = if probe.confined {
+        "confined".to_owned()
+    } else {
+        format!("NOT CONFINED ({})", probe.findings.len())
+    };
+    let text = inline(&format!("{}, {verdict}", container.state)).into_owned();
+    Sandbox { text, probed_at: Some(probe.at), is_good: probe.confined }
+}

@@ -1,0 +1,86 @@
+//! `flock top`: on a terminal of its own, and as JSON.
+
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use nix::pty::Winsize;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use crate::support::home::TempHome;
+use crate::support::terminal::Terminal;
+use crate::support::wait_until;
+use crate::team::stage::{Served, add};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn house() -> (TempHome, Served) {
+    let home = TempHome::new().init();
+    add(&home, "coder", &json!([{"steps": [{"say": "I heard that"}]}]));
+    let served = Served::start(&home);
+    (home, served)
+}
+
+fn resize(terminal: &Terminal, rows: u16, columns: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the descriptor is a terminal's, and the size lives until the call returns.
+    let set = unsafe { nix::libc::ioctl(terminal.keys.as_raw_fd(), nix::libc::TIOCSWINSZ, &raw const size) };
+    assert_eq!(set, 0);
+}
+
+fn is_frozen(home: &TempHome) -> Result<(), String> {
+    let listed = home.flock(["list", "--json"]).ok().json();
+    let agents = listed["agents"].as_array().unwrap();
+    let frozen: Vec<_> = agents.iter().filter(|agent| !agent["frozen"].is_null()).collect();
+    if frozen.len() == 1 { Ok(()) } else { Err(listed.to_string()) }
+}
+
+#[test]
+fn a_key_freezes_an_agent_and_the_terminal_is_left_as_it_was() {
+    let (home, _served) = house();
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    // The program changes them when it begins, and a new terminal always has the same.
+    let before = Terminal::controlling(&home, &["--version"]).modes();
+    terminal.at("coder", "f");
+    wait_until("a frozen agent", LIMIT, || is_frozen(&home));
+    terminal.at("frozen", "");
+    resize(&terminal, 10, 40);
+    terminal.press("?");
+    terminal.at("select an agent", "?");
+    terminal.press("q");
+    wait_until("the end", LIMIT, || {
+        terminal.child.try_wait().unwrap().ok_or_else(|| terminal.seen.lock().unwrap().clone())
+    });
+    assert_eq!(terminal.modes(), before);
+    let (code, seen) = terminal.end();
+    assert_eq!(code, 0, "{seen}");
+    let last = |what: &str| seen.rfind(what).unwrap_or_else(|| panic!("{what:?} in {seen:?}"));
+    assert!(last("\u{1b}[?1049l") > last("\u{1b}[?1049h") && last("\u{1b}[?25h") > last("\u{1b}[?25l"));
+}
+
+#[test]
+fn a_signal_restores_the_terminal() {
+    let (home, _served) = house();
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    terminal.at("coder", "");
+    kill(Pid::from_raw(terminal.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let (code, seen) = terminal.end();
+    assert!(code == 0 && seen.contains("\u{1b}[?1049l"), "{code} {seen}");
+}
+
+#[test]
+fn without_a_terminal_it_prints_json_or_says_what_to_use() {
+    let home = TempHome::new().init();
+    let refused = home.flock(["top"]).fails(2);
+    assert!(
+        refused.stderr.contains("flock status") && refused.stderr.contains("flock top --json"),
+        "{refused:?}"
+    );
+    home.flock(["top", "--json"]).fails(4);
+    add(&home, "coder", &json!([{"steps": [{"say": "I heard that"}]}]));
+    let _served = Served::start(&home);
+    let shown = home.flock(["top", "--json"]).ok().json();
+    assert!(shown["agents"].as_array().unwrap().iter().any(|agent| agent["id"] == "coder"), "{shown}");
+    assert!(shown["gateway"]["turns"]["running"].is_u64() && shown["usage"]["agents"].is_array(), "{shown}");
+}
