@@ -12,6 +12,7 @@ use crate::dashboard::format::{Moment, fill};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::id::SessionKey;
 
 /// The spans of time that can be chosen, in hours.
 const SPANS: [i64; 3] = [1, 6, 24];
@@ -45,7 +46,7 @@ struct Contact {
 #[serde(rename_all = "camelCase")]
 struct Turn {
     agent: Option<String>,
-    session: String,
+    session: SessionKey,
     state: String,
     started_at: i64,
     ended_at: Option<i64>,
@@ -63,7 +64,7 @@ struct Task {
     context_id: String,
     requester: String,
     assignee: String,
-    session: String,
+    session: SessionKey,
     state: String,
     summary: String,
     created_at: i64,
