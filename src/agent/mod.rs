@@ -28,6 +28,7 @@ mod oversight;
 pub mod prefix_cache;
 pub(crate) mod preview;
 pub mod prompt;
+pub(crate) mod prompt_report;
 mod provenance;
 mod recent_exchanges;
 mod recover;

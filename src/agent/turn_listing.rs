@@ -15,6 +15,27 @@ use crate::provider::{Block, Role, Usage};
 /// Bytes of text after which a listing ends early.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
+/// The turns that a listing has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TurnSelection {
+    pub place: ListingPlace,
+    /// Number of turns at most.
+    pub limit: usize,
+    /// `true` for turns with their log.
+    pub with_trace: bool,
+}
+
+/// The place in a session at which a listing ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListingPlace {
+    /// The end of the session.
+    End,
+    /// The turn before this one.
+    Before(TurnId),
+    /// This turn.
+    At(TurnId),
+}
+
 /// A turn as clients list it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,8 +55,9 @@ pub(crate) struct ListedTurn {
     /// The error that ended it.
     pub error: Option<String>,
     pub items: Vec<TurnItem>,
-    /// The log of the agent's work, one line per step.
-    pub trace: Vec<String>,
+    /// The log of the agent's work, one line per step. `None` if nobody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Vec<String>>,
 }
 
 /// A part of a turn.
@@ -66,8 +88,8 @@ pub(crate) struct CallResult {
 }
 
 impl Engine {
-    /// Returns the newest `limit` turns of a session, oldest first, or those before the turn `before`. There are fewer
-    /// if they are long. The flag is `true` if there are earlier ones.
+    /// Returns the last turns of a session up to a place, oldest first. There are fewer than asked for if they are long.
+    /// The flag is `true` if there are earlier ones.
     ///
     /// # Errors
     ///
@@ -76,24 +98,29 @@ impl Engine {
     pub(crate) async fn turns(
         &self,
         key: &SessionKey,
-        before: Option<TurnId>,
-        limit: usize,
+        TurnSelection { place, limit, with_trace }: TurnSelection,
     ) -> Result<(Vec<ListedTurn>, bool), TurnError> {
         let agent = key.agent().clone();
         self.read_transcript(key, move |path| {
             let mut newest = Vec::new();
             let (mut size, mut has_more) = (0, false);
-            let mut is_reached = before.is_none();
+            let mut is_reached = place == ListingPlace::End;
             read(path, ExchangeScope::Whole, |exchange| {
                 if !is_reached {
-                    is_reached = exchange.turn() == before;
-                    return true;
+                    match place {
+                        ListingPlace::At(turn) if exchange.turn() == Some(turn) => is_reached = true,
+                        ListingPlace::Before(turn) => {
+                            is_reached = exchange.turn() == Some(turn);
+                            return true;
+                        }
+                        _ => return true,
+                    }
                 }
                 if newest.len() == limit || size > MAX_BYTES {
                     has_more = true;
                     return false;
                 }
-                if let Some(turn) = listed(&exchange, &agent) {
+                if let Some(turn) = listed(&exchange, &agent, with_trace) {
                     size += turn.items.iter().map(TurnItem::size).sum::<usize>();
                     newest.push(turn);
                 }
@@ -106,7 +133,7 @@ impl Engine {
     }
 }
 
-fn listed(exchange: &Exchange, agent: &AgentId) -> Option<ListedTurn> {
+fn listed(exchange: &Exchange, agent: &AgentId, with_trace: bool) -> Option<ListedTurn> {
     let turn = exchange.turn()?;
     let (began, ended) = (exchange.began.as_ref(), exchange.ended.as_ref());
     Some(ListedTurn {
@@ -119,7 +146,7 @@ fn listed(exchange: &Exchange, agent: &AgentId) -> Option<ListedTurn> {
         usage: ended.and_then(|ended| ended.usage),
         error: ended.and_then(|ended| ended.error.clone()),
         items: items(exchange),
-        trace: messages::log(exchange, agent),
+        trace: with_trace.then(|| messages::log(exchange, agent)),
     })
 }
 
@@ -237,7 +264,7 @@ mod tests {
             began: Some(TurnRecord::new(turn, TurnPhase::Started, 1)),
             ended: Some(TurnRecord::new(turn, TurnPhase::Done, 10)),
         };
-        let listed = listed(&exchange, &"coder".parse().unwrap()).unwrap();
+        let listed = listed(&exchange, &"coder".parse().unwrap(), false).unwrap();
         assert_eq!(
             (listed.state, listed.started_at, listed.ended_at),
             (Some(TurnPhase::Done), Some(1), Some(10))
@@ -265,7 +292,7 @@ mod tests {
             began: Some(TurnRecord::new(turn, TurnPhase::Started, 1)),
             ..Exchange::default()
         };
-        let listed = listed(&exchange, &"coder".parse().unwrap()).unwrap();
+        let listed = listed(&exchange, &"coder".parse().unwrap(), false).unwrap();
         assert_eq!(listed.state, Some(TurnPhase::Started));
         assert!(
             matches!(listed.items.last(), Some(TurnItem::Call { result: None, .. })),

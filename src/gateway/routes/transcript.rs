@@ -8,8 +8,10 @@ use serde_json::json;
 
 use super::JsonResult;
 use super::sessions::{parse_key, record};
+use crate::agent::turn_listing::{ListingPlace, TurnSelection};
 use crate::gateway::auth::Caller;
-use crate::gateway::extract::{Path, Query};
+use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query, flag};
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error::failure;
 use crate::id::TurnId;
@@ -20,10 +22,15 @@ const MAX_LIMIT: usize = 100;
 
 /// The query parameters of a transcript.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct TranscriptQuery {
     /// Only turns before this one.
     before: Option<TurnId>,
+    /// Only this turn and those before it.
+    until: Option<TurnId>,
     limit: Option<usize>,
+    #[serde(default)]
+    include_trace: String,
 }
 
 /// Returns the newest turns of a session, oldest first.
@@ -36,7 +43,16 @@ pub(crate) async fn show(
     let key = parse_key(&gateway, &key).await?;
     caller.check_agent(key.agent())?;
     let limit = part.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let found = gateway.engine.turns(&key, part.before, limit).await;
+    let place = match (part.before, part.until) {
+        (None, None) => ListingPlace::End,
+        (Some(turn), None) => ListingPlace::Before(turn),
+        (None, Some(turn)) => ListingPlace::At(turn),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid("invalid_query", "give either `before` or `until`"));
+        }
+    };
+    let with_trace = flag("includeTrace", &part.include_trace)?;
+    let found = gateway.engine.turns(&key, TurnSelection { place, limit, with_trace }).await;
     let (turns, has_more) = found.map_err(|error| failure(error.into()))?;
     let before = turns.first().filter(|_| has_more).map(|turn| turn.turn);
     Ok(axum::Json(json!({"key": key, "turns": turns, "before": before})))
