@@ -3,6 +3,8 @@ import { SECONDS, SOON, check, must, until } from "./browser_checking.mjs";
 import { isMarked, mark, textOf } from "./browser_window.mjs";
 import { answer } from "./browser_team.mjs";
 
+const ALL_NEW = "nothing of this kind: all of it is new";
+
 export const cardOf = (page, request) => page.locator(`[data-request="${request.id}"]`);
 const button = (page, request, name) => cardOf(page, request).getByRole("button", { name, exact: true });
 
@@ -46,6 +48,9 @@ export async function requests(stage, browsers) {
     ]) {
         check(`it shows ${name}`, text.includes(word), [word, text]);
     }
+    const granted = (one) => cardOf(page, one).locator('[data-field="granted"]').innerText();
+    const before = (await stage.requestNow(first.id)).granted;
+    check("it shows what was granted before", (await granted(first)) === (before.join("\n") || ALL_NEW), [before, await granted(first)]);
     check("nothing is hidden", await cardOf(page, first).getByText(first.sha256).isVisible(), text);
     await press(page, first, "Approve");
     check("it is approved by its button", await becomes(stage, first, "done"), await stage.requestNow(first.id));
@@ -56,6 +61,13 @@ export async function requests(stage, browsers) {
         (await isDecided(page, first)) && (await isDecided(other, first)),
         await textOf(other),
     );
+
+    const another = await stage.request("another");
+    await until(SECONDS, () => button(page, another, "Deny").count());
+    check("what was granted is shown with the next request", (await granted(another)).includes(first.summary), await granted(another));
+    const told = (await must("shown on the command line", "approvals", "show", another.id)).out;
+    check("as on the command line", told.includes("granted") && told.includes(first.summary), told);
+    await must("decided on the command line", "approvals", "deny", another.id);
 
     // What is decided is in the other list.
     const all = await browsers.tab(other.context(), "/dashboard/requests?state=all");

@@ -18,7 +18,7 @@ use crate::home::Home;
 use crate::nix_store::{Attribute, NixError};
 use crate::store::{RequestRow, RequestState};
 use crate::supervise::gateway_client::Call;
-use crate::swarm::triage::{ApprovalDecision, DecideError, FiledRequest, Request, decide, view};
+use crate::swarm::triage::{self, ApprovalDecision, DecideError, FiledRequest, Request, decide, view};
 use crate::ui::pager::{self, PagerRow};
 use crate::ui::{StyledLine, Table, TextStyle, ask};
 
@@ -153,11 +153,14 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
 
 /// Prints a whole request, page by page on a terminal. Returns `true` if all of it was shown.
 fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
+    let home = context.home()?;
     if context.printer.is_json() {
-        context.printer.json(&json!({"request": view::json(row)}));
+        let mut request = view::json(row);
+        request["granted"] = json!(granted_before(&home, row)?);
+        context.printer.json(&json!({"request": request}));
         return Ok(true);
     }
-    let seen = pager::show(&context.printer, &shown(row), context.may_ask())?;
+    let seen = pager::show(&context.printer, &shown(&home, row)?, context.may_ask())?;
     // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
@@ -166,9 +169,18 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
 }
 
 /// Returns everything that a person is shown before a decision, in the order of the lines.
-pub(super) fn shown(row: &RequestRow) -> Vec<PagerRow> {
-    let fields = view::fields(row, &expiry_text(row));
-    fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect()
+pub(super) fn shown(home: &Home, row: &RequestRow) -> Result<Vec<PagerRow>, Failure> {
+    let mut fields = view::fields(row, &expiry_text(row));
+    if let Some(granted) = granted_before(home, row)? {
+        fields.extend(view::granted_fields(&granted));
+    }
+    Ok(fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect())
+}
+
+/// Returns what the agent was granted before of this kind, or `None` for a request that is closed.
+fn granted_before(home: &Home, row: &RequestRow) -> Result<Option<Vec<String>>, Failure> {
+    let granted = database::read(home, async |reader| triage::granted_before(&reader, row).await)?;
+    Ok(granted.flatten())
 }
 
 /// Returns `true` if a person can approve the request. A grant that was revoked can be given back by a second approval.

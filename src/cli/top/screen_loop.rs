@@ -179,18 +179,8 @@ async fn watch(
                 actions.push(Box::pin(freeze_by(home, silent, format!("/api/{verb}?by={}", person::name()))));
             }
             Effect::ListChannels => actions.push(Box::pin(list_channels(home, silent))),
-            Effect::ShowRequest(id) => match approvals::find(home, &id) {
-                Ok(row) => {
-                    top.view = View::Request(RequestView {
-                        id,
-                        rows: approvals::shown(&row),
-                        can_be_approved: approvals::can_be_approved(&row),
-                        sha256: row.sha256,
-                        top: 0,
-                        is_read: false,
-                        asks: false,
-                    });
-                }
+            Effect::ShowRequest(id) => match read_request(home, id) {
+                Ok(request) => top.view = View::Request(request),
                 Err(failure) => top.notice = Some(line(&failure)),
             },
             Effect::Approve { id, sha256 } => actions.push(Box::pin(approve(home, silent, id, sha256))),
@@ -253,6 +243,20 @@ async fn follow_events(gateway: &Client, refresh: &Notify, news: &mpsc::Unbounde
             }
         }
     }
+}
+
+/// Reads everything that a person is shown before a decision.
+fn read_request(home: &Home, id: String) -> Result<RequestView, Failure> {
+    let row = approvals::find(home, &id)?;
+    Ok(RequestView {
+        id,
+        rows: approvals::shown(home, &row)?,
+        can_be_approved: approvals::can_be_approved(&row),
+        sha256: row.sha256,
+        top: 0,
+        is_read: false,
+        asks: false,
+    })
 }
 
 async fn freeze_by(home: &Home, context: &Context, path: String) -> Outcome {

@@ -36,6 +36,7 @@ struct Request {
     revoked_at: Option<i64>,
     revoked_by: Option<String>,
     result: Option<String>,
+    granted: Option<Vec<String>>,
 }
 
 #[derive(Template)]
@@ -67,6 +68,8 @@ struct RequestView {
     decided_by: Option<String>,
     revoked_by: Option<String>,
     result: Option<String>,
+    /// What the agent was granted before of this kind; `None` for a closed request.
+    granted: Option<Vec<String>>,
     can_approve: bool,
     can_deny: bool,
     can_revoke: bool,
@@ -101,6 +104,7 @@ fn view(texts: &'static Texts, request: Request) -> RequestView {
         reason: words(&request.reason),
         why: request.why.iter().map(|why| words(why)).collect(),
         result: request.result.as_deref().map(words),
+        granted: request.granted,
         created: Moment::new(request.created_at),
         until: Moment::new(request.expires_at),
         id: request.id,

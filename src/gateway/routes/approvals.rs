@@ -8,7 +8,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{JsonResult, TeamState};
 use crate::clock::unix_ms;
@@ -78,7 +78,11 @@ pub(crate) async fn list(
     };
     let mut rows = team.swarm.store().requests().list(open, MAX_LISTED).await.map_err(ApiError::internal)?;
     rows.retain(|row| caller.covers(&row.agent));
-    Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
+    let mut requests = Vec::with_capacity(rows.len());
+    for row in &rows {
+        requests.push(with_granted(&team, row).await?);
+    }
+    Ok(Json(json!({"requests": requests})))
 }
 
 /// Returns one request.
@@ -91,7 +95,15 @@ pub(crate) async fn show(
     let row = team.swarm.store().requests().find(&id).await.map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
-    Ok(Json(json!({"request": view::json(&row)})))
+    Ok(Json(json!({"request": with_granted(&team, &row).await?})))
+}
+
+/// Returns a request with what its agent was granted before of the same kind.
+async fn with_granted(team: &TeamState, row: &RequestRow) -> Result<Value, ApiError> {
+    let granted = triage::granted_before(team.swarm.store(), row).await;
+    let mut request = view::json(row);
+    request["granted"] = json!(granted.map_err(ApiError::internal)?);
+    Ok(request)
 }
 
 /// Approves exactly the request that the digest belongs to. It is carried out at once, and the response waits a moment

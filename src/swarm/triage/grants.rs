@@ -1,11 +1,15 @@
 //! What the agents were granted.
 
 use super::request::{self, FiledRequest, Request};
+use super::view;
 use crate::clock::unix_ms;
 use crate::id::AgentId;
 use crate::sandbox::mount::ApprovedMount;
-use crate::store::{Level, StoreError};
+use crate::store::{Database, Level, RequestRow, StoreError};
 use crate::swarm::{Actor, Swarm};
+
+/// Largest number of earlier grants that are shown with a request.
+const MAX_GRANTED: usize = 100;
 
 impl Swarm {
     /// Revokes the grants of agents that are no longer configured, so that a later agent with the same id does not get
@@ -49,6 +53,24 @@ impl Swarm {
             .filter_map(|body| mount_of_body(body))
             .collect())
     }
+}
+
+/// Returns what an agent was granted before of the kind of an open request, each on a line as [`Request::describe`]
+/// writes it, newest first. A person sees by it what is new in the request.
+pub(crate) async fn granted_before<A>(
+    database: &Database<A>,
+    row: &RequestRow,
+) -> Result<Option<Vec<String>>, StoreError> {
+    if !row.state.is_open() {
+        return Ok(None);
+    }
+    let earlier = database.grants().carried_out(&row.agent, &row.kind).await?;
+    let mut lines: Vec<String> = earlier.iter().map(view::summary).collect();
+    // The same may have been granted, used and granted again.
+    let mut seen = std::collections::HashSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
+    lines.truncate(MAX_GRANTED);
+    Ok(Some(lines))
 }
 
 /// Returns the mount that a request body grants, or `None` for another kind of request.

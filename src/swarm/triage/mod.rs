@@ -39,7 +39,7 @@ pub use execution::Execution;
 pub use executor::Executor;
 pub(crate) use executor::{ChannelLinker, HostExecutor};
 pub(crate) use floor::{LevelContext, PathClass};
-pub(crate) use grants::mount_of_body;
+pub(crate) use grants::{granted_before, mount_of_body};
 pub(crate) use request::MAX_LINK_HEARS;
 pub use request::{FiledRequest, Request};
 
