@@ -1,6 +1,6 @@
 // The page of cost: its numbers are those of the gateway, in its tables and in the files that it saves.
 import fs from "node:fs";
-import { SECONDS, SOON, check, same, until } from "./browser_checking.mjs";
+import { SECONDS, SOON, check, must, same, until } from "./browser_checking.mjs";
 import { ASKER, HELPER } from "./browser_stage.mjs";
 import { isMarked, mark, textOf, visit } from "./browser_window.mjs";
 
@@ -85,6 +85,7 @@ export async function cost(stage, browsers) {
     await equal(stage, page, 1, "afterwards");
     check("without a reload", await isMarked(page));
     for (const by of BY) await saved(stage, page, by);
+    await budgets(stage, page);
     for (const query of ["days=0", "days=-1", "days=x", "days=999999999999999999999"]) {
         const answer = await visit(stage, page, `/dashboard/cost?${query}`);
         check(
@@ -92,6 +93,35 @@ export async function cost(stage, browsers) {
             answer.status() === 200 && (await page.locator('.tabs [aria-current="true"]').innerText()) === "7 days",
         );
     }
+}
+
+// The budgets, with what is used of them.
+async function budgets(stage, page) {
+    const table = page.locator('[aria-labelledby="budgets"]');
+    check("without a budget there is no table of them", (await table.count()) === 0);
+    const limits = { agent: { [HELPER]: { tokens: 1_000_000_000 } }, day: { usd: 5_000 } };
+    const set = (value) => must("budgets", "config", "set", "plugins.entries.flock.config.budgets", JSON.stringify(value));
+    await set(limits);
+    const { budgets: known } = await until(SECONDS, async () => {
+        const { data } = await stage.api("GET", "/api/usage/budgets");
+        return data.budgets.length === 2 && data;
+    });
+    await visit(stage, page, "/dashboard/cost");
+    const shown = await table.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].slice(0, 4).map((one) => one.innerText)));
+    const wanted = [
+        ["The whole team", ...["used", "reserved", "limit"].map((part) => money(known[0].costMicros[part]))],
+        [`Agent ${HELPER}`, ...["used", "reserved", "limit"].map((part) => `${count(known[1].tokens[part])} tokens`)],
+    ];
+    same("each budget with what is used and reserved of it", wanted, shown);
+    check("something is used", known[1].tokens.used > 0, known);
+    await set({ agent: { [HELPER]: { tokens: 1 } } });
+    const isUsedUp = await until(SECONDS, async () => {
+        await visit(stage, page, "/dashboard/cost");
+        return (await table.innerText()).includes("used up");
+    });
+    check("one that is used up is called so", isUsedUp, await table.innerText());
+    await must("no budgets", "config", "unset", "plugins.entries.flock.config.budgets");
+    await until(SECONDS, async () => (await stage.api("GET", "/api/usage/budgets")).data.budgets.length === 0);
 }
 
 // All tables and the total.

@@ -83,7 +83,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["api", "openapi.json"] if is_get => RequiredAccess::AnyOf(&Right::ALL),
         // These show all agents at once, so a token for some agents can't open them.
         ["api", "status" | "usage" | "audit" | "search" | "graph"]
-        | ["api", "usage", "hours"]
+        | ["api", "usage", "budgets" | "hours"]
         | ["metrics"]
             if is_get =>
         {

@@ -12,6 +12,7 @@ mod audit;
 mod audit_chain;
 mod backup;
 mod bridge_traffic;
+mod budget_use;
 mod card;
 mod channel;
 mod channel_archive;
@@ -68,6 +69,7 @@ pub(crate) use audit::{AuditFilter, AuditRow, MAX_ROWS as MAX_AUDIT_ROWS, digest
 pub(crate) use audit_chain::AuditVerification;
 pub(crate) use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub(crate) use bridge_traffic::BridgeTraffic;
+pub(crate) use budget_use::LimitUse;
 pub(crate) use card::{CardUpdate, StoredCard};
 pub use channel::NewChannel;
 pub(crate) use channel::{Channel, ChannelState, Member, MemberChange};

@@ -135,6 +135,18 @@ impl UsageSum {
     }
 }
 
+impl UsageScope {
+    /// Returns a condition for SQL on the parameter `?2`, and the value of that parameter.
+    pub(super) fn condition(&self) -> (&'static str, &str) {
+        match self {
+            // `?2` has to occur in each condition, because it is always bound.
+            Self::Day => ("?2 = ''", ""),
+            Self::Agent(agent) => ("agent = ?2", agent.as_str()),
+            Self::Channel(channel) => ("channel = ?2", channel.as_str()),
+        }
+    }
+}
+
 /// A change of a sum, which can be negative.
 struct SumDelta {
     calls: i64,
@@ -175,7 +187,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX).min(1 << 40)
 }
 
-fn read_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn read_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     // A sum can't be negative. If one is after all, it is read as 0.
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
@@ -214,13 +226,9 @@ fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> rusql
         .map(drop)
 }
 
-fn used(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Result<UsageAmount> {
-    let (condition, value) = match scope {
-        // `?2` has to occur in each condition, because it is always bound.
-        UsageScope::Day => ("?2 = ''", ""),
-        UsageScope::Agent(agent) => ("agent = ?2", agent.as_str()),
-        UsageScope::Channel(channel) => ("channel = ?2", channel.as_str()),
-    };
+/// Returns what is used within a scope on a day, with the reservations.
+pub(super) fn used(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Result<UsageAmount> {
+    let (condition, value) = scope.condition();
     connection
         .prepare_cached(&format!(
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)

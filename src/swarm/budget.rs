@@ -1,7 +1,7 @@
 //! Budgets: the limits that apply to a model call, the channel it is charged to, the end of a day, and the texts for a
 //! budget that is used up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -12,7 +12,8 @@ use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 use crate::store::{
-    BridgeTraffic, ExceededLimit, StoreError, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+    BridgeTraffic, ExceededLimit, LimitUse, StoreError, UsageCall, UsageFilter, UsageLimit, UsageScope,
+    UsageSum,
 };
 
 /// A calendar day in a time zone.
@@ -56,10 +57,6 @@ impl Swarm {
 /// Returns the limits that apply to an agent's calls, in a channel or elsewhere.
 #[must_use]
 pub(crate) fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
-    let limit = |scope, Allowance { tokens, micros }| {
-        // A budget without any limit need not be counted.
-        (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
-    };
     [
         limit(UsageScope::Day, budgets.day),
         limit(UsageScope::Agent(agent.clone()), budgets.agent(agent)),
@@ -68,6 +65,54 @@ pub(crate) fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&Channe
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns all limits: of the day, of each of these agents, and of each channel that has its own or is in use.
+#[must_use]
+pub(crate) fn all_limits(budgets: &Budgets, agents: &[AgentId], channels: &[ChannelId]) -> Vec<UsageLimit> {
+    let day = limit(UsageScope::Day, budgets.day);
+    let agents =
+        agents.iter().filter_map(|agent| limit(UsageScope::Agent(agent.clone()), budgets.agent(agent)));
+    // A channel's name in the configuration is in lower case, like that in the table of the use.
+    let own = budgets.channels.keys().filter_map(|channel| channel.parse().ok());
+    let channels: BTreeSet<ChannelId> = channels.iter().cloned().chain(own).collect();
+    let channels = channels
+        .into_iter()
+        .filter_map(|channel| limit(UsageScope::Channel(channel.clone()), budgets.channel(&channel)));
+    day.into_iter().chain(agents).chain(channels).collect()
+}
+
+/// Returns the limit of a scope. A budget without any limit need not be counted.
+fn limit(scope: UsageScope, Allowance { tokens, micros }: Allowance) -> Option<UsageLimit> {
+    (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
+}
+
+/// Returns the use of budgets as JSON.
+#[must_use]
+pub(crate) fn use_of_limits(day: &Day, limits: &[LimitUse]) -> Value {
+    let describe = |LimitUse { limit, used, reserved }: &LimitUse| {
+        let (scope, name) = match &limit.scope {
+            UsageScope::Day => ("day", String::new()),
+            UsageScope::Agent(agent) => ("agent", agent.to_string()),
+            UsageScope::Channel(channel) => ("channel", channel.to_string()),
+        };
+        let amount = |limit: Option<u64>, used: u64, reserved: u64| {
+            limit.map(|limit| {
+                json!({"limit": limit, "used": used.saturating_sub(reserved), "reserved": reserved.min(used)})
+            })
+        };
+        json!({
+            "scope": scope,
+            "name": name,
+            "tokens": amount(limit.tokens, used.tokens, reserved.tokens),
+            "costMicros": amount(limit.cost, used.cost, reserved.cost),
+        })
+    };
+    json!({
+        "day": day.name,
+        "endsAt": day.ends_at,
+        "budgets": limits.iter().map(describe).collect::<Vec<_>>(),
+    })
 }
 
 /// Returns the first limit that can't bind a model with an unknown price, because it is in money only.

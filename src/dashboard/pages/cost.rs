@@ -4,7 +4,7 @@ use askama::Template;
 use jiff::ToSpan as _;
 use serde::Deserialize;
 
-use crate::dashboard::format::{count, money};
+use crate::dashboard::format::{count, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
@@ -36,13 +36,47 @@ struct Sum {
     tokens: u64,
 }
 
+#[derive(Deserialize)]
+struct BudgetList {
+    budgets: Vec<Budget>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Budget {
+    scope: String,
+    name: String,
+    tokens: Option<Amount>,
+    cost_micros: Option<Amount>,
+}
+
+#[derive(Deserialize)]
+struct Amount {
+    limit: u64,
+    used: u64,
+    reserved: u64,
+}
+
 #[derive(Template)]
 #[template(path = "cost.html")]
 struct CostPage {
     layout: Layout,
     spans: Vec<Span>,
     total: SumView,
+    budgets: Vec<BudgetView>,
     tables: Vec<TableView>,
+}
+
+/// A limit for today, in tokens or in money.
+struct BudgetView {
+    name: String,
+    used: String,
+    reserved: String,
+    limit: String,
+    /// Lengths of the two parts of its bar.
+    used_bar: u64,
+    reserved_bar: u64,
+    is_used_up: bool,
 }
 
 struct Span {
@@ -87,7 +121,8 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
         ("channel", texts.by_channel),
     ];
     let paths = by.map(|(by, _)| format!("/api/usage?since={since}&by={by}"));
-    let (day, agent, model, channel) = tokio::join!(
+    let (budgets, day, agent, model, channel) = tokio::join!(
+        fetch::<BudgetList>(api, "/api/usage/budgets"),
         fetch::<Usage>(api, &paths[0]),
         fetch::<Usage>(api, &paths[1]),
         fetch::<Usage>(api, &paths[2]),
@@ -103,19 +138,45 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
     });
     let spans = SPANS.map(|span| Span {
         days: span,
-        text: if span == 1 {
-            texts.today.to_owned()
-        } else {
-            crate::dashboard::format::fill(texts.last_days, &[&span.to_string()])
-        },
+        text: if span == 1 { texts.today.to_owned() } else { fill(texts.last_days, &[&span.to_string()]) },
         is_shown: span == days,
     });
     Page::of(&CostPage {
+        budgets: budgets?.budgets.iter().flat_map(|budget| budget_views(texts, budget)).collect(),
         tables: tables.collect(),
         layout: Layout::new(viewer, Some(NavItem::Cost), texts.cost),
         spans: spans.into(),
         total,
     })
+}
+
+/// Returns a row for each limit of a budget.
+fn budget_views(texts: &Texts, budget: &Budget) -> Vec<BudgetView> {
+    let name = match budget.scope.as_str() {
+        "agent" => fill(texts.budget_of_agent, &[&budget.name]),
+        "channel" => fill(texts.budget_of_channel, &[&budget.name]),
+        _ => texts.budget_of_day.to_owned(),
+    };
+    let row = |amount: &Amount, shown: &dyn Fn(u64) -> String| {
+        let part =
+            |part: u64| (u128::from(part) * u128::from(BAR) / u128::from(amount.limit.max(1))).min(100);
+        let (used, taken) = (part(amount.used), part(amount.used.saturating_add(amount.reserved)));
+        BudgetView {
+            name: name.clone(),
+            used: shown(amount.used),
+            reserved: shown(amount.reserved),
+            limit: shown(amount.limit),
+            used_bar: u64::try_from(used).unwrap_or(BAR),
+            reserved_bar: u64::try_from(taken - used).unwrap_or(BAR),
+            is_used_up: amount.used >= amount.limit,
+        }
+    };
+    let tokens = budget
+        .tokens
+        .as_ref()
+        .map(|amount| row(amount, &|tokens| fill(texts.count_of_tokens, &[&count(tokens)])));
+    let cost = budget.cost_micros.as_ref().map(|amount| row(amount, &money));
+    tokens.into_iter().chain(cost).collect()
 }
 
 /// Returns the rows of a table. Days stay in their order; of all others the most expensive comes first.

@@ -53,6 +53,22 @@ pub(crate) async fn hours(State(gateway): State<Arc<Gateway>>) -> JsonResult {
     Ok(Json(budget::hours(start, now.timestamp().as_millisecond(), &calls)))
 }
 
+/// Returns the budgets of today, with what is used and reserved.
+pub(crate) async fn budgets(State(gateway): State<Arc<Gateway>>) -> JsonResult {
+    // Days are those of this machine's time zone.
+    let now = jiff::Zoned::now();
+    let day = budget::day(now.timestamp().as_millisecond(), now.time_zone());
+    let usage = gateway.swarm.store().usage();
+    let today = budget::usage_filter(None, None, now.date(), None);
+    let channels = usage.sums(&today, UsageBy::Channel).await.map_err(ApiError::internal)?;
+    let channels: Vec<_> = channels.iter().filter_map(|sum| sum.name.parse().ok()).collect();
+    let config = gateway.config();
+    let agents: Vec<_> = config.agents.iter().map(|agent| agent.id.clone()).collect();
+    let limits = budget::all_limits(&config.budgets, &agents, &channels);
+    let limits = usage.limits_in_use(day.name.clone(), limits).await.map_err(ApiError::internal)?;
+    Ok(Json(budget::use_of_limits(&day, &limits)))
+}
+
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageQuery {
