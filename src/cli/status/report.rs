@@ -43,6 +43,8 @@ pub(crate) struct StatusReport {
     pub team: Option<Value>,
     /// The gateway's report about bridges. `None` if it does not run.
     pub bridges: Option<Value>,
+    /// The gateway's report about signed-in browsers. `None` if it does not run.
+    pub dashboard: Option<Value>,
     #[serde(flatten)]
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.

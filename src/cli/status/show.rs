@@ -47,6 +47,14 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     for bridge in report.bridges.iter().flat_map(|bridges| bridges.as_array()).flatten() {
         printer.line(bridge_line(bridge));
     }
+    if let Some(browsers) = report.dashboard.as_ref().and_then(|dashboard| dashboard["browsers"].as_u64()) {
+        let text = match browsers {
+            0 => "no browser is signed in: ".to_owned(),
+            1 => "1 browser is signed in: ".to_owned(),
+            _ => format!("{browsers} browsers are signed in: "),
+        };
+        printer.line(title("dashboard").plain(text).accent("flock dashboard"));
+    }
     printer.line(docker(report));
     if let Some(hint) = &report.engine.docker.hint {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));

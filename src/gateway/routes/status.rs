@@ -32,6 +32,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "turns": {"running": running, "waiting": waiting},
         "team": team,
         "bridges": bridges.ok(),
+        "dashboard": dashboard(&gateway).await,
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
@@ -73,6 +74,20 @@ async fn team(gateway: &Gateway) -> Value {
         },
         "unseen": unseen,
     })
+}
+
+/// Returns the number of browsers that are signed in.
+async fn dashboard(gateway: &Gateway) -> Value {
+    match gateway.swarm.store().sign_ins().list().await {
+        Ok(found) => {
+            let now = crate::clock::unix_ms();
+            json!({"browsers": found.iter().filter(|sign_in| sign_in.is_good(now)).count()})
+        }
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to count the signed-in browsers");
+            Value::Null
+        }
+    }
 }
 
 /// Returns the number of bytes of this process that are in RAM.
