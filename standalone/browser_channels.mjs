@@ -88,6 +88,11 @@ async function talk(stage, browsers, page) {
     await stage.post("fresh", "from the command line");
     for (const one of both)
         check("a message from elsewhere comes", (await arrives(one, "from the command line")).length === 1, await shown(one));
+    const isFree = await page.getByRole("button", { name: "Send", exact: true }).evaluate((button) => {
+        const { left, top, width, height } = button.getBoundingClientRect();
+        return document.elementFromPoint(left + width / 2, top + height / 2) === button;
+    });
+    check("what is announced covers no button", isFree && /kim/.test(await page.locator("#announce").textContent()));
     const kept = await other.evaluate(() => [document.activeElement?.tagName, document.activeElement?.value]);
     check(
         "what a person is writing stays, and so does the focus",
@@ -98,6 +103,15 @@ async function talk(stage, browsers, page) {
     await write(page, `@${HELPER} how are you`);
     const [answer, ...twice] = await arrives(page, "I am well.", SOON);
     check("an agent's answer comes once, in its name", answer?.author.includes(HELPER) && twice.length === 0, await shown(page));
+
+    const fetched = [];
+    page.on("request", (request) => request.url().endsWith("-highlight.js") && fetched.push(request.url()));
+    await stage.post("fresh", "```rust\nfn main() { /* <b>x</b> */ }\n```\n```strange<i>\ncode\n```");
+    const isColoured = () => page.locator("#messages pre .hljs-keyword").allTextContents();
+    check("code has colours", await until(SECONDS, async () => (await isColoured()).includes("fn")), await isColoured());
+    const code = await page.locator("#messages pre code").allTextContents();
+    same("and its text stays", ["fn main() { /* <b>x</b> */ }\n", "code\n"], code);
+    check("what colours it is fetched only then", fetched.length === 1, fetched);
 
     const before = (await stage.messages("fresh")).length;
     await write(page, "   \n ");

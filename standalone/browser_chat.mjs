@@ -77,6 +77,7 @@ export async function chat(stage, browsers) {
     await stopped(stage, browsers, page, other, key);
     await called(stage, page);
     await meter(stage, page, key);
+    await inside(stage, browsers, page, key);
     await hostileTurn(stage, browsers, page, key);
     check("no page was loaded again", (await Promise.all(both.map(isMarked))).every(Boolean));
     await earlier(stage, browsers, key);
@@ -258,14 +259,44 @@ async function called(stage, page) {
 // How full the context is.
 async function meter(stage, page, key) {
     const shown = () =>
-        page.locator("#session-state meter").evaluateAll((all) => all.map((one) => [one.value, one.max, one.labels.length]));
+        page.locator("#context meter").evaluateAll((all) => all.map((one) => [one.value, one.max, one.labels.length]));
     const report = (await stage.api("GET", `/api/sessions/${encodeURIComponent(key)}`)).data;
     const wanted = JSON.stringify([[report.conversation, report.room, 1]]);
     const isRight = await until(SECONDS, async () => JSON.stringify(await shown()) === wanted);
     check("the meter says how full the context is, with a label", report.conversation > 0 && isRight, [await shown(), report]);
-    const text = await page.locator("#session-state .meter").innerText();
+    const text = await page.locator("#context .meter").innerText();
     const numbers = [report.conversation, report.room].map((one) => one.toLocaleString("en-US")).join(" / ");
     check("also in words", text.includes(numbers), [text, numbers]);
+}
+
+// What the next request holds, and the log of a turn.
+async function inside(stage, browsers, page, key) {
+    const one = await browsers.page(sessionPage(key));
+    await one.getByRole("link", { name: "What it holds", exact: true }).click();
+    await one.waitForURL(`${stage.origin}${sessionPage(key)}/context`);
+    const prompt = (await stage.api("GET", `/api/sessions/${encodeURIComponent(key)}/prompt`)).data;
+    const names = await one.locator("#prompt summary strong").allInnerTexts();
+    same("the page of the context has the sections of the prompt", prompt.sections.map((section) => section.name), names);
+    const text = await one.locator("#prompt pre").first().evaluate((pre) => pre.textContent);
+    check("with their texts", text.trim() === prompt.sections[0].text.trim(), [text, prompt.sections[0].text]);
+    await visit(stage, one, sessionPage(key));
+    const turnOf = one.locator("article.turn").filter({ hasText: "edit it" }).last();
+    await turnOf.getByRole("link", { name: "Log of the turn" }).click();
+    await one.waitForURL(/\/turns\//);
+    const log = await one.locator("#trace").innerText();
+    check("a turn has a page with its log", log.split("\n").some((line) => line.includes("edit")), log);
+    const answer = await visit(stage, one, `${sessionPage(key)}/turns/00000000-0000-7000-8000-000000000000`);
+    check("a turn that is not there has none", answer.status() === 404, answer.status());
+
+    stage.teach(
+        "patch it",
+        { calls: [{ name: "apply_patch", arguments: { input: "*** Begin Patch\n*** Add File: patched.txt\n+new line\n*** End Patch" } }] },
+        { say: "Patched." },
+    );
+    await say(page, "patch it");
+    const patched = await ended(page, "patch it");
+    const added = await page.locator(`#t${patched?.id} pre.diff .added`).allTextContents();
+    same("a patch is shown by its lines", ["+new line"], added.map((line) => line.trim()));
 }
 
 // What the agent thinks, calls, gets and says is hostile.

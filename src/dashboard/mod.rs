@@ -106,6 +106,8 @@ pub(crate) async fn render(
         ["search"] => pages::search::page(viewer, api, query).await,
         ["sessions"] => pages::sessions::page(viewer, api).await,
         ["sessions", key] => pages::session::page(viewer, api, key, query).await,
+        ["sessions", key, "context"] => pages::session::context::page(viewer, api, key, query).await,
+        ["sessions", key, "turns", turn] => pages::session::log::page(viewer, api, key, turn).await,
         ["cost"] => pages::cost::page(viewer, api, query).await,
         ["graph"] => pages::graph::page(viewer, api, query).await,
         ["machine"] => pages::machine::page(viewer, api).await,

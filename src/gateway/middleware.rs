@@ -20,7 +20,7 @@ use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
     self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models,
-    openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
+    openapi, plugin, prompt, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -51,10 +51,12 @@ impl Middleware {
             .route("/api/agents/{id}/probe", post(agents::probe))
             .route("/api/audit", get(audit::list))
             .route("/api/usage", get(audit::usage))
+            .route("/api/usage/budgets", get(audit::budgets))
             .route("/api/usage/hours", get(audit::hours))
             .route("/api/sessions", get(sessions::list).post(sessions::adopt))
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
+            .route("/api/sessions/{key}/prompt", get(prompt::show))
             .route("/api/sessions/{key}/reset", post(sessions::reset))
             .route("/api/sessions/{key}/stop", post(transcript::stop))
             .route("/api/sessions/{key}/transcript", get(transcript::show))

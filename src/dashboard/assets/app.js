@@ -21,9 +21,10 @@ const EVENTS = [
 
 const fill = (text, ...values) => values.reduce((filled, value) => filled.replace("{}", () => value), text);
 
-/** Says something to people who see the page and to those who hear it. */
-function announce(text) {
+/** Says something to people who hear the page, and to those who see it unless they see it anyway. */
+function announce(text, isSeenAnyway = false) {
   const line = document.createElement("p");
+  line.classList.toggle("unseen", isSeenAnyway);
   line.textContent = text;
   document.getElementById("announce").append(line);
   setTimeout(() => line.remove(), 6000);
@@ -70,10 +71,13 @@ function replace(fresh) {
   }
   refreshTimes();
   markUnread();
+  colour();
 }
 
 /** Makes one element like another, child by child, so that focus, selection and typed text survive. */
 function update(old, now) {
+  if (coloured.has(old) && old.textContent === now.textContent) return;
+  coloured.delete(old);
   const known = new Map([...old.childNodes].filter((node) => node.id).map((node) => [node.id, node]));
   let at = old.firstChild;
   // Earlier turns that were fetched stay, although a fresh page has only the newest ones.
@@ -126,8 +130,20 @@ async function fetchAgain() {
   fetching = false;
 }
 
+/** Fetches the parts that take longer than the page itself. Each is an element of a page of its own. */
+async function fetchParts() {
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const fresh = await page(part.dataset.part).catch(() => null);
+    const now = fresh?.getElementById(part.id);
+    if (now) update(part, now);
+  }
+  refreshTimes();
+}
+
 /** Returns `true` if a part of this page shows something that the event is about. */
-function concerns(type) {
+function concerns({ type, data }) {
+  const own = document.querySelector("[data-session]")?.dataset.session;
+  if (own && data?.session && data.session !== own) return false;
   return [...document.querySelectorAll("[data-events]")].some((part) =>
     part.dataset.events.split(" ").some((prefix) => type === prefix || type.startsWith(`${prefix}.`)),
   );
@@ -164,11 +180,15 @@ listen(async (event) => {
     refresh();
     catchUp();
   } else {
-    if (concerns(event.type)) refresh();
+    if (concerns(event)) {
+      refresh();
+      if (event.type === "turn.ended") fetchParts();
+    }
     if (event.type === "channel.message" && messages && event.data.channel === channel.dataset.channel) catchUp();
   }
 });
 start(EVENTS, meta("last-event"));
+fetchParts();
 
 // ---- times --------------------------------------------------------------------------------------------------------
 
@@ -374,12 +394,13 @@ async function addNew() {
     if (news.length === 0) return;
     document.getElementById("no-messages")?.remove();
     refreshTimes(messages);
+    colour(messages);
     if (atEnd) conversation.scrollTop = conversation.scrollHeight;
     else document.getElementById("to-end").hidden = false;
     scrollDown = false;
     noteRead();
     const author = messages.lastElementChild.dataset.author;
-    if (author !== `human:${person}`) announce(fill(texts.newMessage, author));
+    if (author !== `human:${person}`) announce(fill(texts.newMessage, author), true);
   }
 }
 
@@ -394,6 +415,7 @@ async function addEarlier(link) {
   if (further) link.href = further.href;
   else link.parentElement.remove();
   refreshTimes(conversation);
+  colour(conversation);
   conversation.scrollTop += conversation.scrollHeight - height;
 }
 
@@ -508,6 +530,31 @@ function keyForNames(event) {
 document.addEventListener("focusout", ({ target }) => {
   if (isCompose(target)) closeNames(target);
 });
+
+// ---- code ---------------------------------------------------------------------------------------------------------
+
+// Longer code is left as it is, because colouring it takes too long.
+const MAX_CODE = 20000;
+const coloured = new WeakSet();
+const idle = () => new Promise((done) => (window.requestIdleCallback ?? setTimeout)(done));
+
+/** Colours code whose language is named. Only a page with such code fetches what it takes. */
+async function colour(root = document) {
+  const isOpen = (code) => !coloured.has(code) && code.textContent.length <= MAX_CODE;
+  const codes = [...root.querySelectorAll('pre > code[class^="language-"]')].filter(isOpen);
+  if (codes.length === 0) return;
+  for (const code of codes) coloured.add(code);
+  const { default: highlighter } = await import("./{digest}-highlight.js");
+  // The newest first: they are what a person sees.
+  for (const code of codes.reverse()) {
+    const language = code.className.slice("language-".length).split(" ")[0];
+    if (!highlighter.getLanguage(language)) continue;
+    await idle();
+    const { value } = highlighter.highlight(code.textContent, { language, ignoreIllegals: true });
+    code.innerHTML = policy.createHTML(value);
+  }
+}
+colour();
 
 // ---- a chat with an agent -----------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ texts! {
     // Requests.
     requests, open_requests, all_requests, no_open_requests, no_requests, what, agent, channel, reason, level,
     because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason,
-    result,
+    result, granted_before, all_is_new,
     request_triage, request_waiting, request_approved, request_running, request_done, request_failed, request_denied,
     request_expired, request_revoked,
     // One channel, and the search.
@@ -95,10 +95,13 @@ texts! {
     // Sessions.
     sessions, chat_with, all_sessions, no_sessions, session, kind, turns, last_used, context, turns_waiting,
     turns_running, stop, compaction, to_agent, thinking, picture, call_failed, no_result, no_turns, message_to,
-    turn_started, turn_done, turn_failed, turn_cancelled, turn_interrupted, chat,
+    turn_started, turn_done, turn_failed, turn_cancelled, turn_interrupted, chat, turn, log_of_turn, no_log,
+    // The context of a session.
+    context_link, next_request, part, window, kept_for_answer, system_prompt, tool_definitions, room, conversation,
     // Cost.
     cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
-    output, cache, calls, export_csv, no_channel,
+    output, cache, calls, export_csv, no_channel, budgets, budget, budget_of_day,
+    budget_of_agent, budget_of_channel, used, reserved, limit, used_up, count_of_tokens,
     // Graph.
     graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,

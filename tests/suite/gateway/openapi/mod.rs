@@ -128,6 +128,8 @@ async fn every_answer_fits_the_document() {
         scene.get(path).await;
     }
     scene.fails("GET", "/api/usage?format=xml", NOTHING, 400, "invalid_query").await;
+    let budgets = scene.get("/api/usage/budgets").await;
+    assert!(budgets["budgets"].is_array(), "{budgets}");
     let hours = scene.get("/api/usage/hours").await;
     assert!(!hours["agents"].as_array().unwrap().is_empty(), "{hours}");
     let new = json!({"id": "newcomer", "model": "script/demo", "by": "ann"});
@@ -294,6 +296,18 @@ async fn use_sessions(scene: &Scene) {
     for kind in ["message", "call"] {
         assert!(items.iter().any(|item| item["kind"] == kind), "no {kind}: {transcript}");
     }
+    assert!(transcript["turns"][0]["trace"].is_null(), "{transcript}");
+    let turn = transcript["turns"][0]["turn"].as_str().unwrap();
+    let only = format!("/api/sessions/{SESSION}/transcript?until={turn}&limit=1&includeTrace=1");
+    let only = scene.get(&only).await;
+    assert_eq!(only["turns"][0]["turn"], turn);
+    assert!(only["turns"][0]["trace"].is_array(), "{only}");
+    let both = format!("/api/sessions/{SESSION}/transcript?until={turn}&before={turn}");
+    scene.fails("GET", &both, NOTHING, 400, "invalid_query").await;
+    let prompt = scene.get(&format!("/api/sessions/{SESSION}/prompt")).await;
+    assert!(prompt["sections"][0]["text"].as_str().is_some_and(|text| !text.is_empty()), "{prompt}");
+    let unknown = "/api/sessions/agent:coder:flock:main:nobody/prompt";
+    scene.fails("GET", unknown, NOTHING, 404, "session_not_found").await;
     scene.fails("GET", "/api/sessions/x/transcript", NOTHING, 400, "invalid_session_key").await;
     let before = format!("/api/sessions/{SESSION}/transcript?before=x");
     scene.fails("GET", &before, NOTHING, 400, "invalid_query").await;

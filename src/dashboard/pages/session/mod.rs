@@ -1,0 +1,80 @@
+//! One session: its turns with every call, and the form for a message to the agent. How full the context is comes
+//! after the page, because it takes longer.
+
+pub(in crate::dashboard) mod context;
+pub(in crate::dashboard) mod log;
+mod turn;
+
+use askama::Template;
+use serde::Deserialize;
+
+use self::turn::{ItemView, Turn, TurnView};
+use super::sessions::{self, ActiveTurn};
+use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::id::{AgentId, SessionKey};
+
+pub(super) use turn::state_text;
+
+/// Number of turns that a page has at first, and that each further part adds.
+const TURNS: usize = 20;
+
+#[derive(Deserialize)]
+struct Transcript {
+    key: SessionKey,
+    turns: Vec<Turn>,
+    before: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SessionList {
+    turns: Vec<ActiveTurn>,
+}
+
+#[derive(Template)]
+#[template(path = "session.html")]
+struct SessionPage {
+    layout: Layout,
+    key: SessionKey,
+    agent: AgentId,
+    /// `true` if the person's messages belong here: in the session of a channel or of another agent they do not.
+    can_write: bool,
+    turns: Vec<TurnView>,
+    /// The address of the part with the turns before these.
+    earlier: Option<String>,
+    /// The address of the page about the context.
+    context: String,
+    is_running: bool,
+    /// Number of turns that wait.
+    waiting: usize,
+}
+
+/// Returns the page, or with `?before=` in its query an earlier part of the session.
+pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str) -> Result<Page, ApiFailure> {
+    let base = format!("/api/sessions/{key}");
+    let before = query::value(query, "before");
+    let place = before.map(|turn| format!("&before={}", query::encoded(&turn))).unwrap_or_default();
+    let transcript = format!("{base}/transcript?limit={TURNS}{place}");
+    let (transcript, active) =
+        tokio::join!(fetch::<Transcript>(api, &transcript), fetch::<SessionList>(api, "/api/sessions"));
+    let (transcript, active) = (transcript?, active?);
+    // As the routes spell it, whatever the case in the address.
+    let key = transcript.key;
+    let texts = viewer.texts();
+    let agent = key.agent().clone();
+    let address = sessions::address(&key);
+    let of =
+        |state: &str| active.turns.iter().filter(|turn| turn.session == key && turn.state == state).count();
+    let (running, waiting) = (of("running"), of("waiting"));
+    Page::of(&SessionPage {
+        layout: Layout::new(viewer, Some(NavItem::Sessions), agent.as_str()),
+        can_write: key == sessions::own_key(&agent, &viewer.person),
+        agent,
+        turns: transcript.turns.into_iter().map(|turn| TurnView::new(texts, &key, turn)).collect(),
+        earlier: transcript.before.map(|before| format!("{address}?before={before}")),
+        context: format!("{address}/context"),
+        is_running: running > 0,
+        waiting,
+        key,
+    })
+}
