@@ -2,7 +2,7 @@
 # The dashboard in a real browser: signing in and out, what other web pages and other people may do, each page with its
 # live parts, keyboard and screen readers, hostile texts, and a gateway that is killed while people write. A home of its
 # own has agents that play scripts, so neither a model nor a Docker engine is needed. All on this machine's loopback.
-# Needs node 20 or newer and npm's registry. Chromium and fonts are installed from Debian's packages where they are missing.
+# Needs npm and its registry. Chromium and fonts are installed from Debian's packages where they are missing.
 #
 #   ./standalone/browser.sh                      all checks, with 60 messages and 5 kills
 #   ./standalone/browser.sh --only team access   these parts, without the others
@@ -17,10 +17,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The versions that are checked against. Chromium is the one of the Debian that this runs on.
-node_packages=(playwright-core@1.65.1 axe-core@4.14.1)
-node=node@24.21.0
-# For --figures only. It needs this node.
-lighthouse=lighthouse@13.5.0
+# Lighthouse needs a node of its own.
+node_packages=(playwright-core@1.65.1 axe-core@4.14.1 lighthouse@13.5.0 node@24.21.0)
 # With fonts for the letters that the checks write.
 debian_packages=(chromium fonts-dejavu-core fonts-noto-cjk)
 
@@ -53,11 +51,6 @@ program=browser_checks.mjs
 . standalone/bridge_stage.sh
 stage browser "${FLOCK_BROWSER:-}" "$@"
 with_chromium
-if [ "$program" = browser_figures.mjs ]; then
-    node_packages+=("$lighthouse" "$node")
-elif ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
-    node_packages+=("$node")
-fi
 with_node "$program" "${node_packages[@]}"
 cp standalone/browser_*.mjs "$work/node/"
 # Where Chromium keeps its profiles.

@@ -1,6 +1,7 @@
 // Checks the dashboard in a browser. Usage: browser_checks.mjs [OPTIONS], see browser.sh.
 import { parseArgs } from "node:util";
 import { access, keyboard, quiet } from "./browser_access.mjs";
+import { audits } from "./browser_audits.mjs";
 import { channels } from "./browser_channels.mjs";
 import { chat } from "./browser_chat.mjs";
 import { check, finish } from "./browser_checking.mjs";
@@ -45,6 +46,7 @@ const PARTS = {
     access,
     keyboard,
     quiet,
+    audits,
     korean,
     hostile,
     strangeBrowser,

@@ -117,6 +117,24 @@ async fn simultaneous_calls_do_not_exceed_a_limit_together() {
 }
 
 #[tokio::test]
+async fn a_limit_is_listed_with_what_is_used_and_reserved_of_it() {
+    let (_folder, store) = open();
+    store.usage().reserve(call(1, "a", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
+    store.usage().reserve(call(2, "b", None, 400, None), vec![]).await.unwrap().unwrap();
+    let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    store.usage().settle(1, Some((truth, Some(7))));
+    store.settle().await.unwrap();
+    let agent = |id: &str| limit(UsageScope::Agent(id.parse().unwrap()), Some(5000), None);
+    let limits = vec![limit(UsageScope::Day, Some(5000), None), agent("a"), agent("b"), agent("c")];
+    let found = store.usage().limits_in_use("2026-02-28".to_owned(), limits.clone()).await.unwrap();
+    let amounts: Vec<_> = found.iter().map(|one| (one.used.tokens, one.reserved.tokens)).collect();
+    assert_eq!(amounts, [(600, 500), (100, 0), (500, 500), (0, 0)]);
+    assert_eq!((found[0].used.cost, found[0].reserved.cost), (7, 0));
+    let tomorrow = store.usage().limits_in_use("2999-01-01".to_owned(), limits).await.unwrap();
+    assert!(tomorrow.iter().all(|one| one.used == UsageAmount::default()), "{tomorrow:?}");
+}
+
+#[tokio::test]
 async fn reservations_of_a_dead_process_count_as_used() {
     let (_folder, store) = open();
     store.usage().reserve(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();

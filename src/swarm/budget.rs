@@ -283,6 +283,31 @@ mod tests {
     }
 
     #[test]
+    fn every_budget_with_a_limit_is_listed() {
+        let allowance = |tokens, micros| Allowance { tokens, micros };
+        let budgets = Budgets {
+            day: allowance(None, Some(9)),
+            any_agent: allowance(Some(100), None),
+            channels: BTreeMap::from([("dev".to_owned(), allowance(Some(7), Some(8)))]),
+            ..Budgets::default()
+        };
+        let agents = ["a".parse().unwrap(), "b".parse().unwrap()];
+        // A channel that is in use and has a budget of its own is listed once.
+        let limits = all_limits(&budgets, &agents, &["dev".parse().unwrap(), "ops".parse().unwrap()]);
+        let used = UsageAmount { tokens: 60, cost: 5 };
+        let reserved = UsageAmount { tokens: 40, cost: 0 };
+        let in_use: Vec<LimitUse> =
+            limits.into_iter().map(|limit| LimitUse { limit, used, reserved }).collect();
+        let day = Day { name: "2026-02-28".to_owned(), ends_at: Some(1) };
+        let shown = use_of_limits(&day, &in_use);
+        let rows: Vec<_> = shown["budgets"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(rows, ["", "a", "b", "dev"]);
+        assert_eq!(shown["budgets"][0]["costMicros"], json!({"limit": 9, "used": 5, "reserved": 0}));
+        assert_eq!(shown["budgets"][1]["tokens"], json!({"limit": 100, "used": 20, "reserved": 40}));
+        assert!(shown["budgets"][1]["costMicros"].is_null());
+    }
+
+    #[test]
     fn the_hours_of_a_day_have_the_calls_of_each_agent() {
         let hour = 3_600_000;
         let call =

@@ -828,8 +828,14 @@ async fn a_host_is_not_reachable_before_the_sysadmin_decides() {
     rig.until(&id, RequestState::Done).await;
     assert_eq!(rig.rules().await, ["a.example"]);
 
+    let done = rig.row(&id).await;
+    assert_eq!(granted_before(rig.triage.swarm().store(), &done).await.unwrap(), None, "it is closed");
+
     rig.ask(host("b.example")).await.unwrap();
     let refused = rig.last().await.id;
+    let open = rig.row(&refused).await;
+    let granted = granted_before(rig.triage.swarm().store(), &open).await.unwrap();
+    assert_eq!(granted.unwrap(), ["reach a.example (80, 443)"]);
     rig.triage.take_back(&by("sysadmin"), &refused, "nobody needs it").await.unwrap();
     assert_eq!(rig.row(&refused).await.state, RequestState::Denied);
     let again = rig.ask(host("b.example")).await.unwrap_err().to_string();
