@@ -370,14 +370,22 @@ impl Entry {
         driver.metrics.began(&request.agent, accepted.elapsed());
         let (agent, began) = (request.agent.clone(), Instant::now());
         let what = json!({"turn": self.turn, "agent": request.agent, "session": request.session});
-        driver.events.publish("turn.started", &what);
+        let mut is_announced = false;
         let result = {
             let mut tell = |event: TurnEvent| {
+                // Not earlier: a watcher that reads the transcript because of this finds the turn there.
+                if event == TurnEvent::Began && !is_announced {
+                    driver.events.publish("turn.started", &what);
+                    is_announced = true;
+                }
                 driver.note(self.turn, &self.session, &event);
                 on_event(event);
             };
             driver.runner.run(request, cancel, &mut tell).await
         };
+        if !is_announced {
+            driver.events.publish("turn.started", &what);
+        }
         let status = match &result {
             Ok(_) => TurnStatus::Done,
             Err(TurnError::Cancelled) => TurnStatus::Cancelled,
