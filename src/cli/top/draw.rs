@@ -139,69 +139,68 @@ fn gateway(snapshot: &Snapshot) -> String {
     )
 }
 
-/// A column of the table: its title, its width, and the width of the screen from which on it is shown.
+/// A column of the table.
 struct Column {
     title: &'static str,
-    width: Constraint,
+    width: Width,
+    /// The width of the screen from which on it is shown.
     from: u16,
-    cell: fn(&Agent, Look) -> Cell<'static>,
+    text: fn(&Agent, Look) -> String,
+    style: fn(&Agent, Look) -> Style,
+}
+
+/// The width of a column.
+#[derive(Clone, Copy)]
+enum Width {
+    Fixed(u16),
+    /// As wide as its longest text, and at most this.
+    Longest(u16),
+    /// A part of what the others leave.
+    Rest,
+}
+
+const fn plain(title: &'static str, width: Width, from: u16, text: fn(&Agent, Look) -> String) -> Column {
+    Column { title, width, from, text, style: |_, _| Style::new() }
 }
 
 const COLUMNS: [Column; 10] = [
-    Column { title: "AGENT", width: Constraint::Min(10), from: 0, cell: |agent, _| agent.id.clone().into() },
+    plain("AGENT", Width::Longest(20), 0, |agent, _| agent.id.clone()),
+    plain("ROLE", Width::Longest(12), 100, |agent, _| agent.role.clone()),
     Column {
-        title: "ROLE",
-        width: Constraint::Length(12),
-        from: 100,
-        cell: |agent, _| agent.role.clone().into(),
-    },
-    Column { title: "STATE", width: Constraint::Length(9), from: 0, cell: state_cell },
-    Column {
-        title: "SINCE",
-        width: Constraint::Length(7),
+        title: "STATE",
+        width: Width::Fixed(9),
         from: 0,
-        cell: |agent, look| look.age(agent.since).into(),
+        text: |agent, _| format!("{} {}", sign(&agent.state), agent.state),
+        style: |agent, look| look.state(&agent.state),
     },
+    plain("SINCE", Width::Fixed(7), 0, |agent, look| look.age(agent.since)),
+    plain("DETAIL", Width::Rest, 70, |agent, _| agent.detail.clone()),
+    plain("SESSION", Width::Rest, 150, |agent, _| agent.session.clone()),
+    plain("MODEL", Width::Longest(30), 130, |agent, _| agent.model.clone()),
     Column {
-        title: "DETAIL",
-        width: Constraint::Fill(2),
-        from: 70,
-        cell: |agent, _| agent.detail.clone().into(),
+        title: "SANDBOX",
+        width: Width::Longest(34),
+        from: 115,
+        text: sandbox_text,
+        style: |agent, look| if agent.sandbox.is_good { Style::new() } else { look.bad() },
     },
-    Column {
-        title: "SESSION",
-        width: Constraint::Fill(2),
-        from: 150,
-        cell: |agent, _| agent.session.clone().into(),
-    },
-    Column {
-        title: "MODEL",
-        width: Constraint::Fill(2),
-        from: 130,
-        cell: |agent, _| agent.model.clone().into(),
-    },
-    Column { title: "SANDBOX", width: Constraint::Length(30), from: 115, cell: sandbox_cell },
-    Column {
-        title: "TODAY",
-        width: Constraint::Length(9),
-        from: 0,
-        cell: |agent, _| money(agent.cost()).into(),
-    },
-    Column {
-        title: "BY HOUR",
-        width: Constraint::Length(24),
-        from: 80,
-        cell: |agent, _| bars(&agent.hours).into(),
-    },
+    plain("TODAY", Width::Fixed(9), 0, |agent, _| money(agent.cost())),
+    plain("BY HOUR", Width::Fixed(24), 80, |agent, _| bars(&agent.hours)),
 ];
 
-fn state_cell(agent: &Agent, look: Look) -> Cell<'static> {
-    Cell::from(format!("{} {}", sign(&agent.state), agent.state)).style(look.state(&agent.state))
-}
-
-fn sandbox_cell(agent: &Agent, look: Look) -> Cell<'static> {
-    let style = if agent.sandbox.is_good { Style::new() } else { look.bad() };
-    Cell::from(sandbox_text(agent, look)).style(style)
+impl Column {
+    fn constraint(&self, agents: &[&Agent], look: Look) -> Constraint {
+        match self.width {
+            Width::Fixed(width) => Constraint::Length(width),
+            Width::Rest => Constraint::Fill(1),
+            Width::Longest(most) => {
+                let texts = agents.iter().map(|agent| (self.text)(agent, look));
+                let widths = texts.map(|text| Span::raw(text).width()).chain([self.title.len()]);
+                let longest = u16::try_from(widths.max().unwrap_or_default()).unwrap_or(most);
+                Constraint::Length(longest.min(most))
+            }
+        }
+    }
 }
 
 fn sandbox_text(agent: &Agent, look: Look) -> String {
@@ -214,9 +213,12 @@ fn sandbox_text(agent: &Agent, look: Look) -> String {
 fn draw_agents(frame: &mut Frame<'_>, top: &Top, look: Look, area: Rect) {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let agents = top.agents();
-    let rows = agents.iter().map(|agent| Row::new(columns.iter().map(|column| (column.cell)(agent, look))));
+    let cell = |column: &Column, agent: &Agent| {
+        Cell::from((column.text)(agent, look)).style((column.style)(agent, look))
+    };
+    let rows = agents.iter().map(|agent| Row::new(columns.iter().map(|column| cell(column, agent))));
     let header = Row::new(columns.iter().map(|column| column.title)).style(Modifier::BOLD);
-    let table = Table::new(rows, columns.iter().map(|column| column.width))
+    let table = Table::new(rows, columns.iter().map(|column| column.constraint(&agents, look)))
         .header(header)
         .row_highlight_style(Modifier::REVERSED)
         .column_spacing(1);
