@@ -19,8 +19,8 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models,
-    openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
+    self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
+    metrics, models, openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -50,6 +50,13 @@ impl Middleware {
             .route("/api/agents/{id}/prepare", post(agents::prepare))
             .route("/api/agents/{id}/probe", post(agents::probe))
             .route("/api/audit", get(audit::list))
+            .route("/api/audit/verify", get(audit::verify))
+            .route("/api/config", get(config::show))
+            .route("/api/config/backups/{name}", get(config::backup))
+            .route("/api/config/restore", post(config::restore_backup))
+            .route("/api/config/value", put(config::set))
+            .route("/api/doctor", get(doctor::show))
+            .route("/api/logs", get(logs::list))
             .route("/api/usage", get(audit::usage))
             .route("/api/usage/hours", get(audit::hours))
             .route("/api/sessions", get(sessions::list).post(sessions::adopt))

@@ -1,10 +1,10 @@
-//! The machine: the gateway, the container engine with the sandboxes, the images, the package store, and the audit.
+//! The overview: the gateway, the container engine with the sandboxes, the images, the package store, and the browsers.
 
 use askama::Template;
 use serde::Deserialize;
 
-use super::engine::{Engine, Probe};
-use crate::clean;
+use super::super::engine::{Engine, Probe};
+use super::Tab;
 use crate::dashboard::format::{Moment, bytes};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
@@ -58,22 +58,6 @@ struct Store {
 }
 
 #[derive(Deserialize)]
-struct Audit {
-    rows: Vec<AuditRow>,
-}
-
-#[derive(Deserialize)]
-struct AuditRow {
-    id: i64,
-    at: i64,
-    actor: String,
-    action: String,
-    subject: String,
-    level: String,
-    detail: String,
-}
-
-#[derive(Deserialize)]
 struct SessionList {
     sessions: Vec<Session>,
 }
@@ -89,14 +73,14 @@ struct Session {
 }
 
 #[derive(Template)]
-#[template(path = "machine.html")]
+#[template(path = "machine_overview.html")]
 struct MachinePage {
     layout: Layout,
+    tab: Tab,
     status: Status,
     started: Moment,
     memory: String,
     containers: Vec<ContainerView>,
-    rows: Vec<AuditView>,
     browsers: Vec<BrowserView>,
 }
 
@@ -111,16 +95,6 @@ struct ContainerView {
     probed: Option<Moment>,
 }
 
-struct AuditView {
-    id: i64,
-    at: Moment,
-    actor: String,
-    action: String,
-    subject: String,
-    level: String,
-    detail: String,
-}
-
 struct BrowserView {
     id: String,
     person: String,
@@ -131,12 +105,11 @@ struct BrowserView {
 
 /// Returns the page.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
-    let (status, audit, sessions) = tokio::join!(
+    let (status, sessions) = tokio::join!(
         fetch::<Status>(api, "/api/status"),
-        fetch::<Audit>(api, "/api/audit?limit=50"),
         fetch::<SessionList>(api, "/api/dashboard/sessions"),
     );
-    let (status, audit, sessions) = (status?, audit?, sessions?);
+    let (status, sessions) = (status?, sessions?);
     let containers = status.containers.iter().flatten().map(|container| ContainerView {
         name: container.name.clone(),
         agent: container.agent.clone().unwrap_or_default(),
@@ -145,16 +118,6 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         confined: container.probe.as_ref().map(|probe| probe.confined),
         findings: container.probe.iter().flat_map(|probe| &probe.findings).cloned().collect(),
         probed: container.probe.as_ref().map(|probe| Moment::new(probe.at)),
-    });
-    // What agents wrote may hold anything, so what can't be seen is spelled out.
-    let rows = audit.rows.iter().map(|row| AuditView {
-        id: row.id,
-        at: Moment::new(row.at),
-        actor: clean::inline(&row.actor).into_owned(),
-        action: row.action.clone(),
-        subject: clean::inline(&row.subject).into_owned(),
-        level: row.level.clone(),
-        detail: clean::inline(&row.detail).into_owned(),
     });
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
         id: session.id,
@@ -165,10 +128,10 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
     });
     Page::of(&MachinePage {
         layout: Layout::new(viewer, Some(NavItem::Machine), viewer.texts().machine),
+        tab: Tab::Overview,
         started: Moment::new(status.started_at * 1000),
         memory: status.memory_bytes.map(bytes).unwrap_or_default(),
         containers: containers.collect(),
-        rows: rows.collect(),
         browsers: browsers.collect(),
         status,
     })
