@@ -24,6 +24,12 @@ export async function machine(stage, browsers) {
     const engine = await term(page, "Container engine").innerText();
     const isRight = status.docker.reachable ? /in order/.test(engine) : engine.includes(status.docker.problem);
     check("the engine is as the gateway says", isRight, [engine, status.docker]);
+    const kept = (await stage.api("GET", "/api/supervisor")).data;
+    const keeper = await page.locator("#supervisor").innerText();
+    check("the supervisor is shown with its process", kept.supervisor?.pid > 0 && keeper.includes(` ${kept.supervisor.pid},`), [keeper, kept]);
+    const cells = await page.locator('#supervisor [data-unit="gateway"] td').allInnerTexts();
+    check("and the gateway's state and restarts", cells[0] === "healthy" && cells[1].startsWith(`${status.pid}, `) && cells[2] === "0", cells);
+    check("OpenClaw is not installed", keeper.includes("OpenClaw is not installed."), keeper);
     await working(stage, page);
     await signedIn(stage, browsers, page);
     check("no page was loaded again", await isMarked(page));

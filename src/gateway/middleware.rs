@@ -20,7 +20,7 @@ use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
     self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
-    metrics, models, openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
+    metrics, models, openapi, plugin, sessions, settings, sign_ins, status, supervisor, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -76,6 +76,7 @@ impl Middleware {
             .route("/api/events", get(events::watch))
             .route("/api/graph", get(graph::show))
             .route("/api/status", get(status::show))
+            .route("/api/supervisor", get(supervisor::show))
             .route("/metrics", get(metrics::show))
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))

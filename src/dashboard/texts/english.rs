@@ -249,6 +249,13 @@ pub(super) const TEXTS: Texts = Texts {
     other_secrets: "It would also change these keys or tokens, which are not shown:",
     restore: "Restore this backup",
     config_unreadable: "The file is not JSON, so it is not shown: what in it is secret is not known.",
+    supervisor: "Supervisor",
+    restarts: "Restarts",
+    crashes: "Recent crashes",
+    gave_up: "It crashed too often and is not restarted any more.",
+    no_supervisor: "No supervisor answers. If the gateway ends, nothing starts it again.",
+    no_openclaw: "OpenClaw is not installed.",
+    previous_version: "before it {}",
     scripts: ScriptTexts {
         disconnected: "The gateway does not answer. Trying again…",
         reconnected: "The gateway answers again.",

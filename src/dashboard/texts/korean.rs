@@ -249,6 +249,13 @@ pub(super) const TEXTS: Texts = Texts {
     other_secrets: "보여 주지 않는 다음 키나 토큰도 바뀝니다:",
     restore: "이 백업 복원",
     config_unreadable: "파일이 JSON이 아니어서 보여 주지 않습니다. 무엇이 비밀인지 알 수 없기 때문입니다.",
+    supervisor: "감독 프로세스",
+    restarts: "재시작",
+    crashes: "최근 비정상 종료",
+    gave_up: "너무 자주 비정상 종료되어 더 이상 재시작하지 않습니다.",
+    no_supervisor: "응답하는 감독 프로세스가 없습니다. 게이트웨이가 끝나면 다시 시작되지 않습니다.",
+    no_openclaw: "OpenClaw가 설치되어 있지 않습니다.",
+    previous_version: "이전 버전 {}",
     scripts: ScriptTexts {
         disconnected: "게이트웨이가 응답하지 않습니다. 다시 시도하는 중…",
         reconnected: "게이트웨이가 다시 응답합니다.",

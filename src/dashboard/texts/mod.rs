@@ -107,6 +107,7 @@ texts! {
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     part, finding, mend,
+    supervisor, restarts, crashes, gave_up, no_supervisor, no_openclaw, previous_version,
     logs, log, level_or_worse, all_levels, lines, with_text, filter, refresh, no_lines,
     verify_about, verify, audit_whole, audit_broken, action_prefix, earlier_rows,
     config_valid, config_invalid, set_value, set_about, config_path, config_value, backups, no_backups, file, compare,

@@ -21,6 +21,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("approvals.json", include_str!("approvals.json")),
     ("events.json", include_str!("events.json")),
     ("status.json", include_str!("status.json")),
+    ("supervisor.json", include_str!("supervisor.json")),
     ("doctor.json", include_str!("doctor.json")),
     ("logs.json", include_str!("logs.json")),
     ("config.json", include_str!("config.json")),

@@ -26,6 +26,7 @@ pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
 pub mod status;
+pub(crate) mod supervisor;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 pub(crate) mod transcript;

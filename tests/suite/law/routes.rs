@@ -32,6 +32,7 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/api/config/restore", "owner"),
     ("PUT", "/api/config/value", "owner"),
     ("GET", "/api/doctor", "read for all agents"),
+    ("GET", "/api/supervisor", "read for all agents"),
     ("GET", "/api/logs", "owner"),
     ("GET", "/api/usage", "read for all agents"),
     ("GET", "/api/usage/hours", "read for all agents"),

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::super::engine::{Engine, Probe};
 use super::Tab;
+use crate::clean;
 use crate::dashboard::format::{Moment, bytes};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
@@ -72,6 +73,42 @@ struct Session {
     current: bool,
 }
 
+#[derive(Deserialize)]
+struct Supervision {
+    supervisor: Option<Supervisor>,
+    units: Vec<Unit>,
+    openclaw: Option<OpenClaw>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Supervisor {
+    version: String,
+    pid: i64,
+    started_at: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Unit {
+    name: String,
+    state: String,
+    pid: Option<i64>,
+    started_at: Option<i64>,
+    restarts: u64,
+    crashes: u64,
+    reason: Option<String>,
+    breaker_opened_at: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct OpenClaw {
+    version: String,
+    commit: String,
+    reference: String,
+    previous: Option<String>,
+}
+
 #[derive(Template)]
 #[template(path = "machine_overview.html")]
 struct MachinePage {
@@ -80,8 +117,29 @@ struct MachinePage {
     status: Status,
     started: Moment,
     memory: String,
+    supervisor: Option<SupervisorView>,
+    units: Vec<UnitView>,
+    openclaw: Option<OpenClaw>,
     containers: Vec<ContainerView>,
     browsers: Vec<BrowserView>,
+}
+
+struct SupervisorView {
+    version: String,
+    pid: i64,
+    started: Moment,
+}
+
+struct UnitView {
+    name: String,
+    state: String,
+    pid: Option<i64>,
+    started: Option<Moment>,
+    restarts: u64,
+    crashes: u64,
+    reason: Option<String>,
+    /// Set if it crashed so often that it is not restarted any more.
+    gave_up: Option<Moment>,
 }
 
 struct ContainerView {
@@ -105,11 +163,12 @@ struct BrowserView {
 
 /// Returns the page.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
-    let (status, sessions) = tokio::join!(
+    let (status, supervision, sessions) = tokio::join!(
         fetch::<Status>(api, "/api/status"),
+        fetch::<Supervision>(api, "/api/supervisor"),
         fetch::<SessionList>(api, "/api/dashboard/sessions"),
     );
-    let (status, sessions) = (status?, sessions?);
+    let (status, supervision, sessions) = (status?, supervision?, sessions?);
     let containers = status.containers.iter().flatten().map(|container| ContainerView {
         name: container.name.clone(),
         agent: container.agent.clone().unwrap_or_default(),
@@ -118,6 +177,17 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         confined: container.probe.as_ref().map(|probe| probe.confined),
         findings: container.probe.iter().flat_map(|probe| &probe.findings).cloned().collect(),
         probed: container.probe.as_ref().map(|probe| Moment::new(probe.at)),
+    });
+    let units = supervision.units.into_iter().map(|unit| UnitView {
+        started: unit.started_at.map(Moment::new),
+        // Output of the process may be in it.
+        reason: unit.reason.map(|reason| clean::inline(&reason).into_owned()),
+        gave_up: unit.breaker_opened_at.map(Moment::new),
+        name: unit.name,
+        state: unit.state,
+        pid: unit.pid,
+        restarts: unit.restarts,
+        crashes: unit.crashes,
     });
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
         id: session.id,
@@ -131,6 +201,13 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         tab: Tab::Overview,
         started: Moment::new(status.started_at * 1000),
         memory: status.memory_bytes.map(bytes).unwrap_or_default(),
+        supervisor: supervision.supervisor.map(|found| SupervisorView {
+            version: found.version,
+            pid: found.pid,
+            started: Moment::new(found.started_at * 1000),
+        }),
+        units: units.collect(),
+        openclaw: supervision.openclaw,
         containers: containers.collect(),
         browsers: browsers.collect(),
         status,

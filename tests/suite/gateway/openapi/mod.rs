@@ -471,6 +471,8 @@ async fn use_the_machine(scene: &Scene) {
     let found = scene.get("/api/doctor").await;
     let checks = found["checks"].as_array().unwrap();
     assert!(checks.iter().any(|check| check["name"] == "config" && check["state"] == "ok"), "{found}");
+    let supervisor = scene.get("/api/supervisor").await;
+    assert!(supervisor["units"].is_array() && supervisor["openclaw"].is_null(), "{supervisor}");
     let verified = scene.get("/api/audit/verify").await;
     assert!(verified["valid"] == true && verified["rows"].as_u64() > Some(0), "{verified}");
     let log = scene.get("/api/logs?level=info&limit=5").await;
