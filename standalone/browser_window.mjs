@@ -135,11 +135,12 @@ export const reads = (page, pattern, limit = SOON) => until(limit, async () => p
 // Waits until a page says that it is signed out; whether it does.
 export const isSignedOut = (page, limit) => reads(page, /signed out|flock dashboard/i, limit);
 
-// The paths of all pages: those of the navigation, and one of a channel.
+// The paths of all pages: those of the navigation, one of a channel, and those behind the tabs of the machine.
 export async function paths(stage, page) {
     await visit(stage, page, "/dashboard");
     const found = await page
         .locator('nav[aria-label="Pages"] a')
         .evaluateAll((links) => links.map((link) => new URL(link.href).pathname));
-    return [...new Set([...found, "/dashboard/channels/work"])];
+    const tabs = ["checks", "logs", "audit", "config"].map((name) => `/dashboard/machine/${name}`);
+    return [...new Set([...found, "/dashboard/channels/work", ...tabs])];
 }

@@ -1,6 +1,5 @@
 //! `flock config`: reads, changes and checks the configuration.
 
-pub(super) mod path;
 mod value;
 
 use std::collections::BTreeMap;
@@ -9,14 +8,15 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, models, openclaw, settings, team};
-use crate::config::{self, Config, agents, ineffective};
+use crate::config::assign::{Assigned, assign};
+use crate::config::path::ConfigPath;
+use crate::config::{self, Config, hidden, ineffective};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::nix_store::{Flake, Pin};
 use crate::provider::{effort, price};
 use crate::tool::policy;
 use crate::ui::{StyledLine, TextStyle};
-use path::ConfigPath;
 
 /// Show, change or check the configuration
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
     // The document is read without checking it, so that a value of a broken configuration can be looked at too.
     let (_, mut document) = config::file::read_document(&home)?;
     let Some(path) = path else {
-        value::hide_secrets(&mut document);
+        hidden::hide_secrets(&mut document);
         context.printer.json(&document);
         return Ok(Exit::Done);
     };
@@ -104,7 +104,7 @@ fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
         // A single secret value is printed if its own path was asked for; inside an object it stays hidden.
         Value::Object(_) | Value::Array(_) => {
             let mut shown = found.clone();
-            value::hide_secrets(&mut shown);
+            hidden::hide_secrets(&mut shown);
             context.printer.json(&shown);
         }
         found => context.printer.json(found),
@@ -114,19 +114,8 @@ fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
 
 fn set(path: &ConfigPath, text: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
-    let mut value = value::read(path, text)?;
-    // The secret is stored before the configuration names it. A name without a secret would be of no use.
-    let stored = value::store_keys(&home, path, &mut value)?;
-    // Running on the host is a right that was given to one program. It does not pass to the next one.
-    let keeps_host = path.keys().last() != Some(&"runtime");
-    let taken = config::edit(&home, |document| {
-        // The check compares with the state before: only new mistakes are refused, so that an old one can be repaired.
-        let before = document.clone();
-        path.set(document, value)?;
-        settings::check_change(&before, document, &home)?;
-        Ok::<_, Failure>(if keeps_host { Vec::new() } else { agents::revoke_host_access(&before, document) })
-    })?;
-    for id in taken {
+    let Assigned { stored, off_host } = assign(&home, path, value::read(path, text)?)?;
+    for id in off_host {
         context.printer.warn(&format!(
             "agent {id} no longer runs on this machine itself, because this was chosen for another program; to \
              choose it again: flock config set plugins.entries.flock.config.gatewayAgents[{id}].onHost true"

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure, add, list, models, openclaw, pending_operations, programs, settings};
 use crate::agent::prompt::archetype;
 use crate::config::setting::{self, Setting, SettingChange, SettingValue};
-use crate::config::{self, Agent, Autonomy, Config, Network, Role};
+use crate::config::{self, Agent, Autonomy, Config, Network, Role, ignored};
 use crate::error::Kind;
 use crate::home::{Home, pending};
 use crate::id::{AgentId, IdError};
@@ -162,7 +162,7 @@ impl Plan {
         context: &Context,
     ) -> Result<Self, Failure> {
         let (after, config) = settings::planned(home, |document| setting::set(document, &old.id, &wanted))?;
-        settings::check_change(before, &after, home)?;
+        ignored::check_change(before, &after, home)?;
         let now = config.require_agent(&old.id)?.clone();
         let changes = setting::changes(before, &after, &old.id);
         let plan = Self { wanted, changes, old: old.clone(), now };

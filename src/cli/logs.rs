@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure};
 use crate::supervise::SUPERVISOR;
 use crate::supervise::log_follower::LogFollower;
+use crate::supervise::log_line::LogLine;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Show the log of the gateway, of OpenClaw or of the supervisor
@@ -80,35 +81,6 @@ fn print_lines(lines: &[String], name: &str, context: &Context) {
 
 /// Returns a log line for programs: `{"log","at","level","text"}`. Time and level are null if the line has none.
 fn line_json(line: &str, name: &str) -> Value {
-    // The gateway's lines begin with a time. Lines of OpenClaw and of panics may have another form.
-    let (at, rest) = match line.split_once(' ') {
-        Some((first, rest)) if first.parse::<jiff::Timestamp>().is_ok() => (Some(first), rest.trim_start()),
-        _ => (None, line),
-    };
-    let (level, text) = match rest.split_once(' ') {
-        Some((word @ ("ERROR" | "WARN" | "INFO" | "DEBUG" | "TRACE"), text)) => {
-            (Some(word.to_lowercase()), text)
-        }
-        _ => (None, rest),
-    };
-    json!({"log": name, "at": at, "level": level, "text": text})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_and_level_of_a_line_are_parsed() {
-        let full =
-            line_json("2026-11-21T22:27:03.809944Z  INFO flock::gateway: it listens port=1", "gateway");
-        assert_eq!(
-            full,
-            json!({"log": "gateway", "at": "2026-11-21T22:27:03.809944Z", "level": "info",
-                   "text": "flock::gateway: it listens port=1"})
-        );
-        let bare = line_json("thread 'x' panicked", "gateway");
-        assert_eq!(bare["text"], "thread 'x' panicked");
-        assert_eq!(bare["at"], Value::Null);
-    }
+    let line = LogLine::parse(line);
+    json!({"log": name, "at": line.at, "level": line.level, "text": line.text})
 }

@@ -52,19 +52,6 @@ pub(crate) fn planned(
     Ok((document, config))
 }
 
-/// Refuses a change that adds a setting which flock does not read.
-///
-/// # Errors
-///
-/// Returns an error that lists these settings, each with the most similar known key.
-pub(crate) fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
-    // Settings that were there before do not count. An old mistake must not stop an unrelated change.
-    match ignored::added(before, after, home) {
-        unread if unread.is_empty() => Ok(()),
-        unread => Err(ignored_failure(&unread).hint("flock config get plugins.entries.flock.config")),
-    }
-}
-
 /// Warns of sandboxes that can't be made as configured.
 pub(crate) fn warn_of_invalid_sandboxes(home: &Home, config: &Config, context: &Context) {
     for error in refused(home, config) {

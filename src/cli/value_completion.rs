@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Arg, Command};
 
-use super::config::path::ConfigPath;
 use crate::agent::prompt::archetype;
 use crate::cli::database;
+use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
 use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey};

@@ -10,7 +10,7 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, version};
 
 /// Longest time that a writer waits for other writers.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of old configurations that are kept in backups/.
 const MAX_BACKUPS: usize = 20;
@@ -88,7 +88,8 @@ pub fn render(document: &Value) -> Vec<u8> {
     bytes
 }
 
-fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
+/// Keeps a copy of the bytes in backups/, and removes the oldest copies.
+pub(super) fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
     let folder = home.backups();
     fs_err::create_dir_all(&folder).map_err(HomeError::io("make the folder", &folder))?;
     // Two changes within one millisecond keep both files, because the first free name is taken.

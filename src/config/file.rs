@@ -45,7 +45,7 @@ pub(crate) fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError
 }
 
 /// Parses the bytes of a file. A byte-order mark at the beginning is skipped. Everything else must be plain JSON.
-fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
+pub(super) fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());

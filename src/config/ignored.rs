@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::ConfigError;
 use super::parse::{self, PLUGIN};
 use super::view::unknown_reason;
 use crate::home::Home;
@@ -46,6 +47,20 @@ pub fn added(before: &Value, after: &Value, home: &Home) -> Vec<IgnoredSetting> 
     let mut found = settings(after, home);
     found.retain(|unread| !known.contains(unread));
     found
+}
+
+/// Refuses a change that adds a setting which flock does not read.
+///
+/// # Errors
+///
+/// Returns an error that lists these settings, each with the most similar known key.
+pub(crate) fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), ConfigError> {
+    let unread = added(before, after, home);
+    if unread.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = unread.iter().map(IgnoredSetting::text).collect();
+    Err(ConfigError::Ignored(texts.join("\n")))
 }
 
 /// Checks settings that have only one possible value so far.

@@ -4,6 +4,7 @@
 //! to the document itself, so that unknown keys and their order survive.
 
 pub mod agents;
+pub(crate) mod assign;
 mod blocks;
 pub(crate) mod bridges;
 pub mod budgets;
@@ -11,6 +12,7 @@ mod choices;
 pub mod docker;
 pub mod edit;
 pub mod file;
+pub(crate) mod hidden;
 pub mod ignored;
 pub(crate) mod ineffective;
 mod key_line;
@@ -19,12 +21,15 @@ pub mod model;
 mod origins;
 pub mod parse;
 mod parse_agent;
+pub(crate) mod path;
 pub mod policy;
 mod providers;
 pub(crate) mod relocate;
+pub(crate) mod restore;
 pub mod secret;
 pub mod setting;
 pub mod starter;
+mod stored_keys;
 mod tool_lists;
 mod view;
 
@@ -84,6 +89,23 @@ pub enum ConfigError {
         /// Continues a sentence that begins with the key, as in `is not a list`.
         message: String,
     },
+    /// A path that leads nowhere in the document.
+    #[error("{path} can't be set: {why}")]
+    Blocked { path: String, why: String },
+    /// A change that would have added settings that flock does not read. The text has a line for each.
+    #[error("{0}")]
+    Ignored(String),
+    /// A literal key that no secret can hold.
+    #[error("{text}")]
+    NoPlaceForKey { text: String, hint: String },
+    /// The file differs from the one that a person was shown.
+    #[error("the configuration has changed since it was shown")]
+    Changed,
+    #[error("there is no backup {0:?} of the configuration")]
+    NoBackup(String),
+    /// A backup that is no valid configuration.
+    #[error("the backup {name} can't be used: {why}")]
+    UnusableBackup { name: String, why: String },
     /// An agent with this id exists already.
     #[error("agent {0} exists already")]
     Exists(AgentId),
@@ -109,9 +131,11 @@ impl Config {
 impl Explain for ConfigError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Exists(_) => Kind::Conflict,
-            Self::Refused { .. } => Kind::Usage,
-            Self::Syntax { .. } | Self::Shape { .. } | Self::Unknown(_) => Kind::Failed,
+            Self::Exists(_) | Self::Changed | Self::UnusableBackup { .. } => Kind::Conflict,
+            Self::Refused { .. } | Self::Blocked { .. } | Self::Ignored(_) | Self::NoPlaceForKey { .. } => {
+                Kind::Usage
+            }
+            Self::Syntax { .. } | Self::Shape { .. } | Self::Unknown(_) | Self::NoBackup(_) => Kind::Failed,
             Self::Id(error) => error.kind(),
             Self::Home(error) => error.kind(),
         }
@@ -125,7 +149,12 @@ impl Explain for ConfigError {
                 Some(format!("cp {} {}", backup.display(), path.display()))
             }
             Self::Syntax { .. } | Self::Shape { .. } => Some("flock config validate".to_owned()),
-            Self::Refused { .. } => Some("flock config get".to_owned()),
+            Self::Refused { .. } | Self::Blocked { .. } | Self::Changed => {
+                Some("flock config get".to_owned())
+            }
+            Self::Ignored(_) => Some("flock config get plugins.entries.flock.config".to_owned()),
+            Self::NoPlaceForKey { hint, .. } => Some(hint.clone()),
+            Self::NoBackup(_) | Self::UnusableBackup { .. } => Some("flock config validate".to_owned()),
             Self::Exists(_) | Self::Unknown(_) => Some("flock list".to_owned()),
             Self::Id(error) => error.hint(),
             Self::Home(error) => error.hint(),

@@ -110,7 +110,11 @@ pub(crate) async fn render(
         ["sessions", key, "turns", turn] => pages::session::log::page(viewer, api, key, turn).await,
         ["cost"] => pages::cost::page(viewer, api, query).await,
         ["graph"] => pages::graph::page(viewer, api, query).await,
-        ["machine"] => pages::machine::page(viewer, api).await,
+        ["machine"] => pages::machine::overview::page(viewer, api).await,
+        ["machine", "audit"] => pages::machine::audit::page(viewer, api, query).await,
+        ["machine", "checks"] => pages::machine::checks::page(viewer, api, query).await,
+        ["machine", "config"] => pages::machine::config::page(viewer, api, query).await,
+        ["machine", "logs"] => pages::machine::logs::page(viewer, api, query).await,
         ["requests"] => pages::requests::page(viewer, api, query).await,
         _ => Err(ApiFailure::not_found(viewer)),
     }

@@ -19,8 +19,9 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models,
-    openapi, plugin, prompt, sessions, settings, sign_ins, status, tasks, transcript,
+    self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
+    metrics, models, openapi, plugin, prompt, sessions, settings, sign_ins, status, supervisor, tasks,
+    transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -50,6 +51,13 @@ impl Middleware {
             .route("/api/agents/{id}/prepare", post(agents::prepare))
             .route("/api/agents/{id}/probe", post(agents::probe))
             .route("/api/audit", get(audit::list))
+            .route("/api/audit/verify", get(audit::verify))
+            .route("/api/config", get(config::show))
+            .route("/api/config/backups/{name}", get(config::backup))
+            .route("/api/config/restore", post(config::restore_backup))
+            .route("/api/config/value", put(config::set))
+            .route("/api/doctor", get(doctor::show))
+            .route("/api/logs", get(logs::list))
             .route("/api/usage", get(audit::usage))
             .route("/api/usage/budgets", get(audit::budgets))
             .route("/api/usage/hours", get(audit::hours))
@@ -71,6 +79,7 @@ impl Middleware {
             .route("/api/events", get(events::watch))
             .route("/api/graph", get(graph::show))
             .route("/api/status", get(status::show))
+            .route("/api/supervisor", get(supervisor::show))
             .route("/metrics", get(metrics::show))
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))

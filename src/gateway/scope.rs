@@ -82,8 +82,9 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         // The description of the API shows nothing of the home, so it is for everybody with a token.
         ["api", "openapi.json"] if is_get => RequiredAccess::AnyOf(&Right::ALL),
         // These show all agents at once, so a token for some agents can't open them.
-        ["api", "status" | "usage" | "audit" | "search" | "graph"]
+        ["api", "status" | "usage" | "audit" | "search" | "graph" | "doctor" | "supervisor"]
         | ["api", "usage", "budgets" | "hours"]
+        | ["api", "audit", "verify"]
         | ["metrics"]
             if is_get =>
         {

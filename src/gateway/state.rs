@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_changes::AgentChanges;
 use super::auth::{self, BrowserCaller, Caller, TurnService};
+use super::doctor::DoctorRuns;
 use super::driver::{TurnDriver, TurnRunner};
 use super::error::ApiError;
 use super::events::EventBuffer;
@@ -90,6 +91,8 @@ pub struct Gateway {
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.
     pub(crate) sign_in_codes: SignInCodes,
+    /// The runs of `flock doctor`.
+    pub(crate) doctor: DoctorRuns,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -126,6 +129,7 @@ impl Gateway {
                 bridges: parts.bridges,
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
+                doctor: DoctorRuns::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,

@@ -17,6 +17,7 @@ pub mod health;
 pub mod journal;
 pub(crate) mod launch;
 pub(crate) mod log_follower;
+pub(crate) mod log_line;
 pub(crate) mod openclaw_wait;
 pub(crate) mod orphans;
 mod output;

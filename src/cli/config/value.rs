@@ -1,13 +1,11 @@
-//! Values of the configuration: how a text is read, how secrets are stored, and how they are hidden in output.
+//! Values of the configuration: how a text is read.
 
 use serde_json::Value;
 
 use super::super::{Failure, person};
-use super::path::ConfigPath;
-use crate::config::bridges::{self, BridgeSecret};
-use crate::config::secret::{self, is_reference};
+use crate::config::hidden::is_secret;
+use crate::config::path::ConfigPath;
 use crate::error::Kind;
-use crate::home::Home;
 
 /// Largest value in bytes that is read from stdin.
 const MAX_STDIN: u64 = 1 << 20;
@@ -36,125 +34,6 @@ pub(crate) fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// Moves literal `apiKey` values and tokens of bridges below `path` to the home's secrets and returns the names of the
-/// new secrets.
-///
-/// # Errors
-///
-/// Returns an error if a key has no provider's name above it that can be the name of a secret, as in a list. Then no
-/// secret is written. Also fails if a secret can't be written.
-pub(crate) fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> Result<Vec<String>, Failure> {
-    let mut taken = Vec::new();
-    let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
-    take_below(&way, value, &mut taken)?;
-    // Keys are stored after all of them were judged: a refused command must not replace the key of a provider.
-    for (name, key) in &taken {
-        secret::set(home, name, key)?;
-    }
-    Ok(taken.into_iter().map(|(name, _)| name).collect())
-}
-
-/// Replaces literal `apiKey` values and tokens of bridges by references and collects the names of their secrets with the keys.
-///
-/// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
-fn take_below(way: &[String], value: &mut Value, taken: &mut Vec<(String, String)>) -> Result<(), Failure> {
-    let below = |key: &str| -> Vec<String> { way.iter().cloned().chain([key.to_owned()]).collect() };
-    match value {
-        Value::String(text) if !is_reference(text) => {
-            let name = match bridge_secret(way) {
-                Some(name) => name,
-                None if is_key(way) => secret_name(way)?.to_owned(),
-                None => return Ok(()),
-            };
-            let key = std::mem::replace(text, format!("secret:{name}"));
-            taken.push((name, key));
-        }
-        Value::Object(object) => {
-            for (key, value) in object {
-                take_below(&below(key), value, taken)?;
-            }
-        }
-        Value::Array(list) => {
-            for value in list {
-                take_below(&below(""), value, taken)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Returns `true` for an `apiKey`, also for a list of keys in its place.
-fn is_key(way: &[String]) -> bool {
-    way.iter().rfind(|key| !key.is_empty()).is_some_and(|key| key == KEY)
-}
-
-/// Returns the name of the secret for a token of a bridge, as in `….config.bridges.<name>.token`.
-fn bridge_secret(way: &[String]) -> Option<String> {
-    let [.., block, name, key] = way else { return None };
-    let (_, kind) = BridgeSecret::CONFIGURED.into_iter().find(|(known, _)| known == key)?;
-    (block == "bridges" && bridges::is_name(name)).then(|| kind.name(name))
-}
-
-/// Returns the name of the secret for `models.providers.<name>.apiKey`, which is the provider's name.
-fn secret_name(way: &[String]) -> Result<&str, Failure> {
-    let name = match way {
-        [.., name, key] if key == KEY => name.as_str(),
-        _ => "",
-    };
-    if secret::is_name(name) {
-        return Ok(name);
-    }
-    // In the configuration itself the key would be readable in every backup and bundle.
-    let (text, hint) = if name.is_empty() {
-        (
-            format!("an {KEY} is not below a provider's name, so the key has no place"),
-            format!("flock config set models.providers.NAME.{KEY} -"),
-        )
-    } else {
-        (
-            format!("no secret can have the name {name:?}, so the key has no place"),
-            "use a provider name of letters, digits, '-' and '_'".to_owned(),
-        )
-    };
-    Err(Failure::new(Kind::Usage, text).hint(hint))
-}
-
-/// The key of the configuration that holds a provider's key.
-const KEY: &str = "apiKey";
-
-/// Replaces keys and tokens by a placeholder text.
-pub(crate) fn hide_secrets(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            for (key, value) in object {
-                if is_secret(key) { hide(value) } else { hide_secrets(value) }
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(hide_secrets),
-        _ => {}
-    }
-}
-
-/// Hides every text of a value, also in the lists and objects in it, for example the headers of a provider.
-fn hide(value: &mut Value) {
-    match value {
-        // A reference is not secret and tells the reader where the key is.
-        Value::String(text) if !is_reference(text) => *text = HIDDEN_TEXT.to_owned(),
-        Value::Array(list) => list.iter_mut().for_each(hide),
-        Value::Object(object) => object.values_mut().for_each(hide),
-        _ => {}
-    }
-}
-
-const HIDDEN_TEXT: &str = "(hidden; get its full path to see it)";
-
-fn is_secret(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    // A header may carry a key under any name.
-    key == "headers" || ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -170,82 +49,5 @@ mod tests {
         assert_eq!(of("a.binds", "[\"x\"]"), json!(["x"]));
         assert_eq!(of("gateway.auth.token", "12345678"), json!("12345678"));
         assert!(read(&"a".parse().unwrap(), "").is_err());
-    }
-
-    #[test]
-    fn literal_keys_move_and_references_stay() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::new(dir.path().to_owned(), None);
-        home.make_folders().unwrap();
-        let mut value =
-            json!({"mine": {"apiKey": "sk-1", "baseUrl": "http://x"}, "other": {"apiKey": "env:X"}});
-        let stored = store_keys(&home, &"models.providers".parse().unwrap(), &mut value).unwrap();
-        assert_eq!(stored, ["mine"]);
-        assert_eq!(value["mine"]["apiKey"], "secret:mine");
-        assert_eq!(value["other"]["apiKey"], "env:X");
-        assert_eq!(secret::get(&home, "mine").unwrap().as_deref(), Some("sk-1"));
-        let mut value = json!("sk-2");
-        store_keys(&home, &"models.providers.p.apiKey".parse().unwrap(), &mut value).unwrap();
-        assert_eq!(value, "secret:p");
-    }
-
-    #[test]
-    fn literal_tokens_of_bridges_move() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::new(dir.path().to_owned(), None);
-        home.make_folders().unwrap();
-        let block: ConfigPath = "plugins.entries.flock.config.bridges".parse().unwrap();
-        let mut value = json!({"s": {"platform": "slack", "token": "xoxb-1", "appToken": "xapp-1"}});
-        assert_eq!(store_keys(&home, &block, &mut value).unwrap(), ["bridge-s", "bridge-s.app"]);
-        let moved =
-            json!({"platform": "slack", "token": "secret:bridge-s", "appToken": "secret:bridge-s.app"});
-        assert_eq!(value["s"], moved);
-        assert_eq!(secret::get(&home, "bridge-s.app").unwrap().as_deref(), Some("xapp-1"));
-        // The owner's token of the gateway stays where it is.
-        let mut token = json!("t");
-        assert!(store_keys(&home, &"gateway.auth.token".parse().unwrap(), &mut token).unwrap().is_empty());
-        assert_eq!(token, "t");
-    }
-
-    #[test]
-    fn a_key_in_a_list_is_refused_and_nothing_is_stored() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::new(dir.path().to_owned(), None);
-        home.make_folders().unwrap();
-        for (path, mut value) in [
-            (
-                "models",
-                json!({"providers": {"mine": {"apiKey": "sk-1"}, "z": {"models": [{"apiKey": "sk-2"}]}}}),
-            ),
-            ("models.providers", json!([{"id": "mine", "apiKey": "sk-1"}])),
-            ("models.providers", json!({"mine": {"apiKey": ["sk-1", "sk-2"]}})),
-            ("models.providers", json!({"mine": {"apiKey": "sk-1"}, "a b": {"apiKey": "sk-2"}})),
-            ("models.providers.mine.apiKey[0]", json!("sk-1")),
-            ("models.providers[0]", json!({"apiKey": "sk-1"})),
-            ("apiKey", json!("sk-1")),
-        ] {
-            let failure = store_keys(&home, &path.parse().unwrap(), &mut value).unwrap_err();
-            assert_eq!(failure.kind, Kind::Usage, "{path} {value}");
-            assert!(!failure.message.contains("sk-"), "{failure:?}");
-            assert_eq!(secret::get(&home, "mine").unwrap(), None, "{path} {value}");
-        }
-        // A key that is not in a list itself has a name, and a reference needs none.
-        let mut value = json!([{"search": {"apiKey": "sk-3"}}, {"apiKey": "env:X"}]);
-        assert_eq!(store_keys(&home, &"tools.list".parse().unwrap(), &mut value).unwrap(), ["search"]);
-        assert_eq!(value, json!([{"search": {"apiKey": "secret:search"}}, {"apiKey": "env:X"}]));
-    }
-
-    #[test]
-    fn secrets_are_not_shown_with_the_rest() {
-        let mut value =
-            json!({"gateway": {"auth": {"token": "t"}}, "p": [{"apiKey": "k"}, {"apiKey": "env:K"}]});
-        hide_secrets(&mut value);
-        assert_eq!(value["gateway"]["auth"]["token"], HIDDEN_TEXT);
-        assert_eq!(value["p"][0]["apiKey"], HIDDEN_TEXT);
-        assert_eq!(value["p"][1]["apiKey"], "env:K");
-        let mut value = json!({"x": {"headers": {"x-team": "s"}, "apiKey": ["k"]}, "env": {"PATH": "/bin"}});
-        hide_secrets(&mut value);
-        let expected = json!({"x": {"headers": {"x-team": HIDDEN_TEXT}, "apiKey": [HIDDEN_TEXT]}, "env": {"PATH": "/bin"}});
-        assert_eq!(value, expected);
     }
 }

@@ -233,8 +233,19 @@ const actions = {
   archive: async ({ target }) => (await send("POST", `${channelRoute()}/archive`, { action: target, as: person })) && texts.saved,
   "remove-member": async ({ target }) =>
     (await send("POST", `${channelRoute()}/members`, { remove: [target], as: person })) && texts.saved,
+  "restore-config": async ({ target, sha256 }) =>
+    (await send("POST", "/api/config/restore", { backup: target, sha256, by: person })) && texts.restored,
   revoke: async ({ target }) => (await send("POST", `/api/approvals/${target}/revoke`, { by: person })) && texts.revoked,
 };
+
+/** Returns what a person typed as a value of the configuration: JSON if it is JSON, otherwise a text. */
+function configValue(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
 
 const channelRoute = () => `/api/channels/${encodeURIComponent(channel.dataset.channel)}`;
 const forms = {
@@ -260,6 +271,13 @@ const forms = {
     if (model && model !== "–") change.model = model;
     if (data.get("effort")) change.effort = data.get("effort");
     return (await send("PUT", "/api/settings", change)) && texts.saved;
+  },
+  "config-set": async (form, data) => {
+    const path = data.get("path").trim();
+    const set = await send("PUT", "/api/config/value", { path, value: configValue(data.get("value").trim()), by: person });
+    if (!set) return null;
+    form.reset();
+    return [fill(texts.setDone, path), ...set.offHost.map((agent) => fill(texts.offHost, agent))].join(" ");
   },
   deny: async (form, data) =>
     (await send("POST", `/api/approvals/${form.dataset.target}/deny`, { reason: data.get("reason") || undefined, by: person })) &&
@@ -350,6 +368,24 @@ document.addEventListener("submit", async (event) => {
 
 document.getElementById("sign-out").addEventListener("click", async () => {
   if (await send("DELETE", "/api/dashboard/sessions/current")) signedOut();
+});
+
+// A part of a page that takes its time, or is wanted now: its link leads to the page with it.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a[data-part]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (!begin(link)) return;
+  const part = document.getElementById(link.dataset.part);
+  part.ariaBusy = "true";
+  announce(texts.loading);
+  const fresh = await page(link.href).catch(() => null);
+  const now = fresh?.getElementById(part.id);
+  if (now) update(part, now);
+  part.ariaBusy = null;
+  end(link);
+  refreshTimes(part);
+  announce(now ? texts.loaded : texts.notLoaded);
 });
 
 // Links of messages lead elsewhere: they open beside this page, and that page learns nothing of this one.

@@ -107,12 +107,20 @@ texts! {
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
     machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
-    images, missing, browsers, this_browser, audit, time, who, action, on_what, detail,
+    images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
+    checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
+    part, finding, mend,
+    supervisor, restarts, crashes, gave_up, no_supervisor, no_openclaw, previous_version,
+    logs, log, level_or_worse, all_levels, lines, with_text, filter, refresh, no_lines,
+    verify_about, verify, audit_whole, audit_broken, action_prefix, earlier_rows,
+    config_valid, config_invalid, set_value, set_about, config_path, config_value, backups, no_backups, file, compare,
+    difference, no_difference, other_secrets, restore, config_unreadable,
 }
 
 script_texts! {
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
-    new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, now, seconds, minutes, hours, days,
+    new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
+    set_done, off_host, restored, now, seconds, minutes, hours, days,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `GET /api/audit` and `GET /api/usage`: the recorded actions, and the use of models.
+//! `GET /api/audit…` and `GET /api/usage…`: the recorded actions with their verification, and the use of models.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::JsonResult;
+use crate::clock::unix_ms;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
 use crate::gateway::state::Gateway;
@@ -42,6 +43,18 @@ pub(crate) async fn list(State(gateway): State<Arc<Gateway>>, Query(rows): Query
     let limit = rows.limit.unwrap_or(20);
     let rows = gateway.swarm.store().audit().rows(&filter, limit).await.map_err(ApiError::internal)?;
     Ok(Json(json!({"rows": rows})))
+}
+
+/// Verifies the whole audit and returns the first fault, if there is one.
+pub(crate) async fn verify(State(gateway): State<Arc<Gateway>>) -> JsonResult {
+    let found = gateway.swarm.store().audit().verify().await.map_err(ApiError::explained)?;
+    Ok(Json(json!({
+        "valid": found.broken.is_none(),
+        "rows": found.rows,
+        "last": found.last,
+        "broken": found.broken.map(|broken| json!({"id": broken.id, "reason": broken.reason})),
+        "at": unix_ms(),
+    })))
 }
 
 /// Returns the usage of today by agent and hour.

@@ -118,6 +118,7 @@ async fn every_answer_fits_the_document() {
     use_bridges(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
+    use_the_machine(&scene).await;
     for path in [
         "/api/audit?limit=100",
         "/api/usage?by=model",
@@ -478,6 +479,55 @@ async fn use_bridges(scene: &Scene) {
     scene.fails("DELETE", "/api/bridges/matrix", NOTHING, 404, "bridge_not_found").await;
 }
 
+/// Looks at the checks, the audit, the logs and the configuration, and changes the configuration.
+async fn use_the_machine(scene: &Scene) {
+    let document = &scene.document;
+    let found = scene.get("/api/doctor").await;
+    let checks = found["checks"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check["name"] == "config" && check["state"] == "ok"), "{found}");
+    let supervisor = scene.get("/api/supervisor").await;
+    assert!(supervisor["units"].is_array() && supervisor["openclaw"].is_null(), "{supervisor}");
+    let verified = scene.get("/api/audit/verify").await;
+    assert!(verified["valid"] == true && verified["rows"].as_u64() > Some(0), "{verified}");
+    let log = scene.get("/api/logs?level=info&limit=5").await;
+    assert!(!log["lines"].as_array().unwrap().is_empty(), "{log}");
+    assert_eq!(scene.get("/api/logs?log=openclaw").await["lines"], json!([]));
+    scene.fails("GET", "/api/logs?log=../x", NOTHING, 400, "invalid_query").await;
+
+    let most = "plugins.entries.flock.config.maxAgents";
+    let change = |path: &str, value: Value| json!({"path": path, "value": value, "by": "ann"});
+    document.done(&scene.owner, "PUT", "/api/config/value", &change(most, json!(33))).await;
+    for (path, value, code) in [
+        ("..", json!(1), "invalid_path"),
+        (most, json!("many"), "usage"),
+        ("plugins.entries.flock.config.maxAgent", json!(1), "usage"),
+        ("gateway.auth.token", json!("t"), "secret_value"),
+        ("models.providers.p", json!({"apiKey": "k"}), "secret_value"),
+        ("plugins.entries.flock.config.nix.flake", json!("x"), "set_elsewhere"),
+    ] {
+        scene.fails("PUT", "/api/config/value", change(path, value), 400, code).await;
+    }
+    let config = scene.get("/api/config").await;
+    assert!(config["problem"].is_null() && config["document"]["gateway"].is_object(), "{config}");
+    assert!(!config.to_string().contains(scene.home.config()["gateway"]["auth"]["token"].as_str().unwrap()));
+    let backup = config["backups"][0]["name"].as_str().unwrap();
+    let difference = scene.get(&format!("/api/config/backups/{backup}")).await;
+    assert_eq!(difference["replaces"], config["sha256"]);
+    let lines: Vec<&Value> = difference["hunks"][0].as_array().unwrap().iter().collect();
+    let removed = lines.iter().find(|line| line["kind"] == "removed").unwrap();
+    assert!(removed["text"].as_str().unwrap().contains("\"maxAgents\": 33"), "{difference}");
+    scene.fails("GET", "/api/config/backups/..%2Fconfig.json", NOTHING, 404, "backup_not_found").await;
+    let restore = |sha256: &str| json!({"backup": backup, "sha256": sha256, "by": "ann"});
+    scene.fails("POST", "/api/config/restore", restore("0"), 409, "changed").await;
+    let shown = difference["replaces"].as_str().unwrap();
+    scene.post("/api/config/restore", restore(shown)).await;
+    assert!(scene.home.config()["plugins"]["entries"]["flock"]["config"]["maxAgents"] != 33);
+    scene.fails("POST", "/api/config/restore", restore(shown), 409, "changed").await;
+    let rows = scene.get("/api/audit?action=config").await;
+    let actions: Vec<&Value> = rows["rows"].as_array().unwrap().iter().map(|row| &row["action"]).collect();
+    assert_eq!(actions, ["config.restore", "config.set"], "{rows}");
+}
+
 /// A browser signs in, looks at pages, changes something, and signs out.
 async fn use_the_dashboard(scene: &Scene) {
     let document = &scene.document;
@@ -494,6 +544,10 @@ async fn use_the_dashboard(scene: &Scene) {
     for (path, status) in [
         ("/dashboard/channels/dev", 200),
         ("/dashboard/machine", 200),
+        ("/dashboard/machine/audit?verify=1&action=agent", 200),
+        ("/dashboard/machine/checks", 200),
+        ("/dashboard/machine/config", 200),
+        ("/dashboard/machine/logs?level=info", 200),
         ("/dashboard/channels/nowhere", 404),
         ("/dashboard/nothing", 404),
     ] {

@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use super::super::Failure;
-use crate::error::Kind;
+use super::ConfigError;
 
 /// A path into the configuration, with the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +100,7 @@ impl ConfigPath {
     ///
     /// Returns an error if a step needs an object or a list where the document holds something else, or if there is no
     /// entry with the index or id.
-    pub(crate) fn set(&self, document: &mut Value, value: Value) -> Result<(), Failure> {
+    pub(crate) fn set(&self, document: &mut Value, value: Value) -> Result<(), ConfigError> {
         let mut at = document;
         for step in &self.steps {
             at = match step {
@@ -168,8 +167,8 @@ impl ConfigPath {
         }
     }
 
-    fn blocked(&self, why: &str) -> Failure {
-        Failure::new(Kind::Usage, format!("{self} can't be set: {why}")).hint("flock config get")
+    fn blocked(&self, why: &str) -> ConfigError {
+        ConfigError::Blocked { path: self.text.clone(), why: why.to_owned() }
     }
 }
 
@@ -184,6 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::{Explain as _, Kind};
 
     fn path(text: &str) -> ConfigPath {
         text.parse().unwrap()
@@ -211,8 +211,8 @@ mod tests {
             json!({"list": [{"id": "x", "n": 2}, {"id": "y"}], "text": "t", "new": {"deep": {"key": 1}}})
         );
         for blocked in ["text.key", "list[z].n", "list[9]", "text[0]", "list.key"] {
-            let failure = path(blocked).set(&mut document, json!(1)).unwrap_err();
-            assert_eq!(failure.kind, Kind::Usage, "{blocked}");
+            let error = path(blocked).set(&mut document, json!(1)).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{blocked}");
         }
     }
 

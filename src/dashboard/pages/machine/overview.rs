@@ -1,9 +1,10 @@
-//! The machine: the gateway, the container engine with the sandboxes, the images, the package store, and the audit.
+//! The overview: the gateway, the container engine with the sandboxes, the images, the package store, and the browsers.
 
 use askama::Template;
 use serde::Deserialize;
 
-use super::engine::{Engine, Probe};
+use super::super::engine::{Engine, Probe};
+use super::Tab;
 use crate::clean;
 use crate::dashboard::format::{Moment, bytes};
 use crate::dashboard::layout::{Layout, NavItem};
@@ -58,22 +59,6 @@ struct Store {
 }
 
 #[derive(Deserialize)]
-struct Audit {
-    rows: Vec<AuditRow>,
-}
-
-#[derive(Deserialize)]
-struct AuditRow {
-    id: i64,
-    at: i64,
-    actor: String,
-    action: String,
-    subject: String,
-    level: String,
-    detail: String,
-}
-
-#[derive(Deserialize)]
 struct SessionList {
     sessions: Vec<Session>,
 }
@@ -88,16 +73,73 @@ struct Session {
     current: bool,
 }
 
+#[derive(Deserialize)]
+struct Supervision {
+    supervisor: Option<Supervisor>,
+    units: Vec<Unit>,
+    openclaw: Option<OpenClaw>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Supervisor {
+    version: String,
+    pid: i64,
+    started_at: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Unit {
+    name: String,
+    state: String,
+    pid: Option<i64>,
+    started_at: Option<i64>,
+    restarts: u64,
+    crashes: u64,
+    reason: Option<String>,
+    breaker_opened_at: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct OpenClaw {
+    version: String,
+    commit: String,
+    reference: String,
+    previous: Option<String>,
+}
+
 #[derive(Template)]
-#[template(path = "machine.html")]
+#[template(path = "machine_overview.html")]
 struct MachinePage {
     layout: Layout,
+    tab: Tab,
     status: Status,
     started: Moment,
     memory: String,
+    supervisor: Option<SupervisorView>,
+    units: Vec<UnitView>,
+    openclaw: Option<OpenClaw>,
     containers: Vec<ContainerView>,
-    rows: Vec<AuditView>,
     browsers: Vec<BrowserView>,
+}
+
+struct SupervisorView {
+    version: String,
+    pid: i64,
+    started: Moment,
+}
+
+struct UnitView {
+    name: String,
+    state: String,
+    pid: Option<i64>,
+    started: Option<Moment>,
+    restarts: u64,
+    crashes: u64,
+    reason: Option<String>,
+    /// Set if it crashed so often that it is not restarted any more.
+    gave_up: Option<Moment>,
 }
 
 struct ContainerView {
@@ -111,16 +153,6 @@ struct ContainerView {
     probed: Option<Moment>,
 }
 
-struct AuditView {
-    id: i64,
-    at: Moment,
-    actor: String,
-    action: String,
-    subject: String,
-    level: String,
-    detail: String,
-}
-
 struct BrowserView {
     id: String,
     person: String,
@@ -131,12 +163,12 @@ struct BrowserView {
 
 /// Returns the page.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
-    let (status, audit, sessions) = tokio::join!(
+    let (status, supervision, sessions) = tokio::join!(
         fetch::<Status>(api, "/api/status"),
-        fetch::<Audit>(api, "/api/audit?limit=50"),
+        fetch::<Supervision>(api, "/api/supervisor"),
         fetch::<SessionList>(api, "/api/dashboard/sessions"),
     );
-    let (status, audit, sessions) = (status?, audit?, sessions?);
+    let (status, supervision, sessions) = (status?, supervision?, sessions?);
     let containers = status.containers.iter().flatten().map(|container| ContainerView {
         name: container.name.clone(),
         agent: container.agent.clone().unwrap_or_default(),
@@ -146,15 +178,16 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         findings: container.probe.iter().flat_map(|probe| &probe.findings).cloned().collect(),
         probed: container.probe.as_ref().map(|probe| Moment::new(probe.at)),
     });
-    // What agents wrote may hold anything, so what can't be seen is spelled out.
-    let rows = audit.rows.iter().map(|row| AuditView {
-        id: row.id,
-        at: Moment::new(row.at),
-        actor: clean::inline(&row.actor).into_owned(),
-        action: row.action.clone(),
-        subject: clean::inline(&row.subject).into_owned(),
-        level: row.level.clone(),
-        detail: clean::inline(&row.detail).into_owned(),
+    let units = supervision.units.into_iter().map(|unit| UnitView {
+        started: unit.started_at.map(Moment::new),
+        // Output of the process may be in it.
+        reason: unit.reason.map(|reason| clean::inline(&reason).into_owned()),
+        gave_up: unit.breaker_opened_at.map(Moment::new),
+        name: unit.name,
+        state: unit.state,
+        pid: unit.pid,
+        restarts: unit.restarts,
+        crashes: unit.crashes,
     });
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
         id: session.id,
@@ -165,10 +198,17 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
     });
     Page::of(&MachinePage {
         layout: Layout::new(viewer, Some(NavItem::Machine), viewer.texts().machine),
+        tab: Tab::Overview,
         started: Moment::new(status.started_at * 1000),
         memory: status.memory_bytes.map(bytes).unwrap_or_default(),
+        supervisor: supervision.supervisor.map(|found| SupervisorView {
+            version: found.version,
+            pid: found.pid,
+            started: Moment::new(found.started_at * 1000),
+        }),
+        units: units.collect(),
+        openclaw: supervision.openclaw,
         containers: containers.collect(),
-        rows: rows.collect(),
         browsers: browsers.collect(),
         status,
     })

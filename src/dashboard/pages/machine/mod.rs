@@ -1,0 +1,47 @@
+//! The machine that flock runs on, as pages with tabs: an overview, the checks of `flock doctor`, the logs, the audit, and
+//! the configuration.
+
+pub(in crate::dashboard) mod audit;
+pub(in crate::dashboard) mod checks;
+pub(in crate::dashboard) mod config;
+pub(in crate::dashboard) mod logs;
+pub(in crate::dashboard) mod overview;
+
+use crate::dashboard::texts::Texts;
+
+/// One of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tab {
+    Overview,
+    Checks,
+    Logs,
+    Audit,
+    Config,
+}
+
+impl Tab {
+    /// Returns all pages, in their order.
+    const fn all(self) -> [Self; 5] {
+        [Self::Overview, Self::Checks, Self::Logs, Self::Audit, Self::Config]
+    }
+
+    const fn address(self) -> &'static str {
+        match self {
+            Self::Overview => "/dashboard/machine",
+            Self::Checks => "/dashboard/machine/checks",
+            Self::Logs => "/dashboard/machine/logs",
+            Self::Audit => "/dashboard/machine/audit",
+            Self::Config => "/dashboard/machine/config",
+        }
+    }
+
+    const fn name(self, texts: &Texts) -> &'static str {
+        match self {
+            Self::Overview => texts.overview,
+            Self::Checks => texts.checks,
+            Self::Logs => texts.logs,
+            Self::Audit => texts.audit,
+            Self::Config => texts.configuration,
+        }
+    }
+}
