@@ -95,7 +95,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top, look: Look) {
     frame.render_widget(Paragraph::new(footer(top)), last);
     match &top.view {
         View::Help => {
-            draw_list(frame, middle, KEYS.iter().map(|(key, what)| format!("{key:<12} {what}")), None)
+            draw_list(frame, middle, KEYS.iter().map(|(key, what)| format!("{key:<12} {what}")), None);
         }
         View::Channels { channels, at } => {
             draw_list(frame, middle, channels.iter().map(|(id, topic)| format!("{id}  {topic}")), Some(*at));
