@@ -20,7 +20,7 @@ use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
     self, a2a, agents, audit, chat, dashboard, events, graph, health, mcp, messages, metrics, models,
-    openapi, plugin, sessions, settings, sign_ins, status, tasks, transcript,
+    openapi, plugin, push, sessions, settings, sign_ins, status, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -66,6 +66,7 @@ impl Middleware {
             .route("/api/plugin/events", post(plugin::report))
             .route("/mcp", post(mcp::post))
             .route("/api/dashboard/codes", post(sign_ins::create_code))
+            .route("/api/dashboard/push", get(push::show).put(push::subscribe).delete(push::unsubscribe))
             .route("/api/events", get(events::watch))
             .route("/api/graph", get(graph::show))
             .route("/api/status", get(status::show))

@@ -14,6 +14,7 @@ use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::push::VapidKeyCell;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
 use crate::agent::Engine;
@@ -90,6 +91,8 @@ pub struct Gateway {
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.
     pub(crate) sign_in_codes: SignInCodes,
+    /// The key for push services.
+    pub(crate) vapid: VapidKeyCell,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -126,6 +129,7 @@ impl Gateway {
                 bridges: parts.bridges,
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
+                vapid: VapidKeyCell::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,

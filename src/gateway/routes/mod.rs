@@ -19,6 +19,7 @@ pub mod models;
 pub(crate) mod openapi;
 pub(crate) mod people;
 pub mod plugin;
+pub(crate) mod push;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
