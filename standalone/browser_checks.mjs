@@ -13,6 +13,7 @@ import { away, between, kills, tabs } from "./browser_live.mjs";
 import { machine } from "./browser_machine.mjs";
 import { manage } from "./browser_manage.mjs";
 import { pictures } from "./browser_pictures.mjs";
+import { push } from "./browser_push.mjs";
 import { requests } from "./browser_requests.mjs";
 import { search } from "./browser_search.mjs";
 import { forged, headers, reach, rebound } from "./browser_security.mjs";
@@ -43,6 +44,7 @@ const PARTS = {
     graph,
     machine,
     requests,
+    push,
     access,
     keyboard,
     quiet,

@@ -72,7 +72,30 @@ struct CreatedCode {
 
 #[derive(Deserialize)]
 struct SessionList {
-    sessions: Vec<SignIn>,
+    sessions: Vec<Session>,
+}
+
+#[derive(Deserialize)]
+struct Session {
+    #[serde(flatten)]
+    sign_in: SignIn,
+    notifications: Option<Notifications>,
+}
+
+#[derive(Deserialize)]
+struct Notifications {
+    result: Option<String>,
+    failures: u32,
+}
+
+impl Notifications {
+    /// Returns how they go, for the table.
+    fn summary(&self) -> String {
+        match &self.result {
+            Some(problem) if self.failures > 0 => format!("failing: {problem}"),
+            _ => "on".to_owned(),
+        }
+    }
 }
 
 /// Opens the dashboard, or runs the verb below `dashboard`.
@@ -157,9 +180,11 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     let answer = context.block_on(reconnector.send(call, Repeat::Safe, TIMEOUT))?.answer;
     let listed: SessionList = serde_json::from_value(answer.clone())
         .map_err(|error| Failure::with_cause("the gateway answered with something else", &error))?;
-    let mut table = Table::new(&["SESSION", "PERSON", "BROWSER", "SIGNED IN", "LAST USED", "EXPIRES"]);
-    for session in listed.sessions {
+    let mut table =
+        Table::new(&["SESSION", "PERSON", "BROWSER", "SIGNED IN", "LAST USED", "EXPIRES", "NOTIFICATIONS"]);
+    for Session { sign_in: session, notifications } in listed.sessions {
         let expires = session.expires_at();
+        let told = notifications.as_ref().map_or_else(|| "off".to_owned(), Notifications::summary);
         table.styled_row(vec![
             (TextStyle::Accent, session.id),
             (TextStyle::Plain, session.person),
@@ -167,6 +192,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
             (TextStyle::Plain, clock::local(session.created_at)),
             (TextStyle::Plain, clock::local(session.used_at)),
             (TextStyle::Plain, clock::local(expires)),
+            (TextStyle::Plain, told),
         ]);
     }
     context.printer.list(&answer, &table, "No browser is signed in.");

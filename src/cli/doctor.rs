@@ -12,6 +12,7 @@ mod engine;
 mod fix;
 mod machine;
 mod mounts;
+mod notifications;
 mod records;
 mod setup;
 
@@ -116,6 +117,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(egress::all(home, config));
         checks.extend(bridges::all(home, config));
         checks.extend(approvers::unbound(home, config));
+        checks.extend(notifications::failing(home));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {

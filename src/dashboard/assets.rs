@@ -8,23 +8,34 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 5] = [
+const FILES: [(&str, &str, &[u8]); 10] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),
+    ("push.js", "text/javascript; charset=utf-8", include_bytes!("assets/push.js")),
+    (WORKER, "text/javascript; charset=utf-8", include_bytes!("assets/worker.js")),
+    ("manifest.webmanifest", "application/manifest+json", include_bytes!("assets/manifest.webmanifest")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+    // Phones take no SVG for the icon of an application.
+    ("icon-192.png", "image/png", include_bytes!("assets/icon-192.png")),
+    ("icon-512.png", "image/png", include_bytes!("assets/icon-512.png")),
 ];
+
+/// The script of the service worker.
+const WORKER: &str = "worker.js";
 
 /// Number of hex digits of the digest in an asset's address.
 const DIGEST: usize = 12;
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let texts = super::texts::worker_texts();
     let digest = FILES.iter().fold(Sha256::new(), |hash, (_, _, bytes)| hash.chain_update(bytes));
+    let digest = digest.chain_update(&texts);
     // One digest stands for all files: they import each other, and a browser must not mix two versions.
     let digest = crate::id::hex(&digest.finalize())[..DIGEST].to_owned();
-    FILES.iter().map(|(name, kind, bytes)| Asset::new(name, kind, bytes, &digest)).collect()
+    FILES.iter().map(|(name, kind, bytes)| Asset::new(name, kind, bytes, &digest, &texts)).collect()
 });
 
 /// A file that the pages use.
@@ -38,11 +49,18 @@ pub(crate) struct Asset {
 }
 
 impl Asset {
-    fn new(name: &'static str, content_type: &'static str, bytes: &'static [u8], digest: &str) -> Self {
-        // The scripts import each other by these addresses.
+    fn new(
+        name: &'static str,
+        content_type: &'static str,
+        bytes: &'static [u8],
+        digest: &str,
+        texts: &str,
+    ) -> Self {
+        // The scripts import each other by these addresses. JSON is a literal of the language too.
         let bytes = match std::str::from_utf8(bytes) {
             Ok(text) if text.contains("{digest}") => {
-                Cow::Owned(text.replace("{digest}", digest).into_bytes())
+                let text = text.replace("{digest}", digest);
+                Cow::Owned(text.replace("\"{worker_texts}\"", texts).into_bytes())
             }
             _ => Cow::Borrowed(bytes),
         };
@@ -69,6 +87,11 @@ impl Asset {
         ASSETS.iter().find(|asset| asset.name == name).map_or("", |asset| &asset.address)
     }
 
+    /// Returns the path of the pages that the file may control as a service worker, if it is one.
+    pub(crate) fn worker_scope(&self) -> Option<&'static str> {
+        (self.name == WORKER).then_some("/dashboard")
+    }
+
     pub(crate) const fn content_type(&self) -> &'static str {
         self.content_type
     }
@@ -93,9 +116,41 @@ mod tests {
             let address = Asset::address(name);
             let asset = Asset::named(address.rsplit('/').next().unwrap()).unwrap();
             assert!(!asset.bytes().is_empty() && !asset.gzipped().is_empty(), "{name}");
-            assert!(!String::from_utf8_lossy(&asset.bytes()).contains("{digest}"), "{name}");
+            let text = String::from_utf8_lossy(&asset.bytes()).into_owned();
+            assert!(!text.contains("{digest}") && !text.contains("{worker_texts}"), "{name}");
         }
         assert!(Asset::named("x-secret.txt").is_none() && Asset::named("..").is_none());
+    }
+
+    #[test]
+    fn the_worker_has_its_texts_in_both_languages() {
+        let worker = Asset::named("x-worker.js").unwrap();
+        assert_eq!(worker.worker_scope(), Some("/dashboard"));
+        let script = String::from_utf8(worker.bytes().to_vec()).unwrap();
+        let texts = script.split_once("const TEXTS = ").unwrap().1.split_once(";\n").unwrap().0;
+        let texts: serde_json::Value = serde_json::from_str(texts).unwrap();
+        for language in ["en", "ko"] {
+            for kind in ["request", "pause", "crash", "other"] {
+                assert!(texts[language][format!("{kind}Title")].is_string(), "{language} {kind}");
+                assert!(texts[language][format!("{kind}Body")].is_string(), "{language} {kind}");
+            }
+        }
+        assert!(!script.contains("caches") && !script.contains("\"fetch\""), "it keeps nothing of the pages");
+    }
+
+    #[test]
+    fn the_manifest_names_icons_that_are_there() {
+        let manifest = Asset::named("x-manifest.webmanifest").unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest.bytes()).unwrap();
+        assert_eq!(
+            (&manifest["start_url"], &manifest["display"]),
+            (&"/dashboard".into(), &"standalone".into())
+        );
+        for icon in manifest["icons"].as_array().unwrap() {
+            let address = icon["src"].as_str().unwrap();
+            let asset = Asset::named(address.rsplit('/').next().unwrap()).unwrap();
+            assert_eq!((asset.content_type(), &*asset.address), (icon["type"].as_str().unwrap(), address));
+        }
     }
 
     #[test]

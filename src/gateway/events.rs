@@ -120,6 +120,12 @@ impl EventBuffer {
 }
 
 impl GatewayEvent {
+    /// Returns the event's name.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        self.text.lines().find_map(|line| line.strip_prefix("event: ")).unwrap_or_default()
+    }
+
     /// Returns the event's data. It is parsed from the text, so that the ring stores each event only once.
     #[must_use]
     pub(crate) fn data(&self) -> Value {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::push::PushSettings;
+
 /// All limits of the server, in one place. They apply before authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
@@ -32,6 +34,8 @@ pub struct ServerLimits {
     pub events: usize,
     /// Longest time for running turns to end when the gateway stops.
     pub grace: Duration,
+    /// How notifications are sent to browsers.
+    pub push: PushSettings,
 }
 
 impl Default for ServerLimits {
@@ -50,6 +54,7 @@ impl Default for ServerLimits {
             unread: 4 << 20,
             events: 4096,
             grace: Duration::from_secs(5),
+            push: PushSettings::default(),
         }
     }
 }

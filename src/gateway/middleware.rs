@@ -20,7 +20,7 @@ use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
     self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
-    metrics, models, openapi, plugin, prompt, sessions, settings, sign_ins, status, supervisor, tasks,
+    metrics, models, openapi, plugin, prompt, push, sessions, settings, sign_ins, status, supervisor, tasks,
     transcript,
 };
 use super::scope::{self, RequiredAccess};
@@ -76,6 +76,7 @@ impl Middleware {
             .route("/api/plugin/events", post(plugin::report))
             .route("/mcp", post(mcp::post))
             .route("/api/dashboard/codes", post(sign_ins::create_code))
+            .route("/api/dashboard/push", get(push::show).put(push::subscribe).delete(push::unsubscribe))
             .route("/api/events", get(events::watch))
             .route("/api/graph", get(graph::show))
             .route("/api/status", get(status::show))

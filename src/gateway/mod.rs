@@ -34,6 +34,7 @@ pub mod middleware;
 pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
+pub mod push;
 pub(crate) mod queue;
 pub mod relay;
 mod retention;

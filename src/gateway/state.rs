@@ -15,6 +15,7 @@ use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::push::VapidKeyCell;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
 use crate::agent::Engine;
@@ -93,6 +94,8 @@ pub struct Gateway {
     pub(crate) sign_in_codes: SignInCodes,
     /// The runs of `flock doctor`.
     pub(crate) doctor: DoctorRuns,
+    /// The key for push services.
+    pub(crate) vapid: VapidKeyCell,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -130,6 +133,7 @@ impl Gateway {
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
                 doctor: DoctorRuns::default(),
+                vapid: VapidKeyCell::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,

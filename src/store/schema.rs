@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/017.sql"),
     include_str!("migrations/018.sql"),
     include_str!("migrations/019.sql"),
+    include_str!("migrations/020.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

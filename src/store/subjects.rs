@@ -72,6 +72,8 @@ handles! {
     posts: Posts;
     /// The sessions' conversations in agent programs.
     program_conversations: ProgramConversations;
+    /// The browsers that get notifications.
+    push_subscriptions: PushSubscriptions;
     /// The requests of agents.
     requests: Requests;
     /// The sessions.

@@ -38,12 +38,19 @@ impl Swarm {
     ///
     /// Returns [`StoreError`] if the pause can't be reported in a channel. It is recorded all the same.
     pub(crate) async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
-        {
+        let is_new = {
             let mut paused = lock(&self.pauses);
-            if let Some(before) = paused.get(agent).filter(|before| before.budget == pause.budget) {
+            let before = paused.get(agent).filter(|before| before.budget == pause.budget);
+            let is_new = before.is_none_or(|before| before.day != pause.day);
+            if let Some(before) = before {
                 pause.since = before.since;
             }
             paused.insert(agent.clone(), pause.clone());
+            is_new
+        };
+        if is_new {
+            let what = serde_json::json!({"agent": agent, "until": pause.until});
+            self.notifier.publish("agent.paused", &what);
         }
         for unseen in
             self.store.deliveries().all_unseen().await?.into_iter().filter(|unseen| unseen.agent == *agent)

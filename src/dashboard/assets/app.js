@@ -2,20 +2,26 @@
 // used with the keyboard alone.
 
 import { listen, start } from "./{digest}-events.js";
+import { watchSwitch } from "./{digest}-push.js";
 
 for (const part of document.querySelectorAll("[data-live]")) part.dataset.shown = part.innerHTML;
 
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const meta = (name) => document.querySelector(`meta[name="${name}"]`).content;
 const person = meta("person");
-// The only place where text becomes HTML: pages of this gateway, in which everything foreign is escaped.
-const policy = window.trustedTypes
-  ? window.trustedTypes.createPolicy("flock", { createHTML: (html) => html })
-  : { createHTML: (html) => html };
+// The only place where text becomes HTML: pages of this gateway, in which everything foreign is escaped. And the only
+// one where it becomes the address of a script: that of the service worker.
+const rules = { createHTML: (html) => html, createScriptURL: ownScript };
+const policy = window.trustedTypes ? window.trustedTypes.createPolicy("flock", rules) : rules;
+
+function ownScript(address) {
+  if (!/^\/dashboard\/assets\/[0-9a-f]+-worker\.js$/.test(address)) throw new TypeError(`no script: ${address}`);
+  return address;
+}
 
 const EVENTS = [
   "turn.started", "turn.ended", "tool.started", "tool.ended", "approval.waiting", "approval.decided", "approval.ended", "approval.revoked",
-  "task.changed", "agent.added", "agent.removed", "agent.frozen", "agent.thawed", "agent.slept", "agent.woke",
+  "task.changed", "agent.added", "agent.removed", "agent.frozen", "agent.thawed", "agent.slept", "agent.woke", "agent.paused",
   "config.changed", "gateway.stopping", "channel.created", "channel.message", "channel.changed",
 ];
 
@@ -189,6 +195,7 @@ listen(async (event) => {
 });
 start(EVENTS, meta("last-event"));
 fetchParts();
+watchSwitch({ texts, fill, announce, send, scriptAddress: (address) => policy.createScriptURL(address) });
 
 // ---- times --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 //! English.
 
-use super::{ScriptTexts, Texts};
+use super::{NoticeTexts, ScriptTexts, Texts};
 
 pub(super) const TEXTS: Texts = Texts {
     pages: "Pages",
@@ -189,6 +189,10 @@ pub(super) const TEXTS: Texts = Texts {
     missing: "missing",
     browsers: "Browsers that are signed in",
     this_browser: "this browser",
+    notifications: "Notifications",
+    notifications_about: "This browser can tell you, also while no page is open, when a request waits for a person, when a budget pauses an agent, and when a program crashes again and again. A notification says which agent and which request, but not what is asked for. It ends when this browser is signed out.",
+    gets_notifications: "gets notifications",
+    notifications_fail: "notifications fail: {}",
     audit: "Audit",
     time: "Time",
     who: "Who",
@@ -240,7 +244,6 @@ pub(super) const TEXTS: Texts = Texts {
     broken_parts: "{} broken",
     nothing_broken: "Nothing is broken",
     warnings_count: "{} warnings",
-    part: "Part",
     finding: "Finding",
     mend: "To mend it:",
     logs: "Logs",
@@ -314,5 +317,23 @@ pub(super) const TEXTS: Texts = Texts {
         minutes: "{} min ago",
         hours: "{} h ago",
         days: "{} d ago",
+        push_on: "They are on in this browser.",
+        push_off: "They are off in this browser.",
+        push_insecure: "Browsers allow notifications only on a page that comes by HTTPS. Reach the gateway over a tunnel or proxy that has it.",
+        push_unsupported: "This browser has no notifications here. On an iPhone or iPad, add this page to the home screen first and open it there.",
+        push_refused: "This browser refuses notifications of this page. Allow them in the browser's settings for this address.",
+        push_failed: "The gateway does not say whether they are on. Reload the page.",
+        push_turn_on: "Turn on",
+        push_turn_off: "Turn off",
+    },
+    notices: NoticeTexts {
+        request_title: "A request waits for you",
+        request_body: "{agent} asks for something that a person decides: {request}",
+        pause_title: "An agent is paused",
+        pause_body: "A budget is used up, so {agent} asks no model.",
+        crash_title: "A program crashes again and again",
+        crash_body: "{program} crashed too often.",
+        other_title: "flock needs you",
+        other_body: "Open the dashboard to see what it is.",
     },
 };

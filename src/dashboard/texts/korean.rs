@@ -1,6 +1,6 @@
 //! Korean.
 
-use super::{ScriptTexts, Texts};
+use super::{NoticeTexts, ScriptTexts, Texts};
 
 pub(super) const TEXTS: Texts = Texts {
     pages: "페이지",
@@ -189,6 +189,10 @@ pub(super) const TEXTS: Texts = Texts {
     missing: "없음",
     browsers: "로그인된 브라우저",
     this_browser: "이 브라우저",
+    notifications: "알림",
+    notifications_about: "페이지를 열어 두지 않아도 이 브라우저로 알려 드립니다: 사람의 결정을 기다리는 요청, 예산 때문에 멈춘 에이전트, 계속 충돌하는 프로그램. 알림에는 에이전트와 요청 번호만 있고 요청 내용은 없습니다. 이 브라우저에서 로그아웃하면 알림도 끝납니다.",
+    gets_notifications: "알림 받는 중",
+    notifications_fail: "알림 실패: {}",
     audit: "감사 기록",
     time: "시각",
     who: "누가",
@@ -240,7 +244,6 @@ pub(super) const TEXTS: Texts = Texts {
     broken_parts: "고장 {}건",
     nothing_broken: "고장 없음",
     warnings_count: "주의 {}건",
-    part: "부분",
     finding: "결과",
     mend: "고치는 방법:",
     logs: "로그",
@@ -314,5 +317,23 @@ pub(super) const TEXTS: Texts = Texts {
         minutes: "{}분 전",
         hours: "{}시간 전",
         days: "{}일 전",
+        push_on: "이 브라우저에서 켜져 있습니다.",
+        push_off: "이 브라우저에서 꺼져 있습니다.",
+        push_insecure: "브라우저는 HTTPS로 연 페이지에서만 알림을 허용합니다. HTTPS가 있는 터널이나 프록시로 게이트웨이에 접속하세요.",
+        push_unsupported: "이 브라우저는 여기서 알림을 쓸 수 없습니다. iPhone이나 iPad에서는 먼저 이 페이지를 홈 화면에 추가하고 거기서 여세요.",
+        push_refused: "이 브라우저가 이 페이지의 알림을 거부합니다. 브라우저 설정에서 이 주소의 알림을 허용하세요.",
+        push_failed: "알림이 켜져 있는지 게이트웨이가 답하지 않습니다. 페이지를 새로 고치세요.",
+        push_turn_on: "켜기",
+        push_turn_off: "끄기",
+    },
+    notices: NoticeTexts {
+        request_title: "결정을 기다리는 요청이 있습니다",
+        request_body: "{agent} 에이전트가 사람의 결정을 요청합니다: {request}",
+        pause_title: "에이전트가 멈췄습니다",
+        pause_body: "예산을 다 써서 {agent} 에이전트가 모델을 부르지 않습니다.",
+        crash_title: "프로그램이 계속 충돌합니다",
+        crash_body: "{program}: 너무 자주 충돌했습니다.",
+        other_title: "flock에 확인할 것이 있습니다",
+        other_body: "대시보드를 열어 확인하세요.",
     },
 };

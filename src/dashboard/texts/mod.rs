@@ -52,16 +52,18 @@ macro_rules! texts {
             $($(#[doc = $doc])* pub $name: &'static str,)*
             /// The texts of the scripts.
             pub scripts: ScriptTexts,
+            /// The texts of notifications.
+            pub notices: NoticeTexts,
         }
     };
 }
 
 macro_rules! script_texts {
-    ($($name:ident,)*) => {
-        /// The texts that scripts show. They get them as JSON.
+    ($(#[doc = $doc:literal])* $Texts:ident: $($name:ident,)*) => {
+        $(#[doc = $doc])*
         #[derive(Debug, Serialize)]
         #[serde(rename_all = "camelCase")]
-        pub(super) struct ScriptTexts {
+        pub(super) struct $Texts {
             $(pub $name: &'static str,)*
         }
     };
@@ -109,18 +111,36 @@ texts! {
     machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
-    part, finding, mend,
+    finding, mend,
     supervisor, restarts, crashes, gave_up, no_supervisor, no_openclaw, previous_version,
     logs, log, level_or_worse, all_levels, lines, with_text, filter, refresh, no_lines,
     verify_about, verify, audit_whole, audit_broken, action_prefix, earlier_rows,
     config_valid, config_invalid, set_value, set_about, config_path, config_value, backups, no_backups, file, compare,
     difference, no_difference, other_secrets, restore, config_unreadable,
+    notifications, notifications_about, gets_notifications, notifications_fail,
 }
 
 script_texts! {
+    /// The texts that scripts show. They get them as JSON.
+    ScriptTexts:
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
     set_done, off_host, restored, now, seconds, minutes, hours, days,
+    push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,
+}
+
+script_texts! {
+    /// The texts of notifications, which the service worker gets as JSON. `{agent}`, `{request}` and `{program}` stand
+    /// for what the notification names.
+    NoticeTexts:
+    request_title, request_body, pause_title, pause_body, crash_title, crash_body, other_title, other_body,
+}
+
+/// Returns the texts of notifications in all languages, as JSON.
+#[must_use]
+pub(super) fn worker_texts() -> String {
+    let [en, ko] = [Language::English, Language::Korean].map(|language| &language.texts().notices);
+    serde_json::json!({"en": en, "ko": ko}).to_string()
 }
 
 #[cfg(test)]

@@ -102,6 +102,9 @@ pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Resul
     if accepts_gzip {
         head.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
+    if let Some(scope) = asset.worker_scope() {
+        head.insert("service-worker-allowed", HeaderValue::from_static(scope));
+    }
     add_headers(&mut response);
     Ok(response)
 }

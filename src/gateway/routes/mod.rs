@@ -23,6 +23,7 @@ pub(crate) mod openapi;
 pub(crate) mod people;
 pub mod plugin;
 pub(crate) mod prompt;
+pub(crate) mod push;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{JsonResult, TeamState};
+use super::{JsonResult, TeamState, push};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
@@ -16,7 +16,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::sign_in::codes;
 use crate::gateway::state::Gateway;
 use crate::id::Party;
-use crate::store::{Level, SignIn};
+use crate::store::{Level, PushSubscription, SignIn};
 use crate::swarm::Actor;
 
 /// A request for a code.
@@ -53,7 +53,10 @@ pub(crate) async fn list(State(team): State<TeamState>, Extension(caller): Exten
     let now = unix_ms();
     let mut found = team.swarm.store().sign_ins().list().await.map_err(ApiError::explained)?;
     found.retain(|sign_in| sign_in.is_good(now));
-    let sessions = found.iter().map(|sign_in| describe(sign_in, &caller)).collect::<Vec<_>>();
+    let told = team.swarm.store().push_subscriptions().list(now).await.map_err(ApiError::explained)?;
+    let notifications = |sign_in: &SignIn| told.iter().find(|told| told.sign_in == sign_in.id);
+    let sessions = found.iter().map(|sign_in| describe(sign_in, notifications(sign_in), &caller));
+    let sessions = sessions.collect::<Vec<_>>();
     Ok(axum::Json(json!({"sessions": sessions})))
 }
 
@@ -103,10 +106,11 @@ async fn end_some(
 }
 
 /// Returns a sign-in in the JSON form of the API.
-pub(crate) fn describe(sign_in: &SignIn, caller: &Caller) -> Value {
+pub(crate) fn describe(sign_in: &SignIn, told: Option<&PushSubscription>, caller: &Caller) -> Value {
     let is_current = matches!(caller, Caller::Browser(browser) if browser.sign_in == sign_in.id);
     let mut shown = json!(sign_in);
     shown["expiresAt"] = sign_in.expires_at().into();
     shown["current"] = is_current.into();
+    shown["notifications"] = told.map_or(Value::Null, push::describe);
     shown
 }

@@ -82,6 +82,23 @@ impl<A> Requests<&Database<A>> {
         .await
     }
 
+    /// Returns the requests that wait for a person, oldest first, each with its agent and the Unix milliseconds at which
+    /// it expires; at most `limit`.
+    pub(crate) async fn waiting(self, limit: u32) -> Result<Vec<(String, String, i64)>, StoreError> {
+        self.read("look which requests wait", |connection| {
+            connection
+                // The first condition is that of the index.
+                .prepare_cached(
+                    "SELECT id, agent, expires_at FROM request
+                     WHERE state IN ('triage', 'waiting', 'approved', 'running') AND state = 'waiting'
+                     ORDER BY created_at, id LIMIT ?1",
+                )?
+                .query_map([limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect()
+        })
+        .await
+    }
+
     /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
     /// finished.
     pub async fn list(self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::house::{House, LIMIT, until};
 
 /// A browser that is signed in.
-struct Browser {
+pub struct Browser {
     client: Client,
     port: u16,
     /// The cookie as the browser sends it.
@@ -14,7 +14,7 @@ struct Browser {
 }
 
 impl Browser {
-    async fn new(house: &House) -> Self {
+    pub async fn new(house: &House) -> Self {
         let client = Client::new(house.port);
         let answer = client.send(Call::get(&code_page(house, "ann").await), LIMIT).await.unwrap();
         assert_eq!(answer.status(), 200);
@@ -27,7 +27,7 @@ impl Browser {
         Self { client, port: house.port, cookie }
     }
 
-    async fn send(&self, call: Call) -> Answer {
+    pub async fn send(&self, call: Call) -> Answer {
         self.client.send(call.header("cookie", &self.cookie), LIMIT).await.unwrap()
     }
 
@@ -43,7 +43,12 @@ impl Browser {
         rest.split_once('"').unwrap().0.to_owned()
     }
 
-    async fn change(&self, call: Call) -> (u16, Value) {
+    /// Reads a route.
+    pub async fn json(&self, path: &str) -> (u16, Value) {
+        json_of(self.send(Call::get(path)).await).await
+    }
+
+    pub async fn change(&self, call: Call) -> (u16, Value) {
         let token = self.csrf().await;
         let origin = format!("http://127.0.0.1:{}", self.port);
         json_of(self.send(call.header("x-flock-csrf", &token).header("origin", &origin)).await).await

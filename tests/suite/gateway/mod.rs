@@ -17,6 +17,7 @@ mod messages;
 mod metrics;
 pub mod openapi;
 pub mod process;
+mod push;
 mod queue;
 mod relay;
 mod reload;

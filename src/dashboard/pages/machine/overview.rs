@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::super::engine::{Engine, Probe};
 use super::Tab;
 use crate::clean;
-use crate::dashboard::format::{Moment, bytes};
+use crate::dashboard::format::{Moment, bytes, fill};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
 
@@ -71,6 +71,14 @@ struct Session {
     browser: String,
     last_used_at: i64,
     current: bool,
+    notifications: Option<Notifications>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Notifications {
+    result: Option<String>,
+    failures: u32,
 }
 
 #[derive(Deserialize)]
@@ -159,6 +167,9 @@ struct BrowserView {
     browser: String,
     last_used: Moment,
     is_current: bool,
+    /// What is said about its notifications; empty if it gets none.
+    notifications: String,
+    do_notifications_fail: bool,
 }
 
 /// Returns the page.
@@ -189,7 +200,16 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         restarts: unit.restarts,
         crashes: unit.crashes,
     });
+    let texts = viewer.texts();
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
+        do_notifications_fail: session.notifications.as_ref().is_some_and(|told| told.failures > 0),
+        notifications: match &session.notifications {
+            Some(Notifications { result: Some(result), failures: 1.. }) => {
+                fill(texts.notifications_fail, &[result])
+            }
+            Some(_) => texts.gets_notifications.to_owned(),
+            None => String::new(),
+        },
         id: session.id,
         person: session.person,
         browser: session.browser,

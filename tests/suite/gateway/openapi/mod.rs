@@ -553,7 +553,7 @@ async fn use_the_dashboard(scene: &Scene) {
     ] {
         assert_eq!(document.ask(&browser, "GET", path, &NOTHING, &[cookie]).await.0, status, "{path}");
     }
-    for name in ["style.css", "app.js", "icon.svg"] {
+    for name in ["style.css", "app.js", "worker.js", "manifest.webmanifest", "icon.svg", "icon-192.png"] {
         document.get(&browser, &format!("/dashboard/assets/0-{name}")).await;
     }
     let code = document.fails(&browser, "GET", "/dashboard/assets/0-nothing", &NOTHING, 404).await;
@@ -568,12 +568,31 @@ async fn use_the_dashboard(scene: &Scene) {
     let (status, refused) = document.ask(&browser, "DELETE", current, &NOTHING, &[cookie]).await;
     assert_eq!((status, &refused["error"]["code"]), (403, &json!("csrf")), "{refused}");
     let signed = [cookie, ("x-flock-csrf", token)];
+    use_notifications(scene, &browser, &signed).await;
     let (status, ended) = document.ask(&browser, "DELETE", current, &NOTHING, &signed).await;
     assert_eq!((status, &ended["ended"]), (200, &json!(1)), "{ended}");
     let (status, refused) = document.ask(&browser, "GET", "/api/agents", &NOTHING, &[cookie]).await;
     assert_eq!((status, &refused["error"]["code"]), (401, &json!("signed_out")), "{refused}");
     scene.delete("/api/dashboard/sessions?by=ann").await;
     scene.fails("DELETE", "/api/dashboard/sessions/x", NOTHING, 404, "session_not_found").await;
+}
+
+/// A browser subscribes and unsubscribes.
+async fn use_notifications(scene: &Scene, browser: &Client, signed: &[(&'static str, &str)]) {
+    let path = "/api/dashboard/push";
+    let point = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+    let described = |endpoint: &str| json!({"endpoint": endpoint, "keys": {"p256dh": point, "auth": "BTBZMqHH6r4Tts7J_aSIgg"}});
+    let ask =
+        async |method: &str, body: &Value| scene.document.ask(browser, method, path, body, signed).await;
+    assert_eq!(ask("GET", &NOTHING).await.0, 200);
+    let (status, made) = ask("PUT", &described("https://push.invalid/x")).await;
+    assert_eq!(status, 201, "{made}");
+    let (_, listed) = scene.document.ask(browser, "GET", "/api/dashboard/sessions", &NOTHING, signed).await;
+    assert_eq!(listed["sessions"][0]["notifications"]["service"], "push.invalid", "{listed}");
+    let (status, refused) = ask("PUT", &described("https://127.0.0.1/x")).await;
+    assert_eq!((status, &refused["error"]["code"]), (400, &json!("invalid_subscription")), "{refused}");
+    assert_eq!(ask("DELETE", &NOTHING).await.0, 200);
+    scene.fails("GET", path, NOTHING, 403, "browser_only").await;
 }
 
 /// Uses up a budget and the patience with a provider, and adds an agent meanwhile.
