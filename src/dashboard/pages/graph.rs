@@ -358,7 +358,7 @@ mod tests {
             context_id: "c".to_owned(),
             requester: requester.to_owned(),
             assignee: assignee.to_owned(),
-            session: format!("agent:{assignee}:flock:dm:x"),
+            session: format!("agent:{assignee}:flock:dm:x").parse().unwrap(),
             state: "working".to_owned(),
             summary: String::new(),
             created_at,
@@ -377,7 +377,7 @@ mod tests {
     fn a_turn_lies_on_the_line_where_it_ran() {
         let turn = |agent: &str, started_at, ended_at| Turn {
             agent: Some(agent.to_owned()),
-            session: format!("agent:{agent}:flock:main:ann"),
+            session: format!("agent:{agent}:flock:main:ann").parse().unwrap(),
             state: "done".to_owned(),
             started_at,
             ended_at,
