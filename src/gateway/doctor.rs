@@ -53,11 +53,11 @@ struct Output {
 /// The reasons why the checks have no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
-    #[error("failed to start flock doctor")]
+    #[error("failed to start `flock doctor`")]
     Start(#[source] std::io::Error),
-    #[error("flock doctor did not end within {} seconds", TIMEOUT.as_secs())]
+    #[error("`flock doctor` did not end within {} seconds", TIMEOUT.as_secs())]
     TooSlow,
-    #[error("flock doctor ended without results ({status})")]
+    #[error("`flock doctor` ended without results ({status})")]
     NoResults {
         status: std::process::ExitStatus,
         #[source]
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(numbers, [1, 1, 1]);
         assert_eq!(runs.report_of(run()).await.unwrap().at, 2, "a later one is a new run");
         let failed = runs.report_of(async { Err(DoctorError::TooSlow) }).await.unwrap_err();
-        assert_eq!(failed.to_string(), "flock doctor did not end within 120 seconds");
+        assert_eq!(failed.to_string(), "`flock doctor` did not end within 120 seconds");
         assert_eq!(runs.report_of(run()).await.unwrap().at, 3, "a failure is kept for nobody");
     }
 }

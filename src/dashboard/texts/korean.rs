@@ -236,7 +236,7 @@ pub(super) const TEXTS: Texts = Texts {
     model_or_default: "모델 (예: anthropic/claude-opus-4-5, 비우면 기본값)",
     overview: "개요",
     checks: "점검 결과",
-    checks_about: "flock doctor의 점검입니다. 요청할 때만 실행되고, 몇 초가 걸리며, 아무것도 바꾸지 않습니다.",
+    checks_about: "시스템 점검입니다. 요청할 때만 실행되고, 몇 초가 걸리며, 아무것도 바꾸지 않습니다.",
     run_checks: "점검 실행",
     check_ok: "정상",
     check_warn: "주의",
