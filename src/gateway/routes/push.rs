@@ -45,7 +45,7 @@ pub(crate) async fn subscribe(
     let new = subscribe::checked(&browser.sign_in, &described, gateway.limits.push, unix_ms());
     let new = new.map_err(|bad| {
         let message = format!("{} can't be used: {}", bad.field, bad.problem);
-        ApiError::invalid("invalid_subscription", message).with_param(bad.field)
+        ApiError::invalid("invalid_subscription", message)
     })?;
     let shown = describe(&new);
     if !subscribe::add(&gateway, &browser.person, new).await.map_err(ApiError::explained)? {
