@@ -86,7 +86,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
     let mut wanted = String::new();
     for (name, value) in [("agent", actor.as_str()), ("action", &action), ("level", level)] {
         if !value.is_empty() {
-            wanted.push_str(&format!("&{name}={}", query::encoded(value)));
+            wanted.extend(["&", name, "=", query::encoded(value).as_str()]);
         }
     }
     let from = before.map(|before| format!("&before={before}")).unwrap_or_default();
