@@ -12,6 +12,7 @@ use super::reconnect::Reconnector;
 use super::{Context, Exit, Failure, team};
 use crate::env;
 use crate::error::Kind;
+use crate::ui::screen::Screen;
 
 /// Watch the team on the terminal, as it works
 ///
@@ -36,17 +37,9 @@ pub(crate) fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&value);
         return Ok(Exit::Done);
     }
-    if !is_usable() {
+    if env::TERM.get().is_none_or(|term| term == "dumb") || !Screen::is_there() {
         let text = "there is no terminal to draw on; use --json, or flock status";
         return Err(Failure::new(Kind::Usage, text).hint("flock top --json"));
     }
     context.block_on(screen_loop::run(&home, context))
-}
-
-/// Returns `true` if stdin and stdout are a terminal on which the cursor can be moved.
-fn is_usable() -> bool {
-    use std::io::IsTerminal as _;
-    let is_dumb = env::TERM.get().is_none_or(|term| term == "dumb");
-    let stdout_is_terminal = std::io::stdout().is_terminal();
-    stdout_is_terminal && std::io::stdin().is_terminal() && !is_dumb
 }

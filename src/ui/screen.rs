@@ -1,6 +1,6 @@
 //! The whole terminal as one screen: the alternate screen in raw mode, which is given back on every way out.
 
-use std::io::{self, Stdout, Write as _};
+use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::sync::Once;
 
 use ratatui::backend::CrosstermBackend;
@@ -19,6 +19,12 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
+    /// Returns `true` if stdin and stdout are a terminal.
+    #[must_use]
+    pub(crate) fn is_there() -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
     /// Takes the terminal. `color` is the decision of the printer, which knows more than crossterm.
     ///
     /// # Errors
