@@ -155,8 +155,11 @@ mod tests {
 
     #[test]
     fn no_file_names_an_address_elsewhere() {
+        // The name of SVG, and pages that highlight.js names in its warnings.
+        let names = ["http://www.w3.org/2000/svg", "https://github.com/highlightjs/highlight.js/"];
         for (name, _, bytes) in FILES {
-            let text = String::from_utf8_lossy(bytes).replace("http://www.w3.org/2000/svg", "");
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let text = names.iter().fold(text, |text, known| text.replace(known, ""));
             assert!(!text.contains("http://") && !text.contains("https://"), "{name}");
         }
     }
