@@ -138,8 +138,8 @@ async function fetchAgain() {
 
 /** Fetches the parts that take longer than the page itself. Each is an element of a page of its own. */
 async function fetchParts() {
-  for (const part of document.querySelectorAll("[data-part]")) {
-    const fresh = await page(part.dataset.part).catch(() => null);
+  for (const part of document.querySelectorAll("[data-source]")) {
+    const fresh = await page(part.dataset.source).catch(() => null);
     const now = fresh?.getElementById(part.id);
     if (now) update(part, now);
   }
