@@ -115,6 +115,9 @@ _flock() {
             flock,token)
                 cmd="flock__subcmd__token"
                 ;;
+            flock,top)
+                cmd="flock__subcmd__top"
+                ;;
             flock,uninstall)
                 cmd="flock__subcmd__uninstall"
                 ;;
@@ -456,6 +459,9 @@ _flock() {
                 ;;
             flock__subcmd__help,token)
                 cmd="flock__subcmd__help__subcmd__token"
+                ;;
+            flock__subcmd__help,top)
+                cmd="flock__subcmd__help__subcmd__top"
                 ;;
             flock__subcmd__help,uninstall)
                 cmd="flock__subcmd__help__subcmd__uninstall"
@@ -809,7 +815,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2675,7 +2681,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3867,6 +3873,20 @@ _flock() {
         flock__subcmd__help__subcmd__token__subcmd__revoke)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__top)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5353,6 +5373,28 @@ _flock() {
         flock__subcmd__token__subcmd__revoke)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__top)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
