@@ -373,8 +373,9 @@ impl Entry {
         let mut is_announced = false;
         let result = {
             let mut tell = |event: TurnEvent| {
-                // Not earlier: a watcher that reads the transcript because of this finds the turn there.
-                if event == TurnEvent::Began && !is_announced {
+                // Not earlier: a turn's first event says that its input is committed, so a watcher that reads the
+                // transcript because of this finds the turn there.
+                if !is_announced {
                     driver.events.publish("turn.started", &what);
                     is_announced = true;
                 }
