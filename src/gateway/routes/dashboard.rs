@@ -183,7 +183,10 @@ impl Api for RouterApi {
     fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Value, ApiFailure>> {
         Box::pin(async move {
             self.call(path).await.map_err(|error| {
-                if let Some(cause) = error.cause() {
+                // A session that has not begun, for example, is no fault of the gateway.
+                if error.status.is_server_error()
+                    && let Some(cause) = error.cause()
+                {
                     tracing::error!(path, cause, "a page could not be made");
                 }
                 ApiFailure { status: error.status.as_u16(), message: error.message, hint: error.hint }
