@@ -127,20 +127,20 @@ run_mcp() {
     ./standalone/mcp.sh
 }
 
-# Most of their time is spent waiting for a platform, so those that are wanted run beside each other. What they print
-# comes when they end.
-run_bridges() {
+# Most of their time is spent waiting for a platform or a page, so those that are wanted run beside each other. What they
+# print comes when they end.
+run_beside() {
     local part printed pids=() failed=
-    step "Bridges to ${bridges[*]}"
-    printed=$(mktemp -d /var/tmp/flock-bridges-XXXXXXXX)
-    for part in "${bridges[@]}"; do
+    step "Beside each other: ${beside[*]}"
+    printed=$(mktemp -d /var/tmp/flock-beside-XXXXXXXX)
+    for part in "${beside[@]}"; do
         "run_$part" >"$printed/$part" 2>&1 &
         pids+=($!)
     done
-    for part in "${!bridges[@]}"; do
-        wait "${pids[part]}" || failed+=" ${bridges[part]}"
-        step "${bridges[part]}"
-        cat "$printed/${bridges[part]}"
+    for part in "${!beside[@]}"; do
+        wait "${pids[part]}" || failed+=" ${beside[part]}"
+        step "${beside[part]}"
+        cat "$printed/${beside[part]}"
     done
     rm -r "$printed"
     [ -z "$failed" ] || { echo "test.sh: failed:$failed" >&2; exit 1; }
@@ -156,10 +156,8 @@ run_slack() { ./standalone/slack.sh; }
 
 run_telegram() { ./standalone/telegram.sh && ./standalone/telegram.sh --alone; }
 
-run_browser() {
-    step "The dashboard in a browser"
-    ./standalone/browser.sh
-}
+# The dashboard.
+run_browser() { ./standalone/browser.sh; }
 
 run_openclaw() {
     step "The real OpenClaw"
@@ -186,14 +184,14 @@ run_compose() {
     ./standalone/compose.sh
 }
 
-bridges=()
-for part in matrix discord slack telegram; do
-    if wanted "$part"; then bridges+=("$part"); fi
+beside=()
+for part in matrix discord slack telegram browser; do
+    if wanted "$part"; then beside+=("$part"); fi
 done
 for part in "${parts[@]}"; do
-    if listed "${bridges[*]}" "$part"; then
+    if listed "${beside[*]}" "$part"; then
         # The first brings all of them.
-        if [ "$part" = "${bridges[0]}" ]; then run_bridges; fi
+        if [ "$part" = "${beside[0]}" ]; then run_beside; fi
     elif wanted "$part" || { [ "$part" = build ] && after_build; }; then
         "run_$part"
     fi
