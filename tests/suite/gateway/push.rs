@@ -246,7 +246,7 @@ async fn the_stand_in_refuses_what_a_push_service_refuses() {
             good.clone().with_claims(json!({"aud": "https://elsewhere.example", "exp": 9_999_999_999_i64})),
             "signature",
         ),
-        (good.clone().to_other_origin(), "aud"),
+        (good.clone().for_other_origin(), "aud"),
         (good.clone().with_body(vec![0; 4_097]), "length"),
     ] {
         assert_eq!(service.judge(&changed), Err(wanted.to_owned()));

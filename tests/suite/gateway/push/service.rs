@@ -45,7 +45,7 @@ impl Received {
         self
     }
 
-    pub fn to_other_origin(mut self) -> Self {
+    pub fn for_other_origin(mut self) -> Self {
         self.origin = Some("https://elsewhere.example".to_owned());
         self
     }
