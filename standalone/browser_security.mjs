@@ -77,7 +77,8 @@ export async function headers(stage, browsers) {
     isStrict("a page that is not there", await get("/dashboard/nothing"));
     for (const asset of assets) {
         const answer = await get(asset);
-        const type = asset.includes(".css") ? "text/css" : asset.includes(".js") ? "text/javascript" : "image/";
+        const types = { css: "text/css", js: "text/javascript", webmanifest: "application/manifest+json" };
+        const type = types[asset.split(".").at(-1)] ?? "image/";
         check(`${asset} is there`, answer.status === 200 && (answer.headers["content-type"] ?? "").startsWith(type), [
             answer.status,
             answer.headers,
