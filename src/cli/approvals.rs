@@ -160,7 +160,11 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
         context.printer.json(&json!({"request": request}));
         return Ok(true);
     }
-    let seen = pager::show(&context.printer, &shown(&home, row)?, context.may_ask())?;
+    // What was granted before is no part of the request, so it is said first and beside it.
+    for line in granted_before(&home, row)?.iter().flat_map(|granted| view::granted_lines(granted)) {
+        context.printer.say(line);
+    }
+    let seen = pager::show(&context.printer, &shown(row), context.may_ask())?;
     // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
@@ -169,16 +173,13 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
 }
 
 /// Returns everything that a person is shown before a decision, in the order of the lines.
-pub(super) fn shown(home: &Home, row: &RequestRow) -> Result<Vec<PagerRow>, Failure> {
-    let mut fields = view::fields(row, &expiry_text(row));
-    if let Some(granted) = granted_before(home, row)? {
-        fields.extend(view::granted_fields(&granted));
-    }
-    Ok(fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect())
+pub(super) fn shown(row: &RequestRow) -> Vec<PagerRow> {
+    let fields = view::fields(row, &expiry_text(row));
+    fields.into_iter().map(|(name, text)| PagerRow { name: format!("{name:<10}"), text }).collect()
 }
 
 /// Returns what the agent was granted before of this kind, or `None` for a request that is closed.
-fn granted_before(home: &Home, row: &RequestRow) -> Result<Option<Vec<String>>, Failure> {
+pub(super) fn granted_before(home: &Home, row: &RequestRow) -> Result<Option<Vec<String>>, Failure> {
     let granted = database::read(home, async |reader| triage::granted_before(&reader, row).await)?;
     Ok(granted.flatten())
 }

@@ -25,7 +25,8 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::home::Home;
 use crate::supervise::gateway_client::{Call, Client};
-use crate::swarm::triage::ApprovalDecision;
+use crate::swarm::triage::{ApprovalDecision, view};
+use crate::ui::pager::PagerRow;
 use crate::ui::screen::Screen;
 
 /// The shortest time between two readings of the routes.
@@ -248,9 +249,14 @@ async fn follow_events(gateway: &Client, refresh: &Notify, news: &mpsc::Unbounde
 /// Reads everything that a person is shown before a decision.
 fn read_request(home: &Home, id: String) -> Result<RequestView, Failure> {
     let row = approvals::find(home, &id)?;
+    let mut rows = approvals::shown(&row);
+    if let Some(granted) = approvals::granted_before(home, &row)? {
+        let lines = view::granted_lines(&granted).into_iter();
+        rows.extend(lines.map(|text| PagerRow { name: String::new(), text }));
+    }
     Ok(RequestView {
         id,
-        rows: approvals::shown(home, &row)?,
+        rows,
         can_be_approved: approvals::can_be_approved(&row),
         sha256: row.sha256,
         top: 0,

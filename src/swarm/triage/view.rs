@@ -103,14 +103,13 @@ pub(crate) fn fields(row: &RequestRow, until: &str) -> Vec<(&'static str, String
     fields
 }
 
-/// Returns the lines about what the agent was granted before, as [`fields`] does.
+/// Returns the lines about what the agent was granted before, for people.
 #[must_use]
-pub(crate) fn granted_fields(granted: &[String]) -> Vec<(&'static str, String)> {
+pub(crate) fn granted_lines(granted: &[String]) -> Vec<String> {
     if granted.is_empty() {
-        return vec![("granted", "nothing of this kind so far: all of it is new".to_owned())];
+        return vec!["granted so far: nothing of this kind, so all of it is new".to_owned()];
     }
-    let named = granted.iter().enumerate();
-    named.map(|(at, line)| (if at == 0 { "granted" } else { "" }, line.clone())).collect()
+    granted.iter().map(|line| format!("granted so far: {line}")).collect()
 }
 
 /// Shows a text of an agent or a person on one line, with invisible characters escaped.
