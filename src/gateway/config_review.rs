@@ -1,4 +1,4 @@
-//! What a person should know about the configuration, as `flock config validate` says it.
+//! Review of the configuration for people, as `flock config validate` says it.
 
 use serde_json::Value;
 

@@ -34,7 +34,7 @@ pub struct ServerLimits {
     pub events: usize,
     /// Longest time for running turns to end when the gateway stops.
     pub grace: Duration,
-    /// How notifications are sent to browsers.
+    /// The way in which notifications are sent to browsers.
     pub push: PushSettings,
 }
 

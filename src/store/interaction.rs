@@ -1,4 +1,4 @@
-//! Who talked to whom, and who worked when: the newest messages, direct messages and turns, for a picture of the team.
+//! Interactions of the team, for a picture: who talked to whom, and who worked when, by the newest messages and turns.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) enum ContactKind {
     Direct,
 }
 
-/// How often somebody talked to somebody.
+/// Number of times that somebody talked to somebody.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Contact {
     /// An agent, or `human:` and a name.

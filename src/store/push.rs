@@ -23,7 +23,7 @@ pub(crate) struct PushSubscription {
     pub(crate) auth: Vec<u8>,
     /// Unix milliseconds.
     pub(crate) created_at: i64,
-    /// How the last attempt ended; `None` before the first one.
+    /// The end of the last attempt, for people; `None` before the first one.
     pub(crate) result: Option<String>,
     /// Unix milliseconds of that attempt.
     pub(crate) result_at: Option<i64>,
@@ -50,7 +50,7 @@ pub(crate) struct PushAttempt {
     /// The id of the subscription.
     pub(crate) subscription: String,
     pub(crate) subject: String,
-    /// How it ended, for people. `None` if it was delivered.
+    /// The reason why it failed, for people. `None` if it was delivered.
     pub(crate) problem: Option<String>,
     /// Unix milliseconds of the next attempt; `None` if nothing more is done.
     pub(crate) next_at: Option<i64>,

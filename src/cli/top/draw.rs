@@ -153,7 +153,7 @@ struct Column {
 #[derive(Clone, Copy)]
 enum Width {
     Fixed(u16),
-    /// As wide as its longest text, and at most this.
+    /// The width of its longest text, and at most this.
     Longest(u16),
     /// A part of what the others leave.
     Rest,

@@ -1,4 +1,4 @@
-//! What the gateway's routes say about the team at one moment.
+//! The state of the team at one moment, as the gateway's routes tell it.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) struct Snapshot {
     pub waiting: u64,
     /// Number of requests that wait for a person.
     pub requests: usize,
-    /// What is not in order, each in one line.
+    /// The things that are not in order, each in one line.
     pub problems: Vec<String>,
     pub agents: Vec<Agent>,
 }

@@ -1,4 +1,4 @@
-//! What is shown, and what a key or an answer does to it. Nothing here has an effect of its own.
+//! The state of the screen, and how a key or an answer changes it. Nothing here has an effect of its own.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::ui::pager::{self, PagerRow};
 pub(super) struct Top {
     /// The newest answer of the gateway. It stays while the gateway does not answer.
     pub snapshot: Option<Snapshot>,
-    /// Why the gateway can't be asked at the moment.
+    /// The reason why the gateway can't be asked at the moment.
     pub lost: Option<String>,
     /// The id of the selected agent. An id keeps the selection when the order changes.
     pub selected: Option<String>,
@@ -88,7 +88,7 @@ pub(super) struct RequestView {
     pub asks: bool,
 }
 
-/// What has to be done after a key.
+/// The effect of a key, which the loop carries out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,

@@ -96,7 +96,7 @@ struct Node {
     kind: &'static str,
     x: String,
     y: String,
-    /// Where its name begins: `start`, `middle` or `end`.
+    /// The place where its name begins: `start`, `middle` or `end`.
     anchor: &'static str,
     text_x: String,
     text_y: String,

@@ -68,7 +68,7 @@ struct RequestView {
     decided_by: Option<String>,
     revoked_by: Option<String>,
     result: Option<String>,
-    /// What the agent was granted before of this kind; `None` for a closed request.
+    /// The agent's earlier grants of this kind; `None` for a closed request.
     granted: Option<Vec<String>>,
     can_approve: bool,
     can_deny: bool,

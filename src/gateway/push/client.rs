@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::sandbox::egress::address::{interfaces, is_local, is_public};
 use crate::sandbox::egress::{Dialer as _, SystemDialer};
 
-/// How soon the push service should wake the device.
+/// Urgency of a notification: it decides how soon the push service wakes the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Normal,

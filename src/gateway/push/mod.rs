@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use sender::run;
 pub(crate) use vapid::VapidKeyCell;
 
-/// Where and how patiently notifications are sent.
+/// Places to which notifications are sent, and the patience with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushSettings {
     /// Set in tests: push services may be on this machine, without TLS.

@@ -12,7 +12,7 @@ const MAX_ATTEMPTS: u32 = 5;
 /// Longest wait that a push service can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// What is to be sent now, and when to look again.
+/// Notifications that are to be sent now, and the time of the next look.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan<'a> {
     pub due: Vec<DuePush<'a>>,

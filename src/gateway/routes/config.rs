@@ -33,7 +33,7 @@ const MAX_RECORDED: usize = 200;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetValue {
-    /// As `flock config set` takes it.
+    /// The path, as `flock config set` takes it.
     path: String,
     value: Value,
     /// Name of the person, for the audit.

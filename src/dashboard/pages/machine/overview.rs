@@ -167,7 +167,7 @@ struct BrowserView {
     browser: String,
     last_used: Moment,
     is_current: bool,
-    /// What is said about its notifications; empty if it gets none.
+    /// The words about its notifications; empty if it gets none.
     notifications: String,
     do_notifications_fail: bool,
 }
