@@ -136,14 +136,18 @@ async function fetchAgain() {
   fetching = false;
 }
 
+/** Fetches a part from the page that has it. Returns `false` if it could not be had. */
+async function fetchPart(part, address) {
+  const fresh = await page(address).catch(() => null);
+  const now = fresh?.getElementById(part.id);
+  if (now) update(part, now);
+  refreshTimes(part);
+  return Boolean(now);
+}
+
 /** Fetches the parts that take longer than the page itself. Each is an element of a page of its own. */
 async function fetchParts() {
-  for (const part of document.querySelectorAll("[data-source]")) {
-    const fresh = await page(part.dataset.source).catch(() => null);
-    const now = fresh?.getElementById(part.id);
-    if (now) update(part, now);
-  }
-  refreshTimes();
+  for (const part of document.querySelectorAll("[data-source]")) await fetchPart(part, part.dataset.source);
 }
 
 /** Returns `true` if a part of this page shows something that the event is about. */
@@ -386,13 +390,10 @@ document.addEventListener("click", async (event) => {
   const part = document.getElementById(link.dataset.part);
   part.ariaBusy = "true";
   announce(texts.loading);
-  const fresh = await page(link.href).catch(() => null);
-  const now = fresh?.getElementById(part.id);
-  if (now) update(part, now);
+  const isThere = await fetchPart(part, link.href);
   part.ariaBusy = null;
   end(link);
-  refreshTimes(part);
-  announce(now ? texts.loaded : texts.notLoaded);
+  announce(isThere ? texts.loaded : texts.notLoaded);
 });
 
 // Links of messages lead elsewhere: they open beside this page, and that page learns nothing of this one.

@@ -52,7 +52,7 @@ pub(crate) async fn verify(State(gateway): State<Arc<Gateway>>) -> JsonResult {
         "valid": found.broken.is_none(),
         "rows": found.rows,
         "last": found.last,
-        "broken": found.broken.map(|broken| json!({"id": broken.id, "reason": broken.reason})),
+        "broken": found.broken,
         "at": unix_ms(),
     })))
 }

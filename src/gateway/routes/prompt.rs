@@ -6,7 +6,7 @@ use axum::extract::{Extension, State};
 use serde_json::json;
 
 use super::JsonResult;
-use super::sessions::parse_key;
+use super::sessions::readable_key;
 use crate::agent::TurnError;
 use crate::agent::prompt_report::PromptReport;
 use crate::gateway::auth::Caller;
@@ -21,8 +21,7 @@ pub(crate) async fn show(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
-    caller.check_agent(key.agent())?;
+    let key = readable_key(&gateway, &caller, &key).await?;
     let agent = gateway.agent(key.agent().as_str())?;
     let session = gateway.swarm.store().sessions().find(&key).await.map_err(ApiError::explained)?;
     let session = session.ok_or_else(|| failure(TurnError::NoSession(key.clone()).into()))?;

@@ -80,8 +80,7 @@ pub(crate) async fn show(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
-    caller.check_agent(key.agent())?;
+    let key = readable_key(&gateway, &caller, &key).await?;
     let report = report(&gateway, key).await?;
     Ok(axum::Json(json!(report)))
 }
@@ -163,6 +162,17 @@ pub(super) async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey
     let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
     gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
+}
+
+/// Parses the key of a session as [`parse_key`] does, and refuses it if the caller can't see its agent.
+pub(super) async fn readable_key(
+    gateway: &Gateway,
+    caller: &Caller,
+    key: &str,
+) -> Result<SessionKey, ApiError> {
+    let key = parse_key(gateway, key).await?;
+    caller.check_agent(key.agent())?;
+    Ok(key)
 }
 
 /// Parses a session key.

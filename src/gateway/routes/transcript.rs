@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::JsonResult;
-use super::sessions::{parse_key, record};
+use super::sessions::{parse_key, readable_key, record};
 use crate::agent::turn_listing::{ListingPlace, TurnSelection};
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
@@ -40,8 +40,7 @@ pub(crate) async fn show(
     Path(key): Path<String>,
     Query(part): Query<TranscriptQuery>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
-    caller.check_agent(key.agent())?;
+    let key = readable_key(&gateway, &caller, &key).await?;
     let limit = part.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let place = match (part.before, part.until) {
         (None, None) => ListingPlace::End,
