@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::sync::Once;
 
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::terminal::{
+use crossterm::cursor::{Hide, Show};
+use crossterm::terminal::{
     self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::crossterm::{execute, style};
+use crossterm::{execute, style};
+use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crossterm::event::{self, Event, KeyEventKind};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use nix::sys::signal::{Signal, raise};
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::layout::Rect;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::snapshot::{Agent, Snapshot};
 use crate::ui::pager::{self, PagerRow};

@@ -29,6 +29,18 @@ fn resize(terminal: &Terminal, rows: u16, columns: u16) {
     assert_eq!(set, 0);
 }
 
+/// Waits until the help is shown after a place in what was written.
+fn shows_help(terminal: &Terminal, after: usize) {
+    // A frame is written whole only on a screen of a new size. Otherwise letters that are there already are left out.
+    let mut rows = 20;
+    wait_until("the help", LIMIT, || {
+        rows = 20 + (rows + 1) % 20;
+        resize(terminal, rows, 40);
+        let seen = terminal.seen.lock().unwrap();
+        if seen[after..].contains("arrows") { Ok(()) } else { Err(seen[after..].to_owned()) }
+    });
+}
+
 fn is_frozen(home: &TempHome) -> Result<(), String> {
     let listed = home.flock(["list", "--json"]).ok().json();
     let agents = listed["agents"].as_array().unwrap();
@@ -46,14 +58,7 @@ fn a_key_freezes_an_agent_and_the_terminal_is_left_as_it_was() {
     wait_until("a frozen agent", LIMIT, || is_frozen(&home));
     terminal.at("frozen", "");
     terminal.press("?");
-    // A frame is written whole only on a screen of a new size. Otherwise letters that are there already are left out.
-    let mut rows = 10;
-    wait_until("the help", LIMIT, || {
-        rows = 10 + (rows + 1) % 20;
-        resize(&terminal, rows, 40);
-        let seen = terminal.seen.lock().unwrap();
-        if seen.contains("arrows") { Ok(()) } else { Err(seen.clone()) }
-    });
+    shows_help(&terminal, 0);
     terminal.press("?");
     terminal.press("q");
     wait_until("the end", LIMIT, || {
@@ -64,6 +69,20 @@ fn a_key_freezes_an_agent_and_the_terminal_is_left_as_it_was() {
     assert_eq!(code, 0, "{seen}");
     let last = |what: &str| seen.rfind(what).unwrap_or_else(|| panic!("{what:?} in {seen:?}"));
     assert!(last("\u{1b}[?1049l") > last("\u{1b}[?1049h") && last("\u{1b}[?25h") > last("\u{1b}[?25l"));
+}
+
+#[test]
+fn a_key_counts_that_comes_with_another_size() {
+    let (home, _served) = house();
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    terminal.at("coder", "");
+    for round in 0..20 {
+        let before = terminal.seen.lock().unwrap().len();
+        resize(&terminal, 10 + round % 2, 40);
+        terminal.press("?");
+        shows_help(&terminal, before);
+        terminal.press("?");
+    }
 }
 
 #[test]
