@@ -108,7 +108,7 @@ async fn watch(
             })
             .map_err(failed)?;
         let effect = tokio::select! {
-            event = keys.events.recv() => match event {
+            event = keys.next() => match event {
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                     top.on_key(key, draw::request_size(area).1)
                 }
@@ -373,6 +373,19 @@ impl Keys {
             }
         });
         Self { events, is_paused, reading }
+    }
+
+    /// Returns the next event, `None` if there will be no more. Each key is returned by itself, so that a frame shows its
+    /// result before the next one counts. Of many changes of the size only the last one is returned: a frame for each
+    /// would leave no time for anything else.
+    async fn next(&mut self) -> Option<Event> {
+        let mut event = self.events.recv().await?;
+        while !event.is_key()
+            && let Ok(next) = self.events.try_recv()
+        {
+            event = next;
+        }
+        Some(event)
     }
 
     /// Leaves the terminal's input to another program. It returns when the thread reads no more.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use nix::pty::Winsize;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::home::TempHome;
 use crate::support::terminal::Terminal;
 use crate::support::wait_until;
-use crate::team::stage::{Served, add};
+use crate::team::stage::{Served, add, play};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -29,16 +29,21 @@ fn resize(terminal: &Terminal, rows: u16, columns: u16) {
     assert_eq!(set, 0);
 }
 
-/// Waits until the help is shown after a place in what was written.
-fn shows_help(terminal: &Terminal, after: usize) {
+/// Waits until a word is shown after a place in what was written.
+fn shows(terminal: &Terminal, after: usize, word: &str) {
     // A frame is written whole only on a screen of a new size. Otherwise letters that are there already are left out.
     let mut rows = 20;
-    wait_until("the help", LIMIT, || {
+    wait_until(word, LIMIT, || {
         rows = 20 + (rows + 1) % 20;
-        resize(terminal, rows, 40);
+        resize(terminal, rows, 100);
         let seen = terminal.seen.lock().unwrap();
-        if seen[after..].contains("arrows") { Ok(()) } else { Err(seen[after..].to_owned()) }
+        let last = &seen[seen.floor_char_boundary(seen.len().saturating_sub(4000))..];
+        if seen[after..].contains(word) { Ok(()) } else { Err(last.to_owned()) }
     });
+}
+
+fn length(terminal: &Terminal) -> usize {
+    terminal.seen.lock().unwrap().len()
 }
 
 fn is_frozen(home: &TempHome) -> Result<(), String> {
@@ -58,7 +63,7 @@ fn a_key_freezes_an_agent_and_the_terminal_is_left_as_it_was() {
     wait_until("a frozen agent", LIMIT, || is_frozen(&home));
     terminal.at("frozen", "");
     terminal.press("?");
-    shows_help(&terminal, 0);
+    shows(&terminal, 0, "arrows");
     terminal.press("?");
     terminal.press("q");
     wait_until("the end", LIMIT, || {
@@ -77,10 +82,10 @@ fn a_key_counts_that_comes_with_another_size() {
     let mut terminal = Terminal::controlling(&home, &["top"]);
     terminal.at("coder", "");
     for round in 0..20 {
-        let before = terminal.seen.lock().unwrap().len();
+        let before = length(&terminal);
         resize(&terminal, 10 + round % 2, 40);
         terminal.press("?");
-        shows_help(&terminal, before);
+        shows(&terminal, before, "arrows");
         terminal.press("?");
     }
 }
@@ -93,6 +98,86 @@ fn a_signal_restores_the_terminal() {
     kill(Pid::from_raw(terminal.child.id().cast_signed()), Signal::SIGTERM).unwrap();
     let (code, seen) = terminal.end();
     assert!(code == 0 && seen.contains("\u{1b}[?1049l"), "{code} {seen}");
+}
+
+/// The state of a process, as the kernel names it.
+fn state(terminal: &Terminal) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", terminal.child.id())).unwrap();
+    stat.rsplit_once(") ").unwrap().1[..1].to_owned()
+}
+
+#[test]
+fn suspended_it_leaves_the_terminal_and_takes_it_again() {
+    let (home, _served) = house();
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    let before = Terminal::controlling(&home, &["--version"]).modes();
+    terminal.at("coder", "\u{1a}");
+    wait_until("it is stopped", LIMIT, || match state(&terminal).as_str() {
+        "T" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    assert_eq!(terminal.modes(), before);
+    let stopped = length(&terminal);
+    assert!(terminal.seen.lock().unwrap().trim_end().ends_with("\u{1b}[?1049l"));
+    kill(Pid::from_raw(terminal.child.id().cast_signed()), Signal::SIGCONT).unwrap();
+    shows(&terminal, stopped, "coder");
+    terminal.press("q");
+    assert_eq!(terminal.end().0, 0);
+}
+
+#[test]
+fn it_finds_the_gateway_again_that_was_killed() {
+    let (home, served) = house();
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    terminal.at("coder", "");
+    let before = length(&terminal);
+    served.kill();
+    // Of "the gateway is not running" or "the gateway ended", because of which it looks for it again.
+    shows(&terminal, before, "gateway");
+    let _again = Served::start(&home);
+    home.flock(["freeze", "coder"]).ok();
+    shows(&terminal, before, "frozen");
+    terminal.press("q");
+    assert_eq!(terminal.end().0, 0);
+}
+
+#[test]
+fn a_request_is_read_and_approved() {
+    let home = TempHome::new().init();
+    let request = json!({"kind": "egress", "host": "wanted.example.org", "reason": "for the test"});
+    let call = json!({"calls": [{"name": "flock_sysadmin_request", "arguments": request}]});
+    play(
+        &home,
+        "asker",
+        &json!([{"when": "go", "steps": [call, {"say": "asked"}]}, {"steps": [{"say": ""}]}]),
+    );
+    home.flock(["add", "asker", "--no-container", "--model", "script/asker", "--network", "proxy"]).ok();
+    let _served = Served::start(&home);
+    home.flock(["chat", "asker", "go"]).ok();
+    let listed = || home.flock(["approvals", "list", "--all", "--json"]).ok().json();
+    let waits = |listed: &Value| listed["requests"][0]["state"] == "waiting";
+    wait_until("a request that waits", LIMIT, || {
+        let listed = listed();
+        if waits(&listed) { Ok(()) } else { Err(listed.to_string()) }
+    });
+    let mut terminal = Terminal::controlling(&home, &["top"]);
+    // The agent that asks is the first one, which is selected.
+    terminal.at("asker", "a");
+    shows(&terminal, 0, "wanted.example.org");
+    // It is read to its end, and the question is answered.
+    resize(&terminal, 40, 100);
+    for key in [" ", " ", " ", "a"] {
+        terminal.press(key);
+    }
+    shows(&terminal, 0, "y/n");
+    terminal.press("y");
+    wait_until("the approval", LIMIT, || {
+        let listed = listed();
+        let state = listed["requests"][0]["state"].as_str().unwrap().to_owned();
+        if matches!(state.as_str(), "approved" | "done") { Ok(()) } else { Err(listed.to_string()) }
+    });
+    terminal.press("q");
+    assert_eq!(terminal.end().0, 0);
 }
 
 #[test]
