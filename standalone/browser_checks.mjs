@@ -21,6 +21,7 @@ import { foreign } from "./browser_foreign.mjs";
 import { codes, expired, secrets, sessions, signin, signout } from "./browser_signin.mjs";
 import { Stage } from "./browser_stage.mjs";
 import { team } from "./browser_team.mjs";
+import { visits } from "./browser_visits.mjs";
 import { Browsers } from "./browser_window.mjs";
 
 // Each part takes the stage and the browsers. What one of them leaves behind, the next ones may use.
@@ -40,6 +41,7 @@ const PARTS = {
     channels,
     manage,
     search,
+    visits,
     cost,
     graph,
     machine,

@@ -1,5 +1,5 @@
 // The first paint of long pages, the switch to another session, and the bytes of the first load.
-import { parsed } from "./browser_checking.mjs";
+import { SECONDS, parsed, until } from "./browser_checking.mjs";
 import { Client } from "./browser_figures_client.mjs";
 import { CHANNEL, LONG, TURNS, channelPage, pause, sessionPage } from "./browser_figures_stage.mjs";
 import { median } from "./browser_figures_table.mjs";
@@ -112,7 +112,7 @@ async function routes(stage, figures) {
     browser.close();
 }
 
-// A click on a link in the list of sessions, until the new page is painted.
+// A click on a link in the list of sessions, until the other page is painted in its place.
 export async function switches(stage, browsers, figures) {
     await stage.work();
     const page = await browsers.page("/dashboard/sessions");
@@ -121,23 +121,38 @@ export async function switches(stage, browsers, figures) {
         [`of ${stage.sizes.turns} turns`, TURNS],
     ]) {
         const times = [];
-        const loads = [];
+        const fetches = [];
         for (let round = 0; round < stage.sizes.rounds; round += 1) {
             await visit(stage, page, "/dashboard/sessions");
             await timesOf(page);
             await pause(SETTLED);
-            await page.evaluate(() => {
-                const note = (event) => sessionStorage.setItem("clicked", String(performance.timeOrigin + event.timeStamp));
-                document.addEventListener("click", note, { capture: true });
-            });
+            await page.evaluate(noteSwitch);
             await page.locator(`#sessions a[href="${sessionPage(key)}"]`).click({ noWaitAfter: true });
-            await page.waitForURL(`**${sessionPage(key)}`, { waitUntil: "domcontentloaded" });
-            const load = await timesOf(page);
-            const clicked = Number(await page.evaluate(() => sessionStorage.getItem("clicked")));
-            times.push(load.began + load.paint - clicked);
-            loads.push(load);
+            const took = await until(SECONDS, () => page.evaluate(() => window.switched));
+            if (!took) throw new Error(`${page.url()}: the page was not opened in place`);
+            times.push(took);
+            fetches.push(await page.evaluate(fetchOf, stage.origin + sessionPage(key)));
         }
-        figures.add(`switch to a session ${name}, from the click to the first paint`, "ms", times, SWITCH);
-        figures.remark(`session ${name}: ${parts(loads)}`);
+        figures.add(`switch to a session ${name}, from the click to the paint`, "ms", times, SWITCH);
+        figures.remark(`the fetch of its page in the browser: ${median(fetches).toFixed(0)} ms`);
     }
+}
+
+// The time in milliseconds that the fetch of a page has taken.
+const fetchOf = (address) => performance.getEntriesByName(address).at(-1)?.duration;
+
+// Notes in a page how long a click takes until the turns of a session are painted.
+function noteSwitch() {
+    document.addEventListener("click", ({ timeStamp }) => (window.clicked = timeStamp), { capture: true, once: true });
+    const observer = new MutationObserver(() => {
+        if (!document.getElementById("turns")) return;
+        observer.disconnect();
+        requestAnimationFrame(() => {
+            // A message comes after the frame was painted.
+            const { port1, port2 } = new MessageChannel();
+            port1.onmessage = () => (window.switched = performance.now() - window.clicked);
+            port2.postMessage(null);
+        });
+    });
+    observer.observe(document.getElementById("main"), { childList: true });
 }

@@ -44,8 +44,8 @@ export async function machine(stage, browsers) {
 async function tab(stage, page, name) {
     await visit(stage, page, "/dashboard/machine");
     await page.locator(".tabs").getByRole("link", { name, exact: true }).click();
-    await page.waitForLoadState();
-    check(`the tab ${name} is marked`, (await page.locator('.tabs [aria-current="true"]').innerText()) === name);
+    const marked = () => page.locator('.tabs [aria-current="true"]').innerText();
+    check(`the tab ${name} is marked`, await until(SECONDS, async () => (await marked()) === name), await marked());
     await mark(page);
 }
 
@@ -83,7 +83,7 @@ async function verified(stage, page) {
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/action=agent\.freeze/);
     const actions = await page.locator("#audit tbody tr td:nth-child(5)").allInnerTexts();
-    check("only rows of the filter", actions.length > 0 && actions.every((action) => action === "agent.freeze"), actions);
+    check("only rows of the filter", actions.length > 0 && actions.every((action) => action === "agent.freeze"), [page.url(), actions, await textOf(page)]);
 }
 
 // A log is filtered, and what is hostile in it stays text.

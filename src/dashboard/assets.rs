@@ -8,13 +8,23 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 10] = [
+const FILES: [(&str, &str, &[u8]); 20] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
+    ("actions.js", "text/javascript; charset=utf-8", include_bytes!("assets/actions.js")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
+    ("chat.js", "text/javascript; charset=utf-8", include_bytes!("assets/chat.js")),
+    ("code.js", "text/javascript; charset=utf-8", include_bytes!("assets/code.js")),
+    ("conversation.js", "text/javascript; charset=utf-8", include_bytes!("assets/conversation.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),
+    ("keyboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/keyboard.js")),
+    ("names.js", "text/javascript; charset=utf-8", include_bytes!("assets/names.js")),
+    ("page.js", "text/javascript; charset=utf-8", include_bytes!("assets/page.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),
     ("push.js", "text/javascript; charset=utf-8", include_bytes!("assets/push.js")),
+    ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
+    ("update.js", "text/javascript; charset=utf-8", include_bytes!("assets/update.js")),
+    ("visit.js", "text/javascript; charset=utf-8", include_bytes!("assets/visit.js")),
     (WORKER, "text/javascript; charset=utf-8", include_bytes!("assets/worker.js")),
     ("manifest.webmanifest", "application/manifest+json", include_bytes!("assets/manifest.webmanifest")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
@@ -25,6 +35,9 @@ const FILES: [(&str, &str, &[u8]); 10] = [
 
 /// The script of the service worker.
 const WORKER: &str = "worker.js";
+
+/// The scripts that only some pages fetch.
+const RARE: [&str; 3] = ["highlight.js", "push.js", WORKER];
 
 /// Number of hex digits of the digest in an asset's address.
 const DIGEST: usize = 12;
@@ -85,6 +98,12 @@ impl Asset {
     /// Returns the address of a file. It changes with the content of the files.
     pub(super) fn address(name: &str) -> &'static str {
         ASSETS.iter().find(|asset| asset.name == name).map_or("", |asset| &asset.address)
+    }
+
+    /// Returns the addresses of the scripts that every page needs.
+    pub(super) fn modules() -> impl Iterator<Item = &'static str> {
+        let is_needed = |asset: &&Self| asset.name.ends_with(".js") && !RARE.contains(&asset.name);
+        ASSETS.iter().filter(is_needed).map(|asset| asset.address.as_str())
     }
 
     /// Returns the path of the pages that the file may control as a service worker, if it is one.

@@ -110,6 +110,11 @@ impl Layout {
         Asset::address(name)
     }
 
+    /// Returns the addresses of the scripts that every page needs, so that a browser fetches them at once.
+    pub(super) fn modules(&self) -> impl Iterator<Item = &'static str> {
+        Asset::modules()
+    }
+
     /// Returns a text with the value in its place.
     pub(super) fn with(&self, text: &str, value: impl std::fmt::Display) -> String {
         fill(text, &[&value.to_string()])

@@ -45,5 +45,8 @@ self.addEventListener("notificationclick", (event) => {
 async function open(page) {
   const windows = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
   const there = windows.find((one) => new URL(one.url).pathname === page);
-  return there ? there.focus() : self.clients.openWindow(page);
+  if (!there) return self.clients.openWindow(page);
+  // The address of a window is that of its document, in which another page may be shown meanwhile.
+  there.postMessage({ page });
+  return there.focus();
 }
