@@ -5393,7 +5393,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__top)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --mouse --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

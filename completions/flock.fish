@@ -942,6 +942,7 @@ complete -c flock -n "__fish_flock_using_subcommand top" -l home -d 'Home folder
 complete -c flock -n "__fish_flock_using_subcommand top" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand top" -l mouse -d 'Select with the mouse, and scroll with its wheel'
 complete -c flock -n "__fish_flock_using_subcommand top" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand top" -s q -l quiet -d 'Print only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand top" -s v -l verbose -d 'Print more details'

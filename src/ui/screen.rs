@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::sync::Once;
 
 use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::terminal::{
     self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -12,10 +13,20 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 
+/// The use of the mouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mouse {
+    /// It is left to the terminal, which marks text with it.
+    Left,
+    /// The terminal reports what it does.
+    Reported,
+}
+
 /// The screen. Dropping it restores the terminal.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     area: Rect,
+    mouse: Mouse,
 }
 
 impl Screen {
@@ -30,13 +41,13 @@ impl Screen {
     /// # Errors
     ///
     /// Returns an error if the terminal can't be changed. It is then as it was.
-    pub(crate) fn open(color: bool) -> io::Result<Self> {
+    pub(crate) fn open(color: bool, mouse: Mouse) -> io::Result<Self> {
         style::force_color_output(color);
         restore_on_panic();
         let area = area()?;
-        let screen = Self { terminal: terminal_of(area)?, area };
+        let screen = Self { terminal: terminal_of(area)?, area, mouse };
         // From here on, dropping the screen restores what was changed.
-        take()?;
+        take(mouse)?;
         Ok(screen)
     }
 
@@ -60,7 +71,7 @@ impl Screen {
     ///
     /// Returns an error if the terminal can't be changed.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
-        take()?;
+        take(self.mouse)?;
         self.redraw()
     }
 
@@ -82,14 +93,16 @@ impl Drop for Screen {
     }
 }
 
-fn take() -> io::Result<()> {
+fn take(mouse: Mouse) -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, Hide, Clear(ClearType::All))
+    execute!(io::stdout(), EnterAlternateScreen, Hide, Clear(ClearType::All))?;
+    if mouse == Mouse::Reported { execute!(io::stdout(), EnableMouseCapture) } else { Ok(()) }
 }
 
 fn restore() {
     // If the terminal is gone, there is nothing to restore.
-    let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
+    // Turning off what was not turned on does no harm.
+    let _ = execute!(io::stdout(), DisableMouseCapture, Show, LeaveAlternateScreen);
     let _ = disable_raw_mode();
     let _ = io::stdout().flush();
 }

@@ -1,7 +1,7 @@
 //! A frame of a state.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState};
@@ -70,12 +70,28 @@ pub(super) fn request_size(area: Rect) -> (u16, u16) {
     (area.width, area.height.saturating_sub(REQUEST_MARGIN))
 }
 
-/// Draws the state.
-pub(super) fn draw(frame: &mut Frame<'_>, top: &Top, look: Look) {
+/// The lines of a frame that can be chosen: agents, or channels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rows {
+    area: Rect,
+    /// The number of the uppermost one.
+    first: usize,
+}
+
+impl Rows {
+    /// Returns the number of the one at a place of the screen.
+    pub(super) fn at(self, column: u16, row: u16) -> Option<usize> {
+        let is_inside = self.area.contains(Position { x: column, y: row });
+        is_inside.then(|| self.first + usize::from(row - self.area.y))
+    }
+}
+
+/// Draws the state. Returns the lines that can be chosen.
+pub(super) fn draw(frame: &mut Frame<'_>, top: &Top, look: Look) -> Rows {
     let area = frame.area();
     if let View::Request(request) = &top.view {
         draw_request(frame, request, top.notice.as_deref());
-        return;
+        return Rows::default();
     }
     let head = head(top, look);
     let head_height = u16::try_from(head.len()).unwrap_or(u16::MAX).min(area.height / 3).max(1);
@@ -88,7 +104,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top, look: Look) {
     ])
     .areas(area);
     frame.render_widget(Paragraph::new(head), above);
-    draw_agents(frame, top, look, middle);
+    let agents = draw_agents(frame, top, look, middle);
     if let Some(agent) = top.agent() {
         frame.render_widget(Paragraph::new(detail(agent, look)), below);
     }
@@ -96,11 +112,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top, look: Look) {
     match &top.view {
         View::Help => {
             draw_list(frame, middle, KEYS.iter().map(|(key, what)| format!("{key:<12} {what}")), None);
+            Rows::default()
         }
         View::Channels { channels, at } => {
-            draw_list(frame, middle, channels.iter().map(|(id, topic)| format!("{id}  {topic}")), Some(*at));
+            draw_list(frame, middle, channels.iter().map(|(id, topic)| format!("{id}  {topic}")), Some(*at))
         }
-        View::Team | View::ConfirmAll { .. } | View::Request(_) => {}
+        View::Team => agents,
+        View::ConfirmAll { .. } | View::Request(_) => Rows::default(),
     }
 }
 
@@ -210,7 +228,7 @@ fn sandbox_text(agent: &Agent, look: Look) -> String {
     }
 }
 
-fn draw_agents(frame: &mut Frame<'_>, top: &Top, look: Look, area: Rect) {
+fn draw_agents(frame: &mut Frame<'_>, top: &Top, look: Look, area: Rect) -> Rows {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let agents = top.agents();
     let cell = |column: &Column, agent: &Agent| {
@@ -224,6 +242,8 @@ fn draw_agents(frame: &mut Frame<'_>, top: &Top, look: Look, area: Rect) {
         .column_spacing(1);
     let mut selection = TableState::new().with_selected(top.place());
     frame.render_stateful_widget(table, area, &mut selection);
+    let [_, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    Rows { area: below, first: selection.offset() }
 }
 
 fn detail(agent: &Agent, look: Look) -> Vec<Line<'static>> {
@@ -259,7 +279,12 @@ fn footer(top: &Top) -> String {
     format!("? help  q quit  f freeze  c chat  a request  s sort: {}{arrow}", top.sorting.name())
 }
 
-fn draw_list(frame: &mut Frame<'_>, area: Rect, lines: impl Iterator<Item = String>, at: Option<usize>) {
+fn draw_list(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    lines: impl Iterator<Item = String>,
+    at: Option<usize>,
+) -> Rows {
     let lines: Vec<Line<'static>> = lines
         .enumerate()
         .map(|(place, text)| {
@@ -272,6 +297,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, lines: impl Iterator<Item = Stri
     let first = (at.unwrap_or_default() + 1).saturating_sub(usize::from(area.height));
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines).scroll((u16::try_from(first).unwrap_or(u16::MAX), 0)), area);
+    Rows { area, first }
 }
 
 fn draw_request(frame: &mut Frame<'_>, request: &RequestView, notice: Option<&str>) {

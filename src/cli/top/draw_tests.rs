@@ -31,7 +31,11 @@ fn top() -> Top {
 fn drawn(top: &Top, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let look = Look { has_color: false, now: 1_065_000 };
-    terminal.draw(|frame| draw(frame, top, look)).unwrap();
+    terminal
+        .draw(|frame| {
+            draw(frame, top, look);
+        })
+        .unwrap();
     terminal.backend().to_string()
 }
 
@@ -51,6 +55,32 @@ fn the_agents_are_shown_on_screens_of_every_size() {
     {
         assert!(wide.contains(word), "{word}:\n{wide}");
     }
+}
+
+#[test]
+fn a_click_is_on_the_agent_that_is_shown_there() {
+    let mut top = top();
+    for (width, height) in [(40, 10), (120, 30)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let mut rows = Rows::default();
+        let look = Look { has_color: false, now: 0 };
+        terminal.draw(|frame| rows = draw(frame, &top, look)).unwrap();
+        let text = terminal.backend().to_string();
+        let line = |id: &str| text.lines().position(|line| line.contains(&format!("{id} "))).unwrap();
+        for (place, agent) in top.agents().iter().enumerate() {
+            let row = u16::try_from(line(&agent.id)).unwrap();
+            assert_eq!(rows.at(3, row), Some(place), "{} of\n{text}", agent.id);
+        }
+        assert_eq!(rows.at(3, 0), None);
+    }
+    press_help(&mut top);
+    let mut terminal = Terminal::new(TestBackend::new(80, 20)).unwrap();
+    let look = Look { has_color: false, now: 0 };
+    terminal.draw(|frame| assert_eq!(draw(frame, &top, look).at(3, 8), None)).unwrap();
+}
+
+fn press_help(top: &mut Top) {
+    top.on_key(crossterm::event::KeyCode::Char('?').into(), 5);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use nix::sys::signal::{Signal, raise};
@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::draw::{self, Look};
+use super::draw::{self, Look, Rows};
 use super::snapshot::{self, Snapshot};
 use super::state::{Effect, RequestView, Top, View};
 use crate::clean;
@@ -27,7 +27,7 @@ use crate::home::Home;
 use crate::supervise::gateway_client::{Call, Client};
 use crate::swarm::triage::{ApprovalDecision, view};
 use crate::ui::pager::PagerRow;
-use crate::ui::screen::Screen;
+use crate::ui::screen::{Mouse, Screen};
 
 /// The shortest time between two readings of the routes.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -63,13 +63,13 @@ type Action<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 /// # Errors
 ///
 /// Returns an error if the terminal can't be used.
-pub(super) async fn run(home: &Home, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(home: &Home, context: &Context, mouse: Mouse) -> Result<Exit, Failure> {
     // Messages of other parts would be written over the screen.
     let silent = context.silent();
     let refresh = Notify::new();
     let (sender, news) = mpsc::unbounded_channel();
     tokio::select! {
-        exit = watch(home, context, &silent, &refresh, news) => exit,
+        exit = watch(home, context, mouse, (&silent, &refresh, news)) => exit,
         () = follow_gateway(home, &silent, &refresh, &sender) => Ok(Exit::Done),
     }
 }
@@ -78,9 +78,8 @@ pub(super) async fn run(home: &Home, context: &Context) -> Result<Exit, Failure>
 async fn watch(
     home: &Home,
     context: &Context,
-    silent: &Context,
-    refresh: &Notify,
-    mut news: mpsc::UnboundedReceiver<News>,
+    mouse: Mouse,
+    (silent, refresh, mut news): (&Context, &Notify, mpsc::UnboundedReceiver<News>),
 ) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| Failure::with_cause("failed to use the terminal", &error);
     let listen = |kind| signal(kind).map_err(failed);
@@ -91,10 +90,10 @@ async fn watch(
     let mut carry_on = listen(SignalKind::from_raw(Signal::SIGCONT as i32))?;
 
     let look = |now| Look { has_color: context.printer.is_colored(), now };
-    let mut screen = Screen::open(context.printer.is_colored()).map_err(failed)?;
+    let mut screen = Screen::open(context.printer.is_colored(), mouse).map_err(failed)?;
     let mut keys = Keys::start();
     let mut top = Top::default();
-    let mut area = Rect::default();
+    let (mut area, mut rows) = (Rect::default(), Rows::default());
     let mut actions: FuturesUnordered<Action<'_>> = FuturesUnordered::new();
     loop {
         screen
@@ -104,13 +103,22 @@ async fn watch(
                 if let View::Request(request) = &mut top.view {
                     request.settle(width, height);
                 }
-                draw::draw(frame, &top, look(unix_ms()));
+                rows = draw::draw(frame, &top, look(unix_ms()));
             })
             .map_err(failed)?;
         let effect = tokio::select! {
             event = keys.next() => match event {
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                     top.on_key(key, draw::request_size(area).1)
+                }
+                Some(Event::Mouse(mouse)) => {
+                    match mouse.kind {
+                        MouseEventKind::Down(MouseButton::Left) => top.on_click(rows.at(mouse.column, mouse.row)),
+                        MouseEventKind::ScrollDown => top.on_wheel(true),
+                        MouseEventKind::ScrollUp => top.on_wheel(false),
+                        _ => {}
+                    }
+                    None
                 }
                 Some(_) => None,
                 // The terminal can't be read any more.

@@ -102,6 +102,9 @@ pub(super) enum Effect {
     Approve { id: String, sha256: String },
 }
 
+/// Lines of a request for a turn of the mouse's wheel.
+const WHEEL_LINES: usize = 3;
+
 /// The signs beside the words, and the order by urgency.
 const STATES: [(&str, char); 7] = [
     ("asking", '?'),
@@ -238,6 +241,27 @@ impl Top {
             }
         }
         None
+    }
+
+    /// Takes a click on the line with this number, or elsewhere.
+    pub(super) fn on_click(&mut self, line: Option<usize>) {
+        let Some(line) = line else { return };
+        match &mut self.view {
+            View::Team => self.select(|at, last| if line <= last { line } else { at }),
+            View::Channels { channels, at } if line < channels.len() => *at = line,
+            _ => {}
+        }
+    }
+
+    /// Takes a turn of the mouse's wheel.
+    pub(super) fn on_wheel(&mut self, is_down: bool) {
+        let step = |at: usize, by| if is_down { at + by } else { at.saturating_sub(by) };
+        match &mut self.view {
+            View::Team => self.select(|at, last| step(at, 1).min(last)),
+            View::Channels { channels, at } => *at = step(*at, 1).min(channels.len().saturating_sub(1)),
+            View::Request(request) => request.top = step(request.top, WHEEL_LINES),
+            View::Help | View::ConfirmAll { .. } => {}
+        }
     }
 
     fn on_team_key(&mut self, key: KeyCode) -> Option<Effect> {

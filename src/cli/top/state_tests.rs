@@ -37,6 +37,29 @@ fn the_sorting_changes_and_the_selection_stays() {
 }
 
 #[test]
+fn the_mouse_selects_and_scrolls() {
+    let mut top = top();
+    top.on_click(Some(2));
+    assert_eq!(top.selected.as_deref(), Some("a"));
+    for line in [Some(3), None] {
+        top.on_click(line);
+        assert_eq!(top.selected.as_deref(), Some("a"), "nobody is at {line:?}");
+    }
+    top.on_wheel(true);
+    assert_eq!(top.place(), Some(2), "the last one stays");
+    top.on_wheel(false);
+    assert_eq!(top.selected.as_deref(), Some("b"));
+    let channels = ["one", "two"].map(|id| (id.to_owned(), String::new())).to_vec();
+    top.view = View::Channels { channels, at: 0 };
+    top.on_wheel(true);
+    top.on_wheel(true);
+    assert_eq!(press(&mut top, '\n'), None);
+    assert!(matches!(top.view, View::Channels { at: 1, .. }), "{top:?}");
+    top.on_click(Some(0));
+    assert!(matches!(top.view, View::Channels { at: 0, .. }), "{top:?}");
+}
+
+#[test]
 fn all_agents_are_frozen_only_after_a_yes() {
     let mut top = top();
     assert_eq!(press(&mut top, 'F'), None);

@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use super::client::Urgency;
 use crate::clock::unix_ms;
 use crate::gateway::state::Gateway;
+use crate::id::AgentId;
 use crate::store::{StoreError, text_digest};
 use crate::supervise::restart::CrashHistory;
 use crate::supervise::supervised_process::remembered;
 use crate::supervise::unit;
+use crate::swarm::pause::Pause;
 
 /// Most requests that a look takes in. The oldest come first.
 const MAX_REQUESTS: u32 = 200;
@@ -47,6 +49,15 @@ pub(crate) enum AlertKind {
 impl Alert {
     fn request(id: String, agent: String, expires_at: i64) -> Self {
         Self { subject: format!("request {id}"), kind: AlertKind::Request { id, agent }, ends_at: expires_at }
+    }
+
+    fn pause(agent: &AgentId, pause: &Pause, now: i64) -> Self {
+        Self {
+            // A budget that is raised and used up again the same day is another thing.
+            subject: format!("pause {agent} {} {}", pause.day, text_digest(&pause.budget)),
+            kind: AlertKind::Pause { agent: agent.to_string() },
+            ends_at: pause.until.unwrap_or(now + MAX_LIFETIME),
+        }
     }
 
     /// Returns the text for the browser's worker, which says it in the browser's language.
@@ -89,12 +100,7 @@ pub(crate) async fn current(gateway: &Gateway) -> Result<Vec<Alert>, StoreError>
     let waiting = gateway.swarm.store().requests().waiting(MAX_REQUESTS).await?;
     let requests = waiting.into_iter().map(|(id, agent, until)| Alert::request(id, agent, until));
     let now = unix_ms();
-    let pauses = gateway.swarm.paused().into_iter().map(|(agent, pause)| Alert {
-        // A budget that is raised and used up again the same day is another thing.
-        subject: format!("pause {agent} {} {}", pause.day, text_digest(&pause.budget)),
-        kind: AlertKind::Pause { agent: agent.to_string() },
-        ends_at: pause.until.unwrap_or(now + MAX_LIFETIME),
-    });
+    let pauses = gateway.swarm.paused().into_iter().map(|(agent, pause)| Alert::pause(&agent, &pause, now));
     let home = gateway.home().clone();
     let histories = tokio::task::spawn_blocking(move || {
         (remembered(&home, unit::GATEWAY), remembered(&home, unit::OPENCLAW))
@@ -141,6 +147,27 @@ mod tests {
         let lasting = Alert { ends_at: i64::MAX, ..alert };
         assert_eq!(lasting.ttl(0), 24 * 3600);
     }
+
+    #[test]
+    fn a_pause_is_told_of_once_for_each_agent_budget_and_day() {
+        let agent: AgentId = "coder".parse().unwrap();
+        let pause = |day: &str, budget: &str, since| Pause {
+            since,
+            until: Some(5_000),
+            reason: "secret of a budget".to_owned(),
+            day: day.to_owned(),
+            budget: budget.to_owned(),
+        };
+        let first = Alert::pause(&agent, &pause("2026-02-28", "day 10", 1), 0);
+        assert_eq!((first.ends_at, first.urgency()), (5_000, Urgency::Normal));
+        let payload: Value = serde_json::from_str(&first.payload()).unwrap();
+        assert_eq!(payload, json!({"kind": "pause", "agent": "coder", "tag": first.topic()}));
+        assert_eq!(first, Alert::pause(&agent, &pause("2026-02-28", "day 10", 2), 1), "the same thing");
+        for other in [pause("2026-03-01", "day 10", 1), pause("2026-02-28", "day 20", 1)] {
+            assert_ne!(first.topic(), Alert::pause(&agent, &other, 0).topic());
+        }
+    }
+
     #[test]
     fn a_program_is_told_of_when_it_crashes_again_and_again() {
         let history = |crashes: &[i64], opened_at| CrashHistory {

@@ -46,11 +46,15 @@ fn length(terminal: &Terminal) -> usize {
     terminal.seen.lock().unwrap().len()
 }
 
-fn is_frozen(home: &TempHome) -> Result<(), String> {
+/// The only agent that is frozen.
+fn is_frozen(home: &TempHome) -> Result<String, String> {
     let listed = home.flock(["list", "--json"]).ok().json();
     let agents = listed["agents"].as_array().unwrap();
     let frozen: Vec<_> = agents.iter().filter(|agent| !agent["frozen"].is_null()).collect();
-    if frozen.len() == 1 { Ok(()) } else { Err(listed.to_string()) }
+    match frozen.as_slice() {
+        [one] => Ok(one["id"].as_str().unwrap().to_owned()),
+        _ => Err(listed.to_string()),
+    }
 }
 
 #[test]
@@ -88,6 +92,36 @@ fn a_key_counts_that_comes_with_another_size() {
         shows(&terminal, before, "arrows");
         terminal.press("?");
     }
+}
+
+#[test]
+fn the_mouse_is_used_only_if_that_is_wanted() {
+    let (home, _served) = house();
+    let mut plain = Terminal::controlling(&home, &["top"]);
+    plain.at("coder", "q");
+    assert!(!plain.end().1.contains("\u{1b}[?1000h"));
+    let mut terminal = Terminal::controlling(&home, &["top", "--mouse"]);
+    terminal.at("orchestrator", "");
+    let before = length(&terminal);
+    let mut rows = 20;
+    wait_until("the last agent is selected", LIMIT, || {
+        // A turn of the wheel, as a terminal reports it.
+        terminal.press("\u{1b}[<65;1;1M");
+        rows = 20 + (rows + 1) % 20;
+        resize(&terminal, rows, 100);
+        let seen = terminal.seen.lock().unwrap();
+        if seen[before..].contains("sysadmin,") { Ok(()) } else { Err("another one".to_owned()) }
+    });
+    terminal.press("f");
+    let frozen = wait_until("a frozen agent", LIMIT, || is_frozen(&home));
+    assert_eq!(frozen, "sysadmin");
+    terminal.press("q");
+    let (code, seen) = terminal.end();
+    assert!(
+        code == 0 && seen.contains("\u{1b}[?1000h") && seen.ends_with("\u{1b}[?1049l"),
+        "{code} {seen:?}"
+    );
+    assert!(seen.contains("\u{1b}[?1000l"), "{seen:?}");
 }
 
 #[test]

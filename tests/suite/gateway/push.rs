@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use self::service::{PushService, TestKeys};
 use super::dashboard::Browser;
 use super::house::{House, LIMIT, until};
+use crate::support::flock_binary;
 
 /// A secret in the body and in the reason of each request.
 const PLANTED: &str = "sk-planted-0123456789";
@@ -116,6 +117,35 @@ async fn a_waiting_request_reaches_each_browser_once_and_says_nothing_of_what_is
     assert_eq!(service.refusals(), Vec::<String>::new());
 }
 
+/// What `flock doctor` says about notifications.
+async fn doctor(house: &House) -> String {
+    let mut command = tokio::process::Command::new(flock_binary());
+    command.arg("--home").arg(house.home.root()).args(["doctor", "--json"]);
+    let output = command.output().await.unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["name"] == "notifications");
+    found.unwrap_or_else(|| panic!("{report}"))["message"].to_string()
+}
+
+#[tokio::test]
+async fn a_program_that_crashes_again_and_again_is_told_of() {
+    let (house, service) = (house().await, PushService::start().await);
+    let browser = Browser::new(&house).await;
+    let keys = subscribe(&browser, &service, "ok/x").await;
+    tokio::spawn(push::run(house.gateway.clone()));
+    // As the supervisor leaves it when it gives up.
+    let history = json!({"crashes": [], "openedAt": unix_ms(), "reason": PLANTED});
+    std::fs::write(house.home.breaker("openclaw"), history.to_string()).unwrap();
+    house.gateway.events.publish("agent.paused", &json!({"agent": "coder"}));
+    until("it is told", || service.received().len() == 1).await;
+    let message = service.received().remove(0);
+    assert_eq!(message.urgency, "high");
+    let told: Value = serde_json::from_str(&keys.open(&message.body)).unwrap();
+    assert_eq!(told, json!({"kind": "crash", "program": "openclaw", "tag": message.topic}));
+    assert_eq!(service.refusals(), Vec::<String>::new());
+}
+
 /// Waits until that many subscriptions have a last result of a delivery.
 async fn wait_until_told(browser: &Browser, wanted: usize) {
     let end = tokio::time::Instant::now() + LIMIT;
@@ -160,6 +190,8 @@ async fn a_service_that_is_busy_is_asked_again_and_one_that_says_gone_never() {
         assert!(tokio::time::Instant::now() < end, "{shown}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let found = doctor(&house).await;
+    assert!(found.contains("the push service answered 503"), "{found}");
     assert_eq!(service.refusals(), Vec::<String>::new());
 }
 
