@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_state_that_matters_most_is_shown() {
-        let freeze = Freeze { at: 1, by: "human:ann".to_owned() };
+        let freeze = Freeze { at: 1, by: "human:ann".to_owned(), reason: None };
         let pause = Pause {
             since: 2,
             until: None,

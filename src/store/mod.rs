@@ -83,7 +83,7 @@ pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary
 pub(crate) use direct_message::{DirectAnswer, DirectMessage};
 pub(crate) use error::StoreError;
 pub(crate) use exchange::NewExchange;
-pub(crate) use freeze::{Freeze, FreezeState};
+pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};

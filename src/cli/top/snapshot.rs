@@ -95,7 +95,13 @@ struct AgentAnswer {
     role: String,
     model: Option<String>,
     sandbox: String,
+    frozen: Option<FreezeAnswer>,
     activity: ActivityAnswer,
+}
+
+#[derive(Deserialize)]
+struct FreezeAnswer {
+    reason: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -231,7 +237,10 @@ impl AgentAnswer {
         let detail = clean(activity.detail.as_deref().unwrap_or_default());
         let detail = match activity.state.as_str() {
             _ if detail.is_empty() => detail,
-            "frozen" => format!("by {detail}"),
+            "frozen" => match self.frozen.and_then(|freeze| freeze.reason) {
+                Some(reason) => format!("by {detail}: {}", clean(&reason)),
+                None => format!("by {detail}"),
+            },
             "asking" => format!("asks for {detail}"),
             "working" => format!("uses {detail}"),
             _ => detail,

@@ -2,6 +2,7 @@
 // used with the keyboard alone.
 
 import { listen, start } from "./{digest}-events.js";
+import { freezeForms } from "./{digest}-freeze.js";
 import { watchSwitch } from "./{digest}-push.js";
 
 for (const part of document.querySelectorAll("[data-live]")) part.dataset.shown = part.innerHTML;
@@ -320,6 +321,8 @@ const forms = {
     return posted.notes.join(" ") || texts.sent;
   },
 };
+
+Object.assign(forms, freezeForms({ texts, person, send }));
 
 // Not attributes: an update of the page would remove them.
 const busy = new WeakSet();

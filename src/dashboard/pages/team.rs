@@ -6,6 +6,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::engine::{Engine, Probe};
+use super::freeze::Freeze;
 use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
@@ -30,6 +31,7 @@ struct Agent {
     model: Option<String>,
     scripted: bool,
     sandbox: String,
+    frozen: Option<Freeze>,
     activity: Activity,
 }
 
@@ -101,6 +103,8 @@ struct AgentView {
     state_text: &'static str,
     since: Option<Moment>,
     detail: String,
+    /// The reason of its freeze.
+    reason: Option<String>,
     session: Option<SessionKey>,
     request: Option<String>,
     sandbox: String,
@@ -170,6 +174,7 @@ fn view(
         state_text: state_text(texts, &activity.state),
         since: activity.since.map(Moment::new),
         detail: detail(texts, activity),
+        reason: agent.frozen.as_ref().and_then(Freeze::shown_reason),
         session: activity.session.clone(),
         request: activity.request.clone(),
         sandbox,
