@@ -24,6 +24,7 @@ struct AgentList {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Agent {
     id: AgentId,
     role: String,
@@ -32,6 +33,7 @@ struct Agent {
     scripted: bool,
     sandbox: String,
     frozen: Option<Freeze>,
+    last_session: Option<SessionKey>,
     activity: Activity,
 }
 
@@ -106,6 +108,8 @@ struct AgentView {
     /// The reason of its freeze.
     reason: Option<String>,
     session: Option<SessionKey>,
+    /// The address of the session that was used last.
+    last_session: Option<String>,
     request: Option<String>,
     sandbox: String,
     sandbox_is_good: bool,
@@ -176,6 +180,7 @@ fn view(
         detail: detail(texts, activity),
         reason: agent.frozen.as_ref().and_then(Freeze::shown_reason),
         session: activity.session.clone(),
+        last_session: agent.last_session.as_ref().map(sessions::address),
         request: activity.request.clone(),
         sandbox,
         sandbox_is_good,

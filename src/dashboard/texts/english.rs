@@ -52,6 +52,7 @@ pub(super) const TEXTS: Texts = Texts {
     state_asleep: "Sleeping",
     state_idle: "Idle",
     in_session: "in {}",
+    last_session: "Last session",
     using_tool: "with the tool {}",
     frozen_by: "by {}",
     add_reason: "Give a reason",

@@ -52,6 +52,7 @@ pub(super) const TEXTS: Texts = Texts {
     state_asleep: "잠자는 중",
     state_idle: "대기 중",
     in_session: "세션 {}",
+    last_session: "마지막 세션",
     using_tool: "도구 {}",
     frozen_by: "정지한 사람: {}",
     add_reason: "이유 적기",

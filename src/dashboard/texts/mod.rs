@@ -79,7 +79,7 @@ texts! {
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
     state_frozen, state_asking, state_working, state_queued, state_paused, state_asleep, state_idle,
-    in_session, using_tool, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
+    in_session, last_session, using_tool, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
     settings, effort, unchanged, add_agent, agent_id, archetype, model_or_default,
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,

@@ -40,6 +40,9 @@ pub(crate) async fn list(
     let states = store.agents().states().await.map_err(ApiError::explained)?;
     let requests = store.requests().list(true, MAX_REQUESTS).await.map_err(ApiError::explained)?;
     let turns = gateway.driver.list();
+    // A token of a client may be for fewer sessions than the agent has.
+    let asked = if caller.client().is_some() { Vec::new() } else { config.agents.iter().map(|agent| agent.id.clone()).collect() };
+    let last = store.sessions().last_of(asked).await.map_err(ApiError::explained)?;
     let agents: Vec<Value> = config
         .agents
         .iter()
@@ -48,6 +51,7 @@ pub(crate) async fn list(
             let mut value = agent_json(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
             value["paused"] = json!(paused.get(&agent.id));
+            value["lastSession"] = json!(last.get(&agent.id));
             let facts = AgentFacts {
                 frozen: frozen.of(&agent.id),
                 paused: paused.get(&agent.id),

@@ -988,4 +988,11 @@ fn ids_are_short_and_differ() {
     let ids: std::collections::HashSet<String> = (0..100).map(|_| new_id()).collect();
     assert_eq!(ids.len(), 100);
     assert!(ids.iter().all(|id| id.len() == 10 && id.starts_with("r-")));
+    assert!(ids.iter().all(|id| ids_in(&format!("approve `{id}`.")).collect::<Vec<_>>() == [id]));
+}
+
+#[test]
+fn ids_in_a_text_are_whole_words() {
+    let text = "r-abcdef23 waits: (r-hjkm4567), r-abcdef2, xr-abcdef23, r-abcdef234, r-ABCDEF23, r-abcdefi1, r-abcdef23-x";
+    assert_eq!(ids_in(text).collect::<Vec<_>>(), ["r-abcdef23", "r-hjkm4567"]);
 }
