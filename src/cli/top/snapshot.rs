@@ -96,7 +96,14 @@ struct AgentAnswer {
     model: Option<String>,
     sandbox: String,
     frozen: Option<FreezeAnswer>,
+    /// An older gateway says nothing about it.
+    problem: Option<ModelAnswer>,
     activity: ActivityAnswer,
+}
+
+#[derive(Deserialize)]
+struct ModelAnswer {
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -240,6 +247,10 @@ impl AgentAnswer {
             "frozen" => match self.frozen.and_then(|freeze| freeze.reason) {
                 Some(reason) => format!("by {detail}: {}", clean(&reason)),
                 None => format!("by {detail}"),
+            },
+            "blocked" => match self.problem.and_then(|problem| problem.hint) {
+                Some(hint) => format!("{detail}: {}", clean(&hint)),
+                None => detail,
             },
             "asking" => format!("asks for {detail}"),
             "working" => format!("uses {detail}"),

@@ -33,8 +33,16 @@ struct Agent {
     scripted: bool,
     sandbox: String,
     frozen: Option<Freeze>,
+    problem: Option<ModelProblem>,
     last_session: Option<SessionKey>,
     activity: Activity,
+}
+
+/// The reason for which an agent's model can't be asked.
+#[derive(Deserialize)]
+struct ModelProblem {
+    message: String,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +113,8 @@ struct AgentView {
     state_text: &'static str,
     since: Option<Moment>,
     detail: String,
+    /// The reason for which its model can't be asked, and the command that mends it.
+    problem: Option<(String, Option<String>)>,
     /// The reason of its freeze.
     reason: Option<String>,
     session: Option<SessionKey>,
@@ -178,6 +188,7 @@ fn view(
         state_text: state_text(texts, &activity.state),
         since: activity.since.map(Moment::new),
         detail: detail(texts, activity),
+        problem: agent.problem.as_ref().map(|problem| (problem.message.clone(), problem.hint.clone())),
         reason: agent.frozen.as_ref().and_then(Freeze::shown_reason),
         session: activity.session.clone(),
         last_session: agent.last_session.as_ref().map(sessions::address),
@@ -198,6 +209,7 @@ fn state_text(texts: &'static Texts, state: &str) -> &'static str {
         "working" => texts.state_working,
         "queued" => texts.state_queued,
         "paused" => texts.state_paused,
+        "blocked" => texts.state_blocked,
         "asleep" => texts.state_asleep,
         _ => texts.state_idle,
     }
@@ -209,6 +221,8 @@ fn detail(texts: &Texts, activity: &Activity) -> String {
         "frozen" => fill(texts.frozen_by, &[detail]),
         "asking" => fill(texts.asks_for, &[detail]),
         "working" => fill(texts.using_tool, &[detail]),
+        // The problem has a line of its own.
+        "blocked" => String::new(),
         _ => detail.to_owned(),
     }
 }

@@ -78,7 +78,7 @@ texts! {
     // Team.
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
-    state_frozen, state_asking, state_working, state_queued, state_paused, state_asleep, state_idle,
+    state_frozen, state_asking, state_working, state_queued, state_paused, state_blocked, state_asleep, state_idle,
     in_session, last_session, using_tool, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
     settings, effort, unchanged, add_agent, agent_id, archetype, model_or_default,
     // Channels.
@@ -108,7 +108,7 @@ texts! {
     graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
-    machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
+    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     finding, mend,
