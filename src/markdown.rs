@@ -22,10 +22,11 @@ pub(crate) fn html_with_people(markdown: &str, people: &[(&str, String)]) -> (St
 }
 
 /// Returns the Markdown as HTML for a place in a page that has headings of its own: those of the text are a level
-/// lower. Characters that can't be seen are spelled out.
-pub(crate) fn html_in_page(markdown: &str, people: &[(&str, String)]) -> String {
+/// lower. Characters that can't be seen are spelled out. `@name` of these people and these words are links.
+pub(crate) fn html_in_page(markdown: &str, people: &[(&str, String)], words: &[(&str, String)]) -> String {
     let markdown = clean::block(markdown);
     let (events, _) = with_people(&markdown, people);
+    let events = with_words(events, words);
     let lower = |level| match level {
         HeadingLevel::H1 => HeadingLevel::H2,
         HeadingLevel::H2 => HeadingLevel::H3,
@@ -66,6 +67,66 @@ fn with_people<'m>(markdown: &'m str, people: &[(&str, String)]) -> (Vec<Event<'
     (linked, found)
 }
 
+/// Returns the events with links around these words, which consist of letters, digits and hyphens. A word may also be
+/// all of a piece of code, because commands are written like this.
+fn with_words<'m>(events: Vec<Event<'m>>, words: &[(&str, String)]) -> Vec<Event<'m>> {
+    if words.is_empty() {
+        return events;
+    }
+    let mut within = 0_usize;
+    let mut linked = Vec::with_capacity(events.len());
+    for event in events {
+        match &event {
+            Event::Start(Tag::Link { .. } | Tag::CodeBlock(_)) => within += 1,
+            Event::End(TagEnd::Link | TagEnd::CodeBlock) => within = within.saturating_sub(1),
+            Event::Text(text) if within == 0 => {
+                link_words(text, words, &mut linked);
+                continue;
+            }
+            Event::Code(code) if within == 0 => {
+                if let Some((_, address)) = words.iter().find(|(word, _)| **word == **code) {
+                    linked.push(link_start(address));
+                    linked.push(event);
+                    linked.push(Event::End(TagEnd::Link));
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        linked.push(event);
+    }
+    linked
+}
+
+/// Adds a text with links around these words.
+fn link_words(text: &str, words: &[(&str, String)], out: &mut Vec<Event<'_>>) {
+    let is_in_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let mut done = 0;
+    let mut rest = 0;
+    while let Some(start) = text[rest..].find(is_in_word).map(|at| rest + at) {
+        let end = text[start..].find(|c| !is_in_word(c)).map_or(text.len(), |at| start + at);
+        rest = end;
+        let word = text[start..end].trim_end_matches('-');
+        if let Some((_, address)) = words.iter().find(|(known, _)| *known == word) {
+            out.push(Event::Text(text[done..start].to_owned().into()));
+            out.push(link_start(address));
+            out.push(Event::Text(word.to_owned().into()));
+            out.push(Event::End(TagEnd::Link));
+            done = start + word.len();
+        }
+    }
+    out.push(Event::Text(text[done..].to_owned().into()));
+}
+
+fn link_start<'e>(address: &str) -> Event<'e> {
+    Event::Start(Tag::Link {
+        link_type: LinkType::Inline,
+        dest_url: address.to_owned().into(),
+        title: CowStr::from(""),
+        id: CowStr::from(""),
+    })
+}
+
 /// Adds a text with links to the people in it.
 fn link_people(text: &str, people: &[(&str, String)], out: &mut Vec<Event<'_>>, found: &mut BTreeSet<usize>) {
     let mut done = 0;
@@ -80,13 +141,7 @@ fn link_people(text: &str, people: &[(&str, String)], out: &mut Vec<Event<'_>>, 
         out.push(Event::Text(text[done..at].to_owned().into()));
         done = at + 1 + name.len();
         found.insert(number);
-        let (dest_url, title) = (address.clone().into(), CowStr::from(""));
-        out.push(Event::Start(Tag::Link {
-            link_type: LinkType::Inline,
-            dest_url,
-            title,
-            id: CowStr::from(""),
-        }));
+        out.push(link_start(address));
         out.push(Event::Text(format!("@{name}").into()));
         out.push(Event::End(TagEnd::Link));
     }
@@ -157,9 +212,22 @@ mod tests {
 
     #[test]
     fn a_text_in_a_page_has_lower_headings_and_nothing_unseen() {
-        assert_eq!(html_in_page("# a\n\n##### b", &[]), "<h2>a</h2>\n<h6>b</h6>");
-        let shown = html_in_page("\u{1b}[31mred \u{202e}live", &[]);
+        assert_eq!(html_in_page("# a\n\n##### b", &[], &[]), "<h2>a</h2>\n<h6>b</h6>");
+        let shown = html_in_page("\u{1b}[31mred \u{202e}live", &[], &[]);
         assert!(shown.contains("\\u{1b}") && !shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+    }
+
+    #[test]
+    fn whole_words_become_links_where_no_other_link_and_no_block_of_code_is() {
+        let shown = |text: &str| html_in_page(text, &[("ann", "/ann".to_owned())], &[("r-a2", "/r".to_owned())]);
+        assert_eq!(
+            shown("@ann: r-a2, *r-a2*"),
+            "<p><a href=\"/ann\">@ann</a>: <a href=\"/r\">r-a2</a>, <em><a href=\"/r\">r-a2</a></em></p>"
+        );
+        assert_eq!(shown("`r-a2`"), "<p><a href=\"/r\"><code>r-a2</code></a></p>");
+        for none in ["r-a23", "xr-a2", "r-a2-b", "r-a2_", "`show r-a2`", "```\nr-a2\n```", "[r-a2](https://e.org)"] {
+            assert_eq!(shown(none), html_in_page(none, &[], &[]), "{none:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::message::IncomingMessage;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId};
 use crate::store::{Level, Link};
+use crate::swarm::freeze;
 use crate::swarm::{Actor, SwarmError};
 
 /// The word before a command, for platforms and people that do not mention flock's account.
@@ -19,7 +20,7 @@ Commands, after `!flock` or a mention of this account:
 - `status`: how the agents of this channel are
 - `who`: who works now
 - `stop [AGENT]`: stop the turns that run for this channel
-- `freeze [AGENT]`: freeze the agents of this channel, or one of them
+- `freeze [AGENT][: REASON]`: freeze the agents of this channel, or one of them
 - `thaw [AGENT]`: thaw them
 `stop`, `freeze` and `thaw` are for people whom the link names.";
 
@@ -30,14 +31,15 @@ pub(super) enum Command {
     Status,
     Who,
     Stop(Option<String>),
-    Freeze(Option<String>),
+    /// The agent, and the reason after a colon.
+    Freeze(Option<String>, Option<String>),
     Thaw(Option<String>),
 }
 
 impl Command {
     /// Returns `true` if it changes something.
     const fn is_change(&self) -> bool {
-        matches!(self, Self::Stop(_) | Self::Freeze(_) | Self::Thaw(_))
+        matches!(self, Self::Stop(_) | Self::Freeze(..) | Self::Thaw(_))
     }
 }
 
@@ -57,6 +59,14 @@ pub(super) fn parse(message: &IncomingMessage) -> Option<Command> {
 }
 
 fn command(text: &str) -> Option<Command> {
+    // No id has a colon, so it ends the command and begins the reason.
+    if let Some((command, words)) = text.split_once(':') {
+        let reason = freeze::reason(words)?;
+        return match self::command(command) {
+            Some(Command::Freeze(agent, None)) => Some(Command::Freeze(agent, Some(reason))),
+            _ => None,
+        };
+    }
     let mut words = text.split_whitespace();
     let verb = words.next()?.to_ascii_lowercase();
     let agent = words.next().map(|word| word.trim_start_matches('@').to_ascii_lowercase());
@@ -68,7 +78,7 @@ fn command(text: &str) -> Option<Command> {
         ("status", None) => Some(Command::Status),
         ("who", None) => Some(Command::Who),
         ("stop", agent) => Some(Command::Stop(agent)),
-        ("freeze", agent) => Some(Command::Freeze(agent)),
+        ("freeze", agent) => Some(Command::Freeze(agent, None)),
         ("thaw", agent) => Some(Command::Thaw(agent)),
         _ => None,
     }
@@ -102,8 +112,12 @@ impl Inbound<'_> {
                 Ok(agents) => self.stop(&by, &link.channel, &agents).await,
                 Err(why) => Ok(why),
             },
-            Command::Freeze(agent) | Command::Thaw(agent) => match chosen(agent) {
-                Ok(agents) => self.freeze(&by, &agents, matches!(command, Command::Freeze(_))).await,
+            Command::Freeze(agent, reason) => match chosen(agent) {
+                Ok(agents) => self.freeze(&by, &agents, reason.as_ref()).await,
+                Err(why) => Ok(why),
+            },
+            Command::Thaw(agent) => match chosen(agent) {
+                Ok(agents) => self.thaw(&by, &agents).await,
                 Err(why) => Ok(why),
             },
         }
@@ -165,23 +179,35 @@ impl Inbound<'_> {
         })
     }
 
-    async fn freeze(&self, by: &Actor, agents: &[AgentId], is_freeze: bool) -> Result<String, SwarmError> {
+    async fn freeze(
+        &self,
+        by: &Actor,
+        agents: &[AgentId],
+        reason: Option<&String>,
+    ) -> Result<String, SwarmError> {
         let mut changed = Vec::new();
         for agent in agents {
-            let is_changed = if is_freeze {
-                self.swarm.freeze(by, agent).await?
-            } else {
-                self.swarm.thaw(by, agent).await?
-            };
-            if is_changed {
+            if self.swarm.freeze(by, agent, reason.cloned()).await? {
                 changed.push(agent.to_string());
             }
         }
-        let word = if is_freeze { "Frozen" } else { "Thawed" };
+        Ok(match (changed.as_slice(), reason) {
+            ([], None) => "They are frozen already.".to_owned(),
+            ([], Some(_)) => "They are frozen already, now for this reason.".to_owned(),
+            (agents, _) => format!("Frozen: {}", agents.join(", ")),
+        })
+    }
+
+    async fn thaw(&self, by: &Actor, agents: &[AgentId]) -> Result<String, SwarmError> {
+        let mut changed = Vec::new();
+        for agent in agents {
+            if self.swarm.thaw(by, agent).await? {
+                changed.push(agent.to_string());
+            }
+        }
         Ok(match changed.as_slice() {
-            [] if is_freeze => "They are frozen already.".to_owned(),
             [] => "None of them can be thawed here: they are not frozen, or the whole home is.".to_owned(),
-            agents => format!("{word}: {}", agents.join(", ")),
+            agents => format!("Thawed: {}", agents.join(", ")),
         })
     }
 }
@@ -205,6 +231,10 @@ mod tests {
         parse(&IncomingMessage { text: text.to_owned(), is_to_bot, ..IncomingMessage::default() })
     }
 
+    fn freeze(agent: Option<&str>, reason: &str) -> Option<Command> {
+        Some(Command::Freeze(agent.map(str::to_owned), Some(reason.to_owned())))
+    }
+
     #[test]
     fn a_command_stands_after_the_prefix_or_a_mention() {
         for (text, is_to_bot, command) in [
@@ -218,7 +248,12 @@ mod tests {
             ("stop the build please", true, None),
             ("who", true, Some(Command::Who)),
             ("who broke it", true, None),
-            ("freeze", true, Some(Command::Freeze(None))),
+            ("freeze", true, Some(Command::Freeze(None, None))),
+            ("freeze @coder: it loops,\n all day", true, freeze(Some("coder"), "it loops, all day")),
+            ("!flock freeze: lunch: one hour", false, freeze(None, "lunch: one hour")),
+            ("freeze :", true, None),
+            ("freeze the build: it is red", true, None),
+            ("stop coder: it loops", true, None),
             ("!flock thaw coder", false, Some(Command::Thaw(Some("coder".to_owned())))),
         ] {
             assert_eq!(parsed(text, is_to_bot), command, "{text:?}");

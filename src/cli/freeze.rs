@@ -5,23 +5,29 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::channel::backend;
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, person};
 use crate::config;
 use crate::error::Kind;
 use crate::id::AgentId;
 use crate::supervise::gateway_client::Call;
+use crate::swarm::freeze::MAX_REASON;
 use crate::ui::StyledLine;
 
 /// Freeze an agent, or all of them
 ///
 /// Pauses everything in the agent's sandbox at once. A running turn takes no further step. Nothing is lost: new
 /// messages wait. The freeze lasts until `flock thaw`, also over restarts. With --all, it covers agents that are added
-/// meanwhile, too.
+/// meanwhile, too. A reason is shown wherever the freeze is shown; of an agent that is frozen already, it replaces the
+/// one before.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArgs {
     #[command(flatten)]
     selection: AgentSelection,
+    /// Reason, in one line
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 /// Thaw a frozen agent, or all of them
@@ -50,7 +56,16 @@ struct FreezeChange {
     id: AgentId,
     frozen: bool,
     changed: bool,
+    /// The reason of the freeze. A gateway that was started by an older flock knows none.
+    reason: Option<String>,
     problem: Option<String>,
+}
+
+/// The query of the routes.
+#[derive(Debug, serde::Serialize)]
+struct FreezeQuery<'a> {
+    by: String,
+    reason: Option<&'a str>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,7 +79,13 @@ struct FreezeAnswer {
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
-    run(&args.selection, true, context)
+    let reason = args.reason.as_deref();
+    let given = reason.map(|text| text.chars().count()).unwrap_or_default();
+    if given > MAX_REASON {
+        let text = format!("the reason has {given} characters; it may have {MAX_REASON}");
+        return Err(Failure::new(Kind::Usage, text));
+    }
+    run(&args.selection, true, reason, context)
 }
 
 /// Thaws one agent or all agents.
@@ -73,19 +94,24 @@ pub(crate) fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failu
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub(crate) fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
-    run(&args.selection, false, context)
+    run(&args.selection, false, None, context)
 }
 
-fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, Failure> {
+fn run(
+    whom: &AgentSelection,
+    frozen: bool,
+    reason: Option<&str>,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let config = config::read(&home)?;
     whom.agent.as_ref().map(|agent| config.require_agent(agent)).transpose()?;
-    let login = person::name();
     let verb = if frozen { "freeze" } else { "thaw" };
-    let call = Call::post(&match &whom.agent {
-        Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
-        None => format!("/api/{verb}?by={login}"),
-    });
+    let base = match &whom.agent {
+        Some(agent) => format!("/api/agents/{agent}/{verb}"),
+        None => format!("/api/{verb}"),
+    };
+    let call = Call::post(&backend::path(&base, &FreezeQuery { by: person::name(), reason }));
     // Freezing twice has the same result, so the request may be repeated.
     let done = context.block_on(Reconnector::new(&home, context).send(call, Repeat::Safe, TIMEOUT))?;
     let FreezeAnswer { agents: changed } = serde_json::from_value(done.answer)
@@ -101,7 +127,9 @@ fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, F
                 (false, true) => "thawed",
                 (false, false) => "was not frozen",
             };
-            context.printer.line(StyledLine::new().accent(one.id.as_str()).plain(format!(" {word}")));
+            let reason = one.reason.as_deref().filter(|_| one.frozen).unwrap_or_default();
+            let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            context.printer.line(StyledLine::new().accent(one.id.as_str()).plain(format!(" {word}{reason}")));
             // The agent is frozen in the database all the same, so no new turn begins.
             if let Some(problem) = &one.problem {
                 let wanted = if one.frozen { "frozen" } else { "thawed" };

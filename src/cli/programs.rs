@@ -9,6 +9,7 @@ use crate::id::ModelRef;
 use crate::openclaw::RUNTIME;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
+pub(crate) use crate::runtime::model_problem::has_own_login;
 use crate::runtime::program::model_access::{self, ModelAccess, ModelAccessError};
 pub(crate) use crate::runtime::program::version_check::InstalledProgram;
 use crate::runtime::program::version_check::{install_hint, renewal_hint};
@@ -20,12 +21,6 @@ pub(crate) async fn installed() -> Vec<InstalledProgram> {
     // Each program is run to ask for its version, so all of them are asked at the same time.
     let asked = found.map(|(program, found)| async move { InstalledProgram::ask(program, &found).await });
     future::join_all(asked).await
-}
-
-/// Returns `true` if an agent needs no provider in this home: its program runs on the host and may have its own login.
-#[must_use]
-pub(crate) fn has_own_login(agent: &Agent) -> bool {
-    agent.runs_on_host() && program::named(&agent.runtime).is_some()
 }
 
 /// Checks, before an agent is added or changed, that its program can run its turns.

@@ -280,16 +280,18 @@ pub(crate) fn inactive_text(
     asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", clock::local(asleep.since))))
 }
 
-/// Formats a freeze, such as `FROZEN since 12:00 by human:ann`.
+/// Formats a freeze, such as `FROZEN since 12:00 by human:ann: it loops`.
 pub(crate) fn frozen_text(freeze: &Freeze) -> String {
-    format!("FROZEN since {} by {}", clock::local(freeze.at), freeze.by)
+    format!("FROZEN since {} by {}{}", clock::local(freeze.at), freeze.by, freeze.reason_text())
 }
 
 /// Formats a freeze of the whole home, with the command that ends it.
 pub(crate) fn home_frozen_text(freeze: &Freeze) -> String {
     format!(
-        "the whole home is {}, including agents that are added later; to thaw it: flock thaw --all",
-        frozen_text(freeze)
+        "the whole home is FROZEN since {} by {}, including agents that are added later{}; to thaw it: flock thaw --all",
+        clock::local(freeze.at),
+        freeze.by,
+        freeze.reason_text()
     )
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 20] = [
+const FILES: [(&str, &str, &[u8]); 21] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("actions.js", "text/javascript; charset=utf-8", include_bytes!("assets/actions.js")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
@@ -16,6 +16,7 @@ const FILES: [(&str, &str, &[u8]); 20] = [
     ("code.js", "text/javascript; charset=utf-8", include_bytes!("assets/code.js")),
     ("conversation.js", "text/javascript; charset=utf-8", include_bytes!("assets/conversation.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),
+    ("freeze.js", "text/javascript; charset=utf-8", include_bytes!("assets/freeze.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/keyboard.js")),
     ("names.js", "text/javascript; charset=utf-8", include_bytes!("assets/names.js")),
     ("page.js", "text/javascript; charset=utf-8", include_bytes!("assets/page.js")),

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::driver::ActiveTurn;
 use crate::id::{SessionKey, TurnId};
+use crate::runtime::model_problem::ModelProblem;
 use crate::store::{AgentState, Freeze, RequestRow, RequestState};
 use crate::swarm::pause::Pause;
 
@@ -17,6 +18,8 @@ pub(crate) enum ActivityState {
     Asking,
     /// A turn runs.
     Working,
+    /// Its model can't be asked: a provider, a key or the model itself is missing.
+    Blocked,
     /// A turn waits for its session or for a free slot.
     Queued,
     /// A budget is used up.
@@ -33,7 +36,7 @@ pub(crate) struct Activity {
     pub state: ActivityState,
     /// Unix milliseconds at which the state began, if that is known.
     pub since: Option<i64>,
-    /// The reason: who froze it, the request, the tool that runs, the used-up budget, or why it sleeps.
+    /// The reason: who froze it, the request, the tool that runs, the used-up budget, why its model can't be asked, or why it sleeps.
     pub detail: Option<String>,
     /// The turn that runs or waits.
     pub turn: Option<TurnId>,
@@ -48,6 +51,8 @@ pub(crate) struct Activity {
 pub(crate) struct AgentFacts<'a> {
     pub frozen: Option<&'a Freeze>,
     pub paused: Option<&'a Pause>,
+    /// The reason for which its model can't be asked.
+    pub problem: Option<&'a ModelProblem>,
     pub state: Option<&'a AgentState>,
     /// Its turns that run or wait.
     pub turns: Vec<&'a (TurnId, ActiveTurn)>,
@@ -86,6 +91,9 @@ pub(crate) fn activity(facts: &AgentFacts<'_>) -> Activity {
     if let Some(pause) = facts.paused {
         return of(ActivityState::Paused, Some(pause.since), Some(pause.reason.clone()));
     }
+    if let Some(problem) = facts.problem {
+        return of(ActivityState::Blocked, None, Some(problem.message.clone()));
+    }
     if let Some((_, turn)) = waiting {
         return of(ActivityState::Queued, Some(turn.since), None);
     }
@@ -106,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_state_that_matters_most_is_shown() {
-        let freeze = Freeze { at: 1, by: "human:ann".to_owned() };
+        let freeze = Freeze { at: 1, by: "human:ann".to_owned(), reason: None };
         let pause = Pause {
             since: 2,
             until: None,
@@ -128,6 +136,10 @@ mod tests {
         assert_eq!(state_of(&facts), (ActivityState::Asleep, Some(3)));
         facts.turns = vec![&waiting];
         assert_eq!(state_of(&facts), (ActivityState::Queued, Some(5)));
+        let problem = ModelProblem { message: "it has no key".to_owned(), hint: None };
+        facts.problem = Some(&problem);
+        assert_eq!(state_of(&facts), (ActivityState::Blocked, None));
+        assert_eq!(activity(&facts).detail.as_deref(), Some("it has no key"));
         facts.paused = Some(&pause);
         assert_eq!(state_of(&facts), (ActivityState::Paused, Some(2)));
         facts.turns = vec![&waiting, &running];

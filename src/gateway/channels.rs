@@ -186,7 +186,23 @@ pub(crate) async fn read<A>(
     let channel = find(database, id).await?;
     let read = |page, limit| database.posts().page(&channel.id, page, limit);
     let search = |words, limit| database.posts().search(Some(&channel.id), words, limit);
-    Ok(read_with(&channel, page, reading, read, search).await?)
+    let mut answer = read_with(&channel, page, reading, read, search).await?;
+    let messages = answer["messages"].as_array_mut();
+    let seq = |message: &Value| message["seq"].as_u64().unwrap_or_default();
+    let seqs = messages.iter().flat_map(|messages| messages.iter().map(seq)).collect();
+    let turns = database.posts().turns(&channel.id, seqs).await?;
+    for message in messages.into_iter().flatten() {
+        message["turn"] = json!(turns.get(&seq(message)));
+    }
+    Ok(answer)
+}
+
+/// Takes the turns out of an answer of [`read`], for a client whose token does not cover the sessions they are in.
+pub(crate) fn without_turns(mut answer: Value) -> Value {
+    for message in answer["messages"].as_array_mut().into_iter().flatten() {
+        message["turn"] = Value::Null;
+    }
+    answer
 }
 
 /// Returns the part of a channel that a request asks for. A search has no position, and a page has only one.

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::config::ignored::{self, IgnoredSetting};
 use crate::config::{Config, SandboxMode, ineffective};
 use crate::home::Home;
-use crate::provider::{effort, price};
+use crate::provider::{Catalog, effort, price};
+use crate::runtime::model_problem;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::spec;
 use crate::tool::policy;
@@ -17,6 +18,14 @@ pub(super) fn warnings(home: &Home, document: &Value, config: &Config) -> Vec<St
     found.extend(ineffective::settings(document).iter().map(|path| ineffective::warning(path)));
     found.extend(price::unpriced_models(config).iter().map(price::unpriced_warning));
     found.extend(effort::warnings(config));
+    let catalog = Catalog::new(home.clone());
+    for agent in &config.agents {
+        let problem = model_problem::of_agent(agent, config, &catalog);
+        found.extend(problem.map(|problem| {
+            let hint = problem.hint.map(|hint| format!("; to mend it: {hint}")).unwrap_or_default();
+            format!("{} can't work: {}{hint}", agent.id, problem.message)
+        }));
+    }
     let engine = Engine::from_env();
     for agent in &config.agents {
         let errors = policy::pattern_errors(agent);

@@ -13,7 +13,8 @@ use crate::config::{Agent, SandboxMode};
 use crate::error::chain;
 use crate::id::AgentId;
 use crate::sandbox::usage::{self, DiskUsage, Uncounted};
-use crate::swarm::Swarm;
+use crate::swarm::freeze;
+use crate::swarm::{Actor, Swarm};
 
 /// Shortest time between two counts of one workspace.
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
@@ -93,7 +94,7 @@ impl DiskMonitor {
         };
         if let Some(why) = why {
             tracing::warn!(agent = %agent.id, held, limit, "an agent is frozen: {why}");
-            if let Err(error) = swarm.freeze_with_reason(&agent.id, &why).await {
+            if let Err(error) = swarm.freeze(&Actor::system(), &agent.id, freeze::reason(&why)).await {
                 tracing::error!(
                     agent = %agent.id,
                     error = chain(&error),

@@ -1,5 +1,4 @@
 use super::*;
-use crate::swarm::Actor;
 use crate::swarm::testing::Team;
 
 #[tokio::test]
@@ -20,8 +19,10 @@ async fn an_agent_whose_workspace_is_too_large_is_frozen_and_says_why() {
     disk.look(&team.swarm, now).await;
     assert_eq!(team.swarm.frozen(), std::slice::from_ref(&coder));
     let frozen = team.store.freezes().state().await.unwrap();
-    let why = &frozen.of(&coder).unwrap().by;
-    assert!(why.starts_with("system: its workspace holds more than 32 MiB"), "{why}");
+    let freeze = frozen.of(&coder).unwrap();
+    assert_eq!(freeze.by, "system");
+    let why = freeze.reason.as_ref().unwrap();
+    assert!(why.starts_with("its workspace holds more than 32 MiB"), "{why}");
     assert_eq!(team.audited().await.last().map(String::as_str), Some("agent.freeze"));
     // The person who thaws the agent accepts its size, until the workspace grows further.
     team.swarm.thaw(&Actor::human("ann"), &coder).await.unwrap();
@@ -50,8 +51,8 @@ async fn an_agent_whose_workspace_cannot_be_counted_is_frozen_until_it_can() {
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), std::slice::from_ref(&coder));
         let frozen = team.store.freezes().state().await.unwrap();
-        let why = &frozen.of(&coder).unwrap().by;
-        assert!(why.starts_with("system: its workspace has too many deeply nested folders"), "{why}");
+        let why = frozen.of(&coder).unwrap().reason.as_ref().unwrap();
+        assert!(why.starts_with("its workspace has too many deeply nested folders"), "{why}");
         // Nobody can accept a size that nobody knows.
         team.swarm.thaw(&Actor::human("ann"), &coder).await.unwrap();
         now += MIN_INTERVAL * 1000;

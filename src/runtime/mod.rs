@@ -5,6 +5,7 @@
 //! the final text. `agent::delegated` does that. A [`Runtime`] only runs one turn and reports what happens.
 
 mod error;
+pub(crate) mod model_problem;
 pub(crate) mod openclaw;
 pub mod program;
 mod program_event;

@@ -17,6 +17,37 @@ pub struct Freeze {
     #[serde(rename = "since")]
     pub at: i64,
     pub by: String,
+    /// The reason that was given, in one line.
+    pub reason: Option<String>,
+}
+
+impl Freeze {
+    /// Returns the reason for the end of a sentence, as in `: it spends too much`, or nothing.
+    #[must_use]
+    pub(crate) fn reason_text(&self) -> String {
+        self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
+    }
+}
+
+/// The effect that freezing or thawing an agent had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FreezeChange {
+    /// It was in that state already, for that reason.
+    Nothing,
+    /// It was frozen already and has another reason now.
+    Reason,
+    /// It was frozen or thawed.
+    State,
+}
+
+impl FreezeChange {
+    fn between(before: Option<&Freeze>, after: Option<&Freeze>) -> Self {
+        if before.is_some() != after.is_some() {
+            return Self::State;
+        }
+        let reason = |freeze: Option<&Freeze>| freeze.and_then(|freeze| freeze.reason.clone());
+        if reason(before) == reason(after) { Self::Nothing } else { Self::Reason }
+    }
 }
 
 /// The set of frozen agents.
@@ -50,18 +81,26 @@ impl FreezeState {
         self.home.as_ref()
     }
 
-    /// Freezes one agent, or the whole home if `agent` is `None`. An existing freeze keeps its time and author.
+    /// Freezes one agent, or the whole home if `agent` is `None`. An existing freeze keeps its time and author, and its
+    /// reason unless another one is given.
     pub fn freeze(&mut self, agent: Option<&AgentId>, freeze: Freeze) {
-        if let Some(agent) = agent {
+        let reason = freeze.reason.clone();
+        let frozen = if let Some(agent) = agent {
             self.spared.remove(agent);
-            // A frozen home covers the agent already: the end of its exemption is enough.
-            if self.home.is_none() {
-                self.agents.entry(agent.clone()).or_insert(freeze);
+            match &self.home {
+                // A frozen home covers the agent already: the end of its exemption is enough.
+                Some(_) if reason.is_none() => return,
+                // The reason is for this agent alone, so it needs a freeze of its own that stands for the home's.
+                Some(home) => self.agents.entry(agent.clone()).or_insert_with(|| home.clone()),
+                None => self.agents.entry(agent.clone()).or_insert(freeze),
             }
         } else {
             // A new freeze of the home applies to every agent again.
             self.spared.clear();
-            self.home.get_or_insert(freeze);
+            self.home.get_or_insert(freeze)
+        };
+        if reason.is_some() {
+            frozen.reason = reason;
         }
     }
 
@@ -96,14 +135,17 @@ impl FreezeState {
 }
 
 fn frozen(connection: &Connection) -> rusqlite::Result<FreezeState> {
-    let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)? });
-    let home =
-        connection.prepare_cached("SELECT at, by FROM home_freeze")?.query_row((), freeze).optional()?;
+    let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)?, reason: row.get(2)? });
+    let home = connection
+        .prepare_cached("SELECT at, by, reason FROM home_freeze")?
+        .query_row((), freeze)
+        .optional()?;
     let agents = connection
         .prepare_cached(
-            "SELECT frozen_at, coalesce(frozen_by, ''), agent FROM agent_state WHERE frozen_at IS NOT NULL",
+            "SELECT frozen_at, coalesce(frozen_by, ''), freeze_reason, agent FROM agent_state
+             WHERE frozen_at IS NOT NULL",
         )?
-        .query_map((), |row| Ok((parsed(row, 2)?, freeze(row)?)))?
+        .query_map((), |row| Ok((parsed(row, 3)?, freeze(row)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let spared = connection
         .prepare_cached("SELECT agent FROM agent_state WHERE spared = 1")?
@@ -117,14 +159,15 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState
     let own = now.agents.get(agent);
     transaction
         .prepare_cached(
-            "INSERT INTO agent_state (agent, frozen_at, frozen_by, spared) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET frozen_at = ?2, frozen_by = ?3, spared = ?4",
+            "INSERT INTO agent_state (agent, frozen_at, frozen_by, spared, freeze_reason) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET frozen_at = ?2, frozen_by = ?3, spared = ?4, freeze_reason = ?5",
         )?
         .execute((
             agent.as_str(),
             own.map(|freeze| freeze.at),
             own.map(|freeze| &freeze.by),
             now.spared.contains(agent),
+            own.and_then(|freeze| freeze.reason.as_ref()),
         ))
         .map(drop)
 }
@@ -137,26 +180,26 @@ impl<A> Freezes<&Database<A>> {
 }
 
 impl Freezes<&Store> {
-    /// Freezes an agent in the name of `by`, or thaws it if `by` is `None`. Returns `true` if that changed its state.
+    /// Freezes an agent, or thaws it if `freeze` is `None`. The audit row is written if that changed something.
     pub(crate) async fn set(
         self,
         agent: AgentId,
-        by: Option<String>,
+        freeze: Option<Freeze>,
         entry: AuditEntry,
         now: i64,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<FreezeChange, StoreError> {
         self.write("freeze or thaw an agent", move |transaction| {
             let before = frozen(transaction)?;
             let mut after = before.clone();
-            match by {
-                Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
+            match freeze {
+                Some(freeze) => after.freeze(Some(&agent), freeze),
                 None => after.thaw(Some(&agent)),
             }
-            let changed = before.holds(&agent) != after.holds(&agent);
+            let changed = FreezeChange::between(before.of(&agent), after.of(&agent));
             if after != before {
                 write_agent(transaction, &agent, &after)?;
             }
-            if changed {
+            if changed != FreezeChange::Nothing {
                 audit::append(transaction, &entry, now)?;
             }
             Ok(changed)
@@ -164,44 +207,49 @@ impl Freezes<&Store> {
         .await
     }
 
-    /// Freezes the whole home in the name of `by`, or thaws it with all its agents if `by` is `None`.
+    /// Freezes the whole home, or thaws it with all its agents if `freeze` is `None`.
     ///
     /// `entry` is the audit row of the home. Each of `agents` comes with the audit row that is written if its state
-    /// changes. Returns for each of them `true` if it did.
+    /// changes. Returns the change of each of them.
     pub(crate) async fn set_home(
         self,
-        by: Option<String>,
+        freeze: Option<Freeze>,
         entry: AuditEntry,
         agents: Vec<(AgentId, AuditEntry)>,
         now: i64,
-    ) -> Result<Vec<bool>, StoreError> {
+    ) -> Result<Vec<FreezeChange>, StoreError> {
         self.write("freeze or thaw all agents", move |transaction| {
             let before = frozen(transaction)?;
             let mut after = before.clone();
-            if let Some(by) = by {
-                after.freeze(None, Freeze { at: now, by });
+            if let Some(freeze) = freeze {
+                after.freeze(None, freeze);
                 // As in memory: exemptions from an earlier freeze end.
                 transaction.execute("UPDATE agent_state SET spared = 0", ())?;
             } else {
                 after.thaw(None);
                 transaction
-                    .execute("UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0", ())?;
+                    .execute(
+                        "UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, freeze_reason = NULL, spared = 0",
+                        (),
+                    )?;
             }
             // The row is written again below. A freeze that continues keeps its time and author.
             transaction.execute("DELETE FROM home_freeze", ())?;
-            if let Some(Freeze { at, by }) = &after.home {
-                transaction.execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
+            if let Some(Freeze { at, by, reason }) = &after.home {
+                let insert = "INSERT INTO home_freeze (one, at, by, reason) VALUES (1, ?1, ?2, ?3)";
+                transaction.execute(insert, (at, by, reason))?;
             }
-            if before.home.is_some() != after.home.is_some() {
+            if FreezeChange::between(before.home(), after.home()) != FreezeChange::Nothing {
                 audit::append(transaction, &entry, now)?;
             }
             let mut changed = Vec::new();
             for (agent, entry) in &agents {
-                let differs = before.holds(agent) != after.holds(agent);
-                if differs {
+                let change = FreezeChange::between(before.of(agent), after.of(agent));
+                // Another reason of the home is written once, in the row of the home.
+                if change == FreezeChange::State {
                     audit::append(transaction, entry, now)?;
                 }
-                changed.push(differs);
+                changed.push(change);
             }
             Ok(changed)
         })
@@ -218,7 +266,43 @@ mod tests {
     }
 
     fn freeze(at: i64) -> Freeze {
-        Freeze { at, by: "human:ann".to_owned() }
+        Freeze { at, by: "human:ann".to_owned(), reason: None }
+    }
+
+    fn freeze_for(at: i64, reason: &str) -> Freeze {
+        Freeze { reason: Some(reason.to_owned()), ..freeze(at) }
+    }
+
+    #[test]
+    fn another_reason_replaces_the_one_before_and_nothing_else() {
+        let mut frozen = FreezeState::default();
+        frozen.freeze(Some(&agent("coder")), freeze(1));
+        frozen.freeze(Some(&agent("coder")), freeze_for(2, "it loops"));
+        assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")));
+        frozen.freeze(Some(&agent("coder")), freeze(3));
+        assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")), "no reason is no other reason");
+        frozen.freeze(None, freeze_for(4, "a holiday"));
+        assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")));
+        assert_eq!(frozen.of(&agent("later")), Some(&freeze_for(4, "a holiday")));
+        frozen.freeze(None, freeze_for(5, "two holidays"));
+        assert_eq!(frozen.home(), Some(&freeze_for(4, "two holidays")));
+        // An agent of a frozen home gets a reason of its own, and is thawed with all.
+        frozen.freeze(Some(&agent("later")), freeze_for(6, "its key is old"));
+        assert_eq!(frozen.of(&agent("later")), Some(&freeze_for(4, "its key is old")));
+        assert_eq!(frozen.of(&agent("other")), Some(&freeze_for(4, "two holidays")));
+        frozen.thaw(None);
+        assert_eq!(frozen, FreezeState::default());
+    }
+
+    #[test]
+    fn a_change_is_of_the_state_or_of_the_reason() {
+        let (plain, other) = (freeze(1), freeze_for(2, "it loops"));
+        let between = FreezeChange::between;
+        assert_eq!(between(None, Some(&other)), FreezeChange::State);
+        assert_eq!(between(Some(&other), None), FreezeChange::State);
+        assert_eq!(between(Some(&plain), Some(&other)), FreezeChange::Reason);
+        assert_eq!(between(Some(&plain), Some(&freeze(3))), FreezeChange::Nothing);
+        assert_eq!(between(None, None), FreezeChange::Nothing);
     }
 
     #[test]

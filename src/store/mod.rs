@@ -83,13 +83,13 @@ pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary
 pub(crate) use direct_message::{DirectAnswer, DirectMessage};
 pub(crate) use error::StoreError;
 pub(crate) use exchange::NewExchange;
-pub(crate) use freeze::{Freeze, FreezeState};
+pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};
 pub use outbox::LinkOrigin;
 pub(crate) use outbox::{OutboxContent, OutboxEntry};
-pub(crate) use post::{CommittedPost, Post, PostOutcome};
+pub(crate) use post::{CommittedPost, Post, PostOutcome, PostTurn};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
 pub(crate) use post_edit::PostEdit;
 pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};

@@ -1,5 +1,7 @@
 //! Channel messages: numbered at commit, read in pages, found by full-text search.
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
@@ -146,6 +148,13 @@ pub struct Post {
     pub created_at: i64,
     pub wake: WakeUrgency,
     pub mentions: PostMentions,
+}
+
+/// The turn that posted a message.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct PostTurn {
+    pub id: String,
+    pub session: SessionKey,
 }
 
 /// A selection of a channel's messages.
@@ -355,6 +364,31 @@ impl<A> Posts<&Database<A>> {
                     "SELECT EXISTS (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND turn = ?3)",
                 )?
                 .query_row((id.as_str(), number(seq), turn.to_string()), |row| row.get(0))
+        })
+        .await
+    }
+
+    /// Returns the turns that posted these messages. A message of a person has none, and neither has one whose turn is
+    /// no longer known.
+    pub(crate) async fn turns(
+        self,
+        id: &ChannelId,
+        seqs: Vec<u64>,
+    ) -> Result<BTreeMap<u64, PostTurn>, StoreError> {
+        let id = id.clone();
+        self.read("look for the turns of messages", move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT turn.id, turn.session FROM message JOIN turn ON turn.id = message.turn
+                 WHERE message.channel = ?1 AND message.seq = ?2",
+            )?;
+            let mut found = BTreeMap::new();
+            for seq in seqs {
+                let turn = |row: &Row<'_>| Ok(PostTurn { id: row.get(0)?, session: parsed(row, 1)? });
+                if let Some(turn) = select.query_row((id.as_str(), number(seq)), turn).optional()? {
+                    found.insert(seq, turn);
+                }
+            }
+            Ok(found)
         })
         .await
     }

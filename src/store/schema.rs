@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/018.sql"),
     include_str!("migrations/019.sql"),
     include_str!("migrations/020.sql"),
+    include_str!("migrations/021.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -233,6 +233,26 @@ impl<A> Sessions<&Database<A>> {
         .await
     }
 
+    /// Returns the session of each of these agents that was used last, if it has one.
+    pub(crate) async fn last_of(
+        self,
+        agents: Vec<AgentId>,
+    ) -> Result<HashMap<AgentId, SessionKey>, StoreError> {
+        self.read("look for the last sessions", move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT key FROM session WHERE agent = ?1 ORDER BY updated_at DESC LIMIT 1",
+            )?;
+            let mut found = HashMap::new();
+            for agent in agents {
+                if let Some(key) = select.query_row([agent.as_str()], |row| parsed(row, 0)).optional()? {
+                    found.insert(agent, key);
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     /// Returns the agents that have sessions.
     pub(crate) async fn agents(self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list agents with sessions", |connection| {

@@ -5,23 +5,32 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{Actor, Swarm, SwarmError};
+use crate::clean;
 use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
-use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
+use crate::store::{AuditEntry, Freeze, FreezeChange, FreezeState, Level, StoreError};
 
 /// The frozen agents as last read from or written to the database. The lock is held during such a read or write.
 pub(super) type FrozenOnDisk = tokio::sync::Mutex<FreezeState>;
 
-/// Returns the audit row for freezing or thawing an agent.
-pub(super) fn entry(by: &Actor, agent: &AgentId, frozen: bool) -> AuditEntry {
-    let action = if frozen { "agent.freeze" } else { "agent.thaw" };
-    by.entry(action, agent.as_str(), Level::Yellow, String::new())
+/// Number of characters that the reason for a freeze may have.
+pub(crate) const MAX_REASON: usize = 300;
+
+/// Returns a reason in the form in which it is stored: one line of at most [`MAX_REASON`] characters. A text of which
+/// nothing can be seen is none.
+#[must_use]
+pub(crate) fn reason(text: &str) -> Option<String> {
+    Some(clean::summary(text, MAX_REASON)).filter(|line| !line.is_empty())
 }
 
-/// Returns the audit row for freezing or thawing the whole home.
-fn home_audit_entry(by: &Actor, frozen: bool) -> AuditEntry {
-    let action = if frozen { "home.freeze" } else { "home.thaw" };
-    by.entry(action, "all", Level::Yellow, String::new())
+/// Returns the audit row for freezing an agent, or for another reason of its freeze.
+fn freeze_entry(by: &Actor, agent: &AgentId, freeze: &Freeze) -> AuditEntry {
+    by.entry("agent.freeze", agent.as_str(), Level::Yellow, freeze.reason.clone().unwrap_or_default())
+}
+
+/// Returns the audit row for thawing an agent.
+fn thaw_entry(by: &Actor, agent: &AgentId) -> AuditEntry {
+    by.entry("agent.thaw", agent.as_str(), Level::Yellow, String::new())
 }
 
 impl Swarm {
@@ -80,13 +89,14 @@ impl Swarm {
         self.frozen.borrow().holds(agent)
     }
 
-    /// Describes an agent's freeze, for example `coder is frozen since 12:00 by human:ann`. Returns `None` if it is not
-    /// frozen.
+    /// Describes an agent's freeze, for example `coder is frozen since 12:00 by human:ann: it loops`. Returns `None` if
+    /// it is not frozen.
     #[must_use]
     pub(crate) fn frozen_text(&self, agent: &AgentId) -> Option<String> {
         let frozen = self.frozen.borrow();
         let freeze = frozen.of(agent)?;
-        Some(format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by))
+        let (since, reason) = (clock::local(freeze.at), freeze.reason_text());
+        Some(format!("{agent} is frozen since {since} by {}{reason}", freeze.by))
     }
 
     /// Waits until the agent is not frozen. Returns at once if it is not.
@@ -108,47 +118,33 @@ impl Swarm {
         let _ = self.frozen.subscribe().wait_for(any).await;
     }
 
-    /// Freezes an agent. Returns `true` if it was not frozen before.
+    /// Freezes an agent. Returns `true` if it was not frozen before. A frozen agent gets the reason, if there is one, as
+    /// its new reason.
     ///
     /// # Errors
     ///
     /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error. After a store error the agent is
     /// still held until this process ends.
-    pub(crate) async fn freeze(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
-        self.freeze_as(by, agent, by.party.to_string(), String::new()).await
-    }
-
-    /// Freezes an agent in flock's own name. The reason is shown in the place of the person's name.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`Swarm::freeze`].
-    pub(crate) async fn freeze_with_reason(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        let by = Actor::system();
-        self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
-    }
-
-    async fn freeze_as(
+    pub(crate) async fn freeze(
         &self,
         by: &Actor,
         agent: &AgentId,
-        shown: String,
-        detail: String,
+        reason: Option<String>,
     ) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let now = unix_ms();
-        let freeze = Freeze { at: now, by: shown };
+        let freeze = Freeze { at: now, by: by.party.to_string(), reason };
         // Before the write, so that a step that begins during the write is held already.
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         let mut written = self.written.lock().await;
-        let entry = AuditEntry { detail, ..entry(by, agent, true) };
-        let changed = self.store.freezes().set(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
+        let entry = freeze_entry(by, agent, &freeze);
+        let change = self.store.freezes().set(agent.clone(), Some(freeze.clone()), entry, now).await?;
         // Again: a thaw that held the lock first has cleared memory after the freeze above.
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         written.freeze(Some(agent), freeze);
         drop(written);
-        self.publish_freeze(by, agent, true, changed).await?;
-        Ok(changed)
+        self.publish_freeze(by, agent, true, change).await?;
+        Ok(change == FreezeChange::State)
     }
 
     /// Thaws an agent. Returns `true` if it was frozen.
@@ -159,14 +155,14 @@ impl Swarm {
     pub(crate) async fn thaw(&self, by: &Actor, agent: &AgentId) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let mut written = self.written.lock().await;
-        let entry = entry(by, agent, false);
-        let changed = self.store.freezes().set(agent.clone(), None, entry, unix_ms()).await?;
+        let entry = thaw_entry(by, agent);
+        let change = self.store.freezes().set(agent.clone(), None, entry, unix_ms()).await?;
         // After the write, unlike a freeze: if the write fails, the agent stays held.
         self.frozen.send_modify(|frozen| frozen.thaw(Some(agent)));
         written.thaw(Some(agent));
         drop(written);
-        self.publish_freeze(by, agent, false, changed).await?;
-        Ok(changed)
+        self.publish_freeze(by, agent, false, change).await?;
+        Ok(change == FreezeChange::State)
     }
 
     /// Freezes the whole home: all agents, and those that are added later. Returns for each agent `true` if it was not
@@ -175,20 +171,25 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns a store error if the freeze can't be written. The agents are still held until this process ends.
-    pub(crate) async fn freeze_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    pub(crate) async fn freeze_home(
+        &self,
+        by: &Actor,
+        reason: Option<String>,
+    ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let now = unix_ms();
-        let freeze = Freeze { at: now, by: by.party.to_string() };
+        let freeze = Freeze { at: now, by: by.party.to_string(), reason };
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
         let mut written = self.written.lock().await;
-        let agents = self.entries(by, true);
-        let who = Some(freeze.by.clone());
-        let changed =
-            self.store.freezes().set_home(who, home_audit_entry(by, true), agents.clone(), now).await?;
+        let agents = self.entries(|agent| freeze_entry(by, agent, &freeze));
+        let detail = freeze.reason.clone().unwrap_or_default();
+        let entry = by.entry("home.freeze", "all", Level::Yellow, detail);
+        let frozen = Some(freeze.clone());
+        let changes = self.store.freezes().set_home(frozen, entry, agents.clone(), now).await?;
         // Again, as for one agent: a thaw may have come between.
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
         written.freeze(None, freeze);
         drop(written);
-        self.publish_home_freeze(by, true, agents, changed).await
+        self.publish_home_freeze(by, true, agents, changes).await
     }
 
     /// Thaws the whole home, including agents that were frozen one by one. Returns for each agent `true` if it was
@@ -199,18 +200,17 @@ impl Swarm {
     /// Returns a store error if the thaw can't be written. The agents stay frozen then.
     pub(crate) async fn thaw_home(&self, by: &Actor) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let mut written = self.written.lock().await;
-        let agents = self.entries(by, false);
-        let entry = home_audit_entry(by, false);
-        let changed = self.store.freezes().set_home(None, entry, agents.clone(), unix_ms()).await?;
+        let agents = self.entries(|agent| thaw_entry(by, agent));
+        let entry = by.entry("home.thaw", "all", Level::Yellow, String::new());
+        let changes = self.store.freezes().set_home(None, entry, agents.clone(), unix_ms()).await?;
         self.frozen.send_modify(|frozen| frozen.thaw(None));
         written.thaw(None);
         drop(written);
-        self.publish_home_freeze(by, false, agents, changed).await
+        self.publish_home_freeze(by, false, agents, changes).await
     }
 
-    fn entries(&self, by: &Actor, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
-        let agents = self.agents().into_iter();
-        agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
+    fn entries(&self, entry: impl Fn(&AgentId) -> AuditEntry) -> Vec<(AgentId, AuditEntry)> {
+        self.agents().into_iter().map(|agent| (agent.clone(), entry(&agent))).collect()
     }
 
     async fn publish_home_freeze(
@@ -218,13 +218,14 @@ impl Swarm {
         by: &Actor,
         frozen: bool,
         agents: Vec<(AgentId, AuditEntry)>,
-        changed: Vec<bool>,
+        changes: Vec<FreezeChange>,
     ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-        let all: Vec<(AgentId, bool)> = agents.into_iter().map(|(agent, _)| agent).zip(changed).collect();
-        for (agent, changed) in &all {
-            self.publish_freeze(by, agent, frozen, *changed).await?;
+        let mut changed = Vec::new();
+        for ((agent, _), change) in agents.into_iter().zip(changes) {
+            self.publish_freeze(by, &agent, frozen, change).await?;
+            changed.push((agent, change == FreezeChange::State));
         }
-        Ok(all)
+        Ok(changed)
     }
 
     async fn publish_freeze(
@@ -232,9 +233,10 @@ impl Swarm {
         by: &Actor,
         agent: &AgentId,
         frozen: bool,
-        changed: bool,
+        change: FreezeChange,
     ) -> Result<(), StoreError> {
-        if changed {
+        // Another reason is told like a freeze, so that everybody who shows the freeze reads it again.
+        if change != FreezeChange::Nothing {
             let name = if frozen { "agent.frozen" } else { "agent.thawed" };
             self.notifier.publish(name, &json!({"agent": agent, "by": by.party}));
         }

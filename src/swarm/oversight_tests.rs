@@ -260,8 +260,8 @@ async fn a_frozen_agent_waits_for_a_thaw_also_after_a_restart() {
         futures_util::FutureExt::now_or_never(&mut waiting).is_some()
     };
     assert!(is_free(&rig.watch));
-    assert!(rig.swarm.freeze(&Actor::human("ann"), &coder).await.unwrap());
-    assert!(!rig.swarm.freeze(&Actor::human("bob"), &coder).await.unwrap(), "it is frozen already");
+    assert!(rig.swarm.freeze(&Actor::human("ann"), &coder, None).await.unwrap());
+    assert!(!rig.swarm.freeze(&Actor::human("bob"), &coder, None).await.unwrap(), "it is frozen already");
     assert!(!is_free(&rig.watch));
     let written = rig.swarm.store().freezes().state().await.unwrap();
     assert_eq!(written.of(&coder).unwrap().by, "human:ann");
@@ -429,7 +429,7 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     let agent: AgentId = "coder".parse().unwrap();
     let thaw = rig.swarm.written.lock().await;
     let (swarm, frozen) = (rig.swarm.clone(), agent.clone());
-    let freeze = tokio::spawn(async move { swarm.freeze(&Actor::human("ann"), &frozen).await.unwrap() });
+    let freeze = tokio::spawn(async move { swarm.freeze(&Actor::human("ann"), &frozen, None).await.unwrap() });
     rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     // A thaw that was first does this while it holds the lock.
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(Some(&agent)));
@@ -440,7 +440,7 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     let thaw = rig.swarm.written.lock().await;
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     let swarm = rig.swarm.clone();
-    let freeze = tokio::spawn(async move { swarm.freeze_home(&Actor::human("ann")).await.unwrap() });
+    let freeze = tokio::spawn(async move { swarm.freeze_home(&Actor::human("ann"), None).await.unwrap() });
     rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     drop(thaw);

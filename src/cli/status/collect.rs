@@ -8,13 +8,14 @@ use super::report::{AgentReport, GatewayReport, StatusReport, SupervisorReport};
 use super::unit::UnitReport;
 use super::{engine, openclaw};
 use crate::agent::identity;
-use crate::cli::{database, programs, settings, team, write_check};
+use crate::cli::{database, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
-use crate::error::{Explain as _, chain};
+use crate::error::chain;
 use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
+use crate::runtime::model_problem;
 use crate::store::{FreezeState, RequestState};
 use crate::supervise::control::{ControlConnection, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
@@ -247,18 +248,11 @@ fn gateway(
 fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> Vec<AgentReport> {
     let asleep = team::asleep(home);
     let catalog = Catalog::new(home.clone());
-    let mut describe = |agent: &config::Agent| {
-        // On the host the program may ask the model with its own login.
-        let mut models = agent.models().filter(|_| !programs::has_own_login(agent));
-        let trouble = models.find_map(|model| catalog.describe(model, config).err());
-        let (warning, hint) = match &trouble {
-            Some(error) => (Some(chain(error)), error.hint()),
-            None if agent.model.is_none() => {
-                let set = "flock config set agents.defaults.model.primary PROVIDER/MODEL";
-                (Some("it has no model".to_owned()), Some(set.to_owned()))
-            }
-            None => (None, None),
-        };
+    let describe = |agent: &config::Agent| {
+        let problem = model_problem::of_agent(agent, config, &catalog);
+        let can_work = problem.is_none();
+        let found = problem.or_else(|| model_problem::of_fallbacks(agent, config, &catalog));
+        let (warning, hint) = found.map(|found| (Some(found.message), found.hint)).unwrap_or_default();
         AgentReport {
             id: agent.id.to_string(),
             role: agent.role.as_str(),
@@ -273,11 +267,12 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
             frozen: frozen.of(&agent.id).cloned(),
             asleep: asleep.get(&agent.id).cloned(),
             paused: said["paused"].get(agent.id.as_str()).cloned(),
+            can_work,
             warning,
             hint,
         }
     };
-    config.agents.iter().map(&mut describe).collect()
+    config.agents.iter().map(describe).collect()
 }
 
 /// Time that each source may take to report its state.

@@ -107,7 +107,9 @@ pub(crate) struct AgentReport {
     pub asleep: Option<SleepState>,
     /// The gateway's report about a used-up budget: since when, until when, and which one.
     pub paused: Option<Value>,
-    /// The reason for which its model can't be asked.
+    /// `false` if it has no model, or if its first model can't be asked because the provider or its key is missing.
+    pub can_work: bool,
+    /// The reason for which its model, or one of its fallbacks, can't be asked.
     pub warning: Option<String>,
     pub hint: Option<String>,
 }

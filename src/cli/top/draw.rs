@@ -50,6 +50,7 @@ impl Look {
         match state {
             "asking" => self.style(Color::Yellow, Modifier::BOLD),
             "frozen" => self.style(Color::Cyan, Modifier::BOLD),
+            "blocked" => self.bad(),
             "paused" => self.style(Color::Yellow, Modifier::empty()),
             "working" => self.style(Color::Green, Modifier::empty()),
             _ => Style::new(),

@@ -14,7 +14,9 @@ fn top() -> Top {
         "agents": [
             {"id": "coder", "role": "worker", "model": "script/x", "sandbox": "docker",
                 "activity": activity("working", "exec\u{1b}[2J\u{202e}")},
-            {"id": "scout", "role": "worker", "model": null, "sandbox": "off", "activity": activity("frozen", "human:ann")},
+            {"id": "scout", "role": "worker", "model": null, "sandbox": "off",
+                "frozen": {"since": 1, "by": "human:ann", "reason": "it \u{202e}loops"},
+                "activity": activity("frozen", "human:ann")},
         ],
         "gateway": {"version": "0.2.0", "uptimeMs": 61_000, "memoryBytes": 40 << 20, "turns": {"running": 1, "waiting": 2},
             "config": {"problem": null}, "docker": {"problem": "engine is gone"},
@@ -51,7 +53,7 @@ fn the_agents_are_shown_on_screens_of_every_size() {
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     }
     let wide = drawn(&top, 200, 50);
-    for word in ["worker", "uses exec", "running, NOT CONFINED (1) 1m ago", "script/x", "▁█", "by human:ann"]
+    for word in ["worker", "uses exec", "running, NOT CONFINED (1) 1m ago", "script/x", "▁█", "by human:ann: it "]
     {
         assert!(wide.contains(word), "{word}:\n{wide}");
     }

@@ -95,7 +95,20 @@ struct AgentAnswer {
     role: String,
     model: Option<String>,
     sandbox: String,
+    frozen: Option<FreezeAnswer>,
+    /// An older gateway says nothing about it.
+    problem: Option<ModelAnswer>,
     activity: ActivityAnswer,
+}
+
+#[derive(Deserialize)]
+struct ModelAnswer {
+    hint: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct FreezeAnswer {
+    reason: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -231,7 +244,14 @@ impl AgentAnswer {
         let detail = clean(activity.detail.as_deref().unwrap_or_default());
         let detail = match activity.state.as_str() {
             _ if detail.is_empty() => detail,
-            "frozen" => format!("by {detail}"),
+            "frozen" => match self.frozen.and_then(|freeze| freeze.reason) {
+                Some(reason) => format!("by {detail}: {}", clean(&reason)),
+                None => format!("by {detail}"),
+            },
+            "blocked" => match self.problem.and_then(|problem| problem.hint) {
+                Some(hint) => format!("{detail}: {}", clean(&hint)),
+                None => detail,
+            },
             "asking" => format!("asks for {detail}"),
             "working" => format!("uses {detail}"),
             _ => detail,

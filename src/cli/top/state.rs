@@ -106,9 +106,10 @@ pub(super) enum Effect {
 const WHEEL_LINES: usize = 3;
 
 /// The signs beside the words, and the order by urgency.
-const STATES: [(&str, char); 7] = [
+const STATES: [(&str, char); 8] = [
     ("asking", '?'),
     ("frozen", '#'),
+    ("blocked", '!'),
     ("paused", '='),
     ("working", '>'),
     ("queued", '+'),

@@ -2,6 +2,7 @@
 
 import { ask } from "./{digest}-chat.js";
 import { catchUp, keepDraft, talk } from "./{digest}-conversation.js";
+import { freezeForms } from "./{digest}-freeze.js";
 import { announce, fill, person, send, signedOut, texts } from "./{digest}-page.js";
 import { fetchPart, refresh } from "./{digest}-update.js";
 import { open } from "./{digest}-visit.js";
@@ -35,6 +36,7 @@ function configValue(text) {
 
 const channelRoute = () => `/api/channels/${encodeURIComponent(talk().dataset.channel)}`;
 const forms = {
+  ...freezeForms,
   topic: async (form, data) => (await send("PUT", channelRoute(), { topic: data.get("topic"), as: person })) && texts.saved,
   "add-member": async (form, data) => {
     const added = await send("POST", `${channelRoute()}/members`, { add: [data.get("member").trim()], as: person });

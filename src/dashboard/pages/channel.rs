@@ -1,18 +1,23 @@
 //! One channel: its conversation, its members, and the form for a message.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use serde::Deserialize;
 
 use super::channels::{self, Channel, state_text};
-use super::sessions;
+use super::{requests, sessions};
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::markdown;
+use crate::swarm::triage;
 
 /// Number of messages that a page has at first, and that each further part adds.
 const MESSAGES: usize = 50;
+/// Number of ids of requests in them that are looked for.
+const MAX_IDS: usize = 20;
 
 #[derive(Deserialize)]
 struct Messages {
@@ -49,6 +54,14 @@ struct Message {
     author: String,
     content: String,
     created_at: i64,
+    turn: Option<Turn>,
+}
+
+/// The turn that posted a message.
+#[derive(Deserialize)]
+struct Turn {
+    id: String,
+    session: SessionKey,
 }
 
 #[derive(Template)]
@@ -93,6 +106,8 @@ struct MessageView {
     /// `true` if the message before has the same author.
     continues: bool,
     at: Moment,
+    /// The address of the turn that posted it.
+    turn: Option<String>,
     /// HTML that flock's own writer made of the message's Markdown.
     html: String,
 }
@@ -116,6 +131,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) 
         fetch::<BridgeList>(api, "/api/bridges"),
     );
     let (channel, page, bridges) = (channel?, page?, bridges?);
+    let requests = linked_requests(api, &page.messages).await;
     let name = channel.name.clone().unwrap_or_else(|| channel.channel_id.clone());
     let ready = |member: &String| {
         let archive = channel.archive.as_ref()?;
@@ -127,7 +143,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) 
     Page::of(&ChannelPage {
         layout: Layout::new(viewer, Some(NavItem::Channels), format!("#{name}")),
         members: members.collect(),
-        messages: views(&channel.channel_id, &channel.members, page.messages),
+        messages: views(&channel.channel_id, &channel.members, &requests, page.messages),
         earlier: page.before.map(|before| format!("{address}?before={before}")),
         later: page.after.map(|after| format!("{address}?after={after}")),
         links: links(bridges, &channel.channel_id),
@@ -155,8 +171,28 @@ fn links(bridges: BridgeList, channel: &str) -> Vec<LinkView> {
         .collect()
 }
 
-/// Returns the messages of a page. A mention of a member is a link to what it does in this channel.
-fn views(channel: &str, members: &[String], messages: Vec<Message>) -> Vec<MessageView> {
+/// Returns the ids in these messages that are ids of requests, with the addresses of these.
+async fn linked_requests(api: &dyn Api, messages: &[Message]) -> Vec<(String, String)> {
+    let ids: BTreeSet<&str> =
+        messages.iter().rev().flat_map(|message| triage::ids_in(&message.content)).take(MAX_IDS).collect();
+    let found = ids.into_iter().map(|id| async move {
+        // An agent can write any id. Without such a request it stays a text.
+        let is_known = api.get(&format!("/api/approvals/{id}")).await.is_ok();
+        is_known.then(|| (id.to_owned(), requests::address(id)))
+    });
+    futures_util::future::join_all(found).await.into_iter().flatten().collect()
+}
+
+/// Returns the messages of a page. A mention of a member is a link to what it does in this channel, and the id of a
+/// request to that request.
+fn views(
+    channel: &str,
+    members: &[String],
+    requests: &[(String, String)],
+    messages: Vec<Message>,
+) -> Vec<MessageView> {
+    let requests: Vec<(&str, String)> =
+        requests.iter().map(|(id, address)| (id.as_str(), address.clone())).collect();
     // Members that are no agents have no session.
     let agents = members.iter().filter_map(|member| Some((member.as_str(), member.parse::<AgentId>().ok()?)));
     let sessions: Vec<(&str, String)> = agents
@@ -176,7 +212,8 @@ fn views(channel: &str, members: &[String], messages: Vec<Message>) -> Vec<Messa
                 author: message.author,
                 continues,
                 at: Moment::new(message.created_at),
-                html: markdown::html_in_page(&message.content, &sessions),
+                turn: message.turn.map(|turn| sessions::turn_address(&turn.session, &turn.id)),
+                html: markdown::html_in_page(&message.content, &sessions, &requests),
             }
         })
         .collect()

@@ -16,6 +16,11 @@ struct RequestList {
 }
 
 #[derive(Deserialize)]
+struct FoundRequest {
+    request: Request,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Request {
     id: String,
@@ -45,6 +50,8 @@ struct RequestsPage {
     layout: Layout,
     /// `true` if the page has the decided requests too.
     all: bool,
+    /// `true` if the page has one request alone.
+    is_one: bool,
     requests: Vec<RequestView>,
 }
 
@@ -75,11 +82,22 @@ struct RequestView {
     can_revoke: bool,
 }
 
-/// Returns the page. With `?state=all` it has the decided requests too.
+/// Returns the address of the page with one request, decided or not.
+pub(super) fn address(id: &str) -> String {
+    format!("/dashboard/requests?id={}", query::encoded(id))
+}
+
+/// Returns the page. With `?state=all` it has the decided requests too, and with `?id=` one request alone.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<Page, ApiFailure> {
     let all = query::value(query, "state").as_deref() == Some("all");
-    let path = if all { "/api/approvals?state=all" } else { "/api/approvals" };
-    let listed: RequestList = fetch(api, path).await?;
+    let one = query::value(query, "id").filter(|id| !id.is_empty());
+    let listed: RequestList = match &one {
+        Some(id) => {
+            let found: FoundRequest = fetch(api, &format!("/api/approvals/{}", query::encoded(id))).await?;
+            RequestList { requests: vec![found.request] }
+        }
+        None => fetch(api, if all { "/api/approvals?state=all" } else { "/api/approvals" }).await?,
+    };
     let texts = viewer.texts();
     let mut layout = Layout::new(viewer, Some(NavItem::Requests), texts.requests);
     layout.waiting = listed.requests.iter().filter(|request| request.state == "waiting").count();
@@ -88,7 +106,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
     // The list is the oldest first. Those that wait come first here, and then the newest.
     requests.reverse();
     requests.sort_by_key(|request| request.state != "waiting");
-    Page::of(&RequestsPage { layout, all, requests })
+    Page::of(&RequestsPage { layout, all, is_one: one.is_some(), requests })
 }
 
 fn view(texts: &'static Texts, request: Request) -> RequestView {

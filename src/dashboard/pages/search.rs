@@ -57,7 +57,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
             seq,
             author: message.author,
             at: Moment::new(message.created_at),
-            html: markdown::html_in_page(&message.content, &[]),
+            html: markdown::html_in_page(&message.content, &[], &[]),
         }
     });
     let layout = Layout::new(viewer, Some(NavItem::Channels), viewer.texts().search);

@@ -96,6 +96,11 @@ pub(super) fn address(key: &SessionKey) -> String {
     format!("/dashboard/sessions/{}", query::encoded(key.as_str()))
 }
 
+/// Returns the address of the page about one turn of a session.
+pub(super) fn turn_address(key: &SessionKey, turn: &str) -> String {
+    format!("{}/turns/{}", address(key), query::encoded(turn))
+}
+
 /// Returns the key of the session that this person has with an agent, here and in `flock chat`.
 pub(super) fn own_key(agent: &AgentId, person: &str) -> SessionKey {
     SessionKey::new(agent, SessionKind::Main, person)

@@ -6,6 +6,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::engine::{Engine, Probe};
+use super::freeze::Freeze;
 use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
@@ -23,6 +24,7 @@ struct AgentList {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Agent {
     id: AgentId,
     role: String,
@@ -30,7 +32,17 @@ struct Agent {
     model: Option<String>,
     scripted: bool,
     sandbox: String,
+    frozen: Option<Freeze>,
+    problem: Option<ModelProblem>,
+    last_session: Option<SessionKey>,
     activity: Activity,
+}
+
+/// The reason for which an agent's model can't be asked.
+#[derive(Deserialize)]
+struct ModelProblem {
+    message: String,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -101,7 +113,13 @@ struct AgentView {
     state_text: &'static str,
     since: Option<Moment>,
     detail: String,
+    /// The reason for which its model can't be asked, and the command that mends it.
+    problem: Option<(String, Option<String>)>,
+    /// The reason of its freeze.
+    reason: Option<String>,
     session: Option<SessionKey>,
+    /// The address of the session that was used last.
+    last_session: Option<String>,
     request: Option<String>,
     sandbox: String,
     sandbox_is_good: bool,
@@ -170,7 +188,10 @@ fn view(
         state_text: state_text(texts, &activity.state),
         since: activity.since.map(Moment::new),
         detail: detail(texts, activity),
+        problem: agent.problem.as_ref().map(|problem| (problem.message.clone(), problem.hint.clone())),
+        reason: agent.frozen.as_ref().and_then(Freeze::shown_reason),
         session: activity.session.clone(),
+        last_session: agent.last_session.as_ref().map(sessions::address),
         request: activity.request.clone(),
         sandbox,
         sandbox_is_good,
@@ -188,6 +209,7 @@ fn state_text(texts: &'static Texts, state: &str) -> &'static str {
         "working" => texts.state_working,
         "queued" => texts.state_queued,
         "paused" => texts.state_paused,
+        "blocked" => texts.state_blocked,
         "asleep" => texts.state_asleep,
         _ => texts.state_idle,
     }
@@ -199,6 +221,8 @@ fn detail(texts: &Texts, activity: &Activity) -> String {
         "frozen" => fill(texts.frozen_by, &[detail]),
         "asking" => fill(texts.asks_for, &[detail]),
         "working" => fill(texts.using_tool, &[detail]),
+        // The problem has a line of its own.
+        "blocked" => String::new(),
         _ => detail.to_owned(),
     }
 }

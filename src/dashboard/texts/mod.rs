@@ -78,8 +78,8 @@ texts! {
     // Team.
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
-    state_frozen, state_asking, state_working, state_queued, state_paused, state_asleep, state_idle,
-    in_session, using_tool, frozen_by, asks_for, decide,
+    state_frozen, state_asking, state_working, state_queued, state_paused, state_blocked, state_asleep, state_idle,
+    in_session, last_session, using_tool, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
     settings, effort, unchanged, add_agent, agent_id, archetype, model_or_default,
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
@@ -108,7 +108,7 @@ texts! {
     graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
-    machine, gateway, version, process, configuration, in_order, engine, package_store, sandboxes, container, probe,
+    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     finding, mend,
@@ -123,7 +123,7 @@ texts! {
 script_texts! {
     /// The texts that scripts show. They get them as JSON.
     ScriptTexts:
-    disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
+    disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, reason_saved, approved, denied, revoked, created, confirm_freeze,
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
     set_done, off_host, restored, now, seconds, minutes, hours, days,
     push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,

@@ -1,6 +1,7 @@
 //! `/api/agents`: lists agents, prepares one that was added, and releases one that was removed. Only the command line
 //! writes the configuration itself.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -13,7 +14,7 @@ use super::JsonResult;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::agents::NewAgent;
-use crate::config::{Agent, Role, SandboxMode};
+use crate::config::{Agent, Config, Role, SandboxMode};
 use crate::error::{Explain as _, Kind};
 use crate::gateway::activity::{self, AgentFacts};
 use crate::gateway::auth::Caller;
@@ -23,6 +24,8 @@ use crate::gateway::extract::Path;
 use crate::gateway::operation_recovery;
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, ModelRef};
+use crate::provider::Catalog;
+use crate::runtime::model_problem::{self, ModelProblem};
 use crate::swarm::{Actor, new_agent};
 
 /// Most open requests that are looked at.
@@ -40,6 +43,10 @@ pub(crate) async fn list(
     let states = store.agents().states().await.map_err(ApiError::explained)?;
     let requests = store.requests().list(true, MAX_REQUESTS).await.map_err(ApiError::explained)?;
     let turns = gateway.driver.list();
+    let problems = model_problems(&gateway, &config).await?;
+    // A token of a client may be for fewer sessions than the agent has.
+    let asked = if caller.client().is_some() { Vec::new() } else { config.agents.iter().map(|agent| agent.id.clone()).collect() };
+    let last = store.sessions().last_of(asked).await.map_err(ApiError::explained)?;
     let agents: Vec<Value> = config
         .agents
         .iter()
@@ -48,9 +55,12 @@ pub(crate) async fn list(
             let mut value = agent_json(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
             value["paused"] = json!(paused.get(&agent.id));
+            value["problem"] = json!(problems.get(&agent.id));
+            value["lastSession"] = json!(last.get(&agent.id));
             let facts = AgentFacts {
                 frozen: frozen.of(&agent.id),
                 paused: paused.get(&agent.id),
+                problem: problems.get(&agent.id),
                 state: states.iter().find(|state| state.agent == agent.id),
                 turns: turns.iter().filter(|(_, turn)| turn.agent == agent.id).collect(),
                 requests: requests.iter().filter(|row| row.agent == agent.id).collect(),
@@ -60,6 +70,21 @@ pub(crate) async fn list(
         })
         .collect();
     Ok(Json(json!({"agents": agents})))
+}
+
+/// Returns for each agent that can't work the problem with its model.
+async fn model_problems(
+    gateway: &Gateway,
+    config: &Arc<Config>,
+) -> Result<HashMap<AgentId, ModelProblem>, ApiError> {
+    let (home, config) = (gateway.home().clone(), Arc::clone(config));
+    // Keys and scripts are files.
+    let look = tokio::task::spawn_blocking(move || {
+        let catalog = Catalog::new(home);
+        let problem = |agent: &Agent| Some((agent.id.clone(), model_problem::of_agent(agent, &config, &catalog)?));
+        config.agents.iter().filter_map(problem).collect()
+    });
+    look.await.map_err(ApiError::internal)
 }
 
 /// A request for a new agent.

@@ -72,7 +72,8 @@ pub(crate) async fn read(
     caller.refuse_plugin(OWNER_ONLY)?;
     let id = channel(&id)?;
     check_covered(&team, &caller, &id).await?;
-    Ok(axum::Json(channels::read(team.swarm.store(), &id, &reading).await?))
+    let answer = channels::read(team.swarm.store(), &id, &reading).await?;
+    Ok(axum::Json(if caller.client().is_some() { channels::without_turns(answer) } else { answer }))
 }
 
 /// Returns the messages of all channels that contain some words.

@@ -17,6 +17,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::find_agent;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
+use crate::swarm::freeze::{self, MAX_REASON};
 use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// The query parameters of these paths.
@@ -24,6 +25,24 @@ use crate::swarm::{Actor, Swarm, SwarmError};
 pub(crate) struct FreezeQuery {
     /// Name of the person who asks.
     by: Option<String>,
+    /// The reason for the freeze, for everybody who wonders about it.
+    reason: Option<String>,
+}
+
+impl FreezeQuery {
+    /// Returns the reason as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns 400 if it is too long. It is not cut, because the rest may be what matters.
+    fn reason(&self) -> Result<Option<String>, ApiError> {
+        let Some(text) = &self.reason else { return Ok(None) };
+        if text.chars().count() > MAX_REASON {
+            let message = format!("the reason for a freeze may have {MAX_REASON} characters");
+            return Err(ApiError::invalid("reason_too_long", message));
+        }
+        Ok(freeze::reason(text))
+    }
 }
 
 /// Freezes one agent.
@@ -75,11 +94,12 @@ async fn set_frozen(
     frozen: bool,
 ) -> JsonResult {
     let by = Actor::party(caller.person(who.by.as_deref())?);
+    let reason = who.reason()?;
     // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {
         let changed = if frozen {
             // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
-            let changed = mark_frozen(&team.swarm, &by, agent, true).await?;
+            let changed = mark_frozen(&team.swarm, &by, agent, reason).await?;
             let settled =
                 future::join_all(changed.iter().map(|(agent, _)| set_paused(&team, agent, true))).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
@@ -91,7 +111,7 @@ async fn set_frozen(
             };
             let resumed = future::join_all(agents.iter().map(|agent| set_paused(&team, agent, false))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
-            let thawed = mark_frozen(&team.swarm, &by, agent, false).await?.into_iter();
+            let thawed = mark_thawed(&team.swarm, &by, agent).await?.into_iter();
             // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
@@ -99,12 +119,15 @@ async fn set_frozen(
             };
             thawed.map(settled).collect()
         };
-        Ok::<_, SwarmError>(
-            changed
-                .into_iter()
-                .map(|((agent, changed), settled)| agent_result(&agent, frozen, changed, settled))
-                .collect::<Vec<Value>>(),
-        )
+        let known = team.swarm.watch_frozen().borrow().clone();
+        let result = |((agent, changed), settled): ((AgentId, bool), Result<(), SandboxError>)| {
+            let reason = known.of(&agent).and_then(|freeze| freeze.reason.as_deref());
+            json!({
+                "id": agent, "frozen": frozen, "changed": changed, "reason": reason,
+                "problem": sandbox_problem(&agent, frozen, settled),
+            })
+        };
+        Ok::<_, SwarmError>(changed.into_iter().map(result).collect::<Vec<Value>>())
     });
     let agents = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     Ok(Json(json!({"agents": agents})))
@@ -119,22 +142,31 @@ async fn set_paused(team: &TeamState, agent: &AgentId, paused: bool) -> Result<(
     }
 }
 
-/// Marks one agent or the whole home as frozen or thawed. Returns for each agent `true` if that changed it.
+/// Marks one agent or the whole home as frozen. Returns for each agent `true` if that changed it.
 async fn mark_frozen(
     swarm: &Swarm,
     by: &Actor,
     agent: Option<AgentId>,
-    frozen: bool,
+    reason: Option<String>,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
-    let Some(agent) = agent else {
-        return if frozen { swarm.freeze_home(by).await } else { swarm.thaw_home(by).await };
-    };
-    let changed = if frozen { swarm.freeze(by, &agent).await? } else { swarm.thaw(by, &agent).await? };
+    let Some(agent) = agent else { return swarm.freeze_home(by, reason).await };
+    let changed = swarm.freeze(by, &agent, reason).await?;
     Ok(vec![(agent, changed)])
 }
 
-fn agent_result(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {
-    let problem = match settled {
+/// Marks one agent or the whole home as thawed. Returns for each agent `true` if that changed it.
+async fn mark_thawed(
+    swarm: &Swarm,
+    by: &Actor,
+    agent: Option<AgentId>,
+) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    let Some(agent) = agent else { return swarm.thaw_home(by).await };
+    let changed = swarm.thaw(by, &agent).await?;
+    Ok(vec![(agent, changed)])
+}
+
+fn sandbox_problem(agent: &AgentId, frozen: bool, settled: Result<(), SandboxError>) -> Option<String> {
+    match settled {
         // If no engine answers, nothing can be running.
         Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,
         Err(error) => {
@@ -146,6 +178,5 @@ fn agent_result(agent: &AgentId, frozen: bool, changed: bool, settled: Result<()
             );
             Some(error.to_string())
         }
-    };
-    json!({"id": agent, "frozen": frozen, "changed": changed, "problem": problem})
+    }
 }

@@ -158,14 +158,28 @@ fn event(id: &str, kind: &str, agent: &AgentId, level: Level, state: RequestStat
     json!({"id": id, "kind": kind, "agent": agent, "level": level.as_str(), "state": state.as_str()})
 }
 
-/// Returns a short random id that is easy to type: `r-` and eight letters or digits without those that look alike.
+/// The digits of an id: letters and digits without those that look alike.
+const ID_DIGITS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+/// Their number in an id.
+const ID_LENGTH: usize = 8;
+
+/// Returns a short random id that is easy to type: `r-` and eight digits.
 fn new_id() -> String {
-    const DIGITS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut id = "r-".to_owned();
-    for byte in rand::random::<[u8; 8]>() {
-        id.push(char::from(DIGITS[usize::from(byte % 32)]));
+    for byte in rand::random::<[u8; ID_LENGTH]>() {
+        id.push(char::from(ID_DIGITS[usize::from(byte % 32)]));
     }
     id
+}
+
+/// Returns the words of a text that have the form of an id. There may be no request with it.
+pub(crate) fn ids_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_');
+    words.map(|word| word.trim_end_matches('-')).filter(|word| {
+        word.strip_prefix("r-").is_some_and(|digits| {
+            digits.len() == ID_LENGTH && digits.bytes().all(|digit| ID_DIGITS.contains(&digit))
+        })
+    })
 }
 
 fn sysadmin(config: &Config) -> Option<&Agent> {

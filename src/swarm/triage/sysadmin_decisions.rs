@@ -14,6 +14,7 @@ use crate::id::{Party, SessionKey, SessionKind};
 use crate::store::{
     Along, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, StoreError,
 };
+use crate::swarm::freeze;
 use crate::swarm::scheduler::Priority;
 use crate::swarm::{Actor, Swarm, SwarmError};
 use crate::tool::safe_text;
@@ -172,7 +173,7 @@ impl Triage {
                 return Ok(format!("{id} is taken back; {made} is gone already"));
             }
             // Removing the agent can't be undone, so only a person decides about that. Until then it is frozen.
-            self.swarm.freeze(by, &made).await?;
+            self.swarm.freeze(by, &made, freeze::reason(&reasoning)).await?;
             return Ok(format!("{id} is taken back: {made} is frozen until a person thaws or removes it"));
         }
         Ok(format!("{id} is taken back; only a person can grant it again"))

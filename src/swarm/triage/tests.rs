@@ -570,8 +570,8 @@ async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
     let rig = Rig::new().await;
     let swarm = rig.triage.swarm().clone();
     let (ann, coder, sysadmin) = (Actor::human("ann"), "coder".parse().unwrap(), "sysadmin".parse().unwrap());
-    swarm.freeze(&ann, &coder).await.unwrap();
-    swarm.freeze(&ann, &sysadmin).await.unwrap();
+    swarm.freeze(&ann, &coder, None).await.unwrap();
+    swarm.freeze(&ann, &sysadmin, None).await.unwrap();
     rig.ask(command()).await.unwrap();
     let id = rig.last().await.id;
     rig.approve(&id).await.unwrap();
@@ -583,7 +583,7 @@ async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
     *rig.executor.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     swarm.thaw(&ann, &sysadmin).await.unwrap();
     rig.until(&id, RequestState::Running).await;
-    swarm.freeze(&ann, &coder).await.unwrap();
+    swarm.freeze(&ann, &coder, None).await.unwrap();
     rig.until(&id, RequestState::Failed).await;
     assert_eq!(rig.row(&id).await.result.as_deref(), Some("stopped"));
 }
@@ -648,13 +648,15 @@ async fn changes_written_by_the_command_line_are_taken_over() {
     let swarm = rig.triage.swarm().clone();
     let coder: AgentId = "coder".parse().unwrap();
     let store = swarm.store();
-    let entry = |frozen| crate::swarm::freeze::entry(&Actor::human("ann"), &coder, frozen);
-    store.freezes().set(coder.clone(), Some("human:ann".into()), entry(true), 1).await.unwrap();
+    let entry = |action| Actor::human("ann").entry(action, "coder", Level::Yellow, String::new());
+    let freeze = crate::store::Freeze { at: 1, by: "human:ann".into(), reason: Some("it loops".into()) };
+    store.freezes().set(coder.clone(), Some(freeze), entry("agent.freeze"), 1).await.unwrap();
     assert_eq!(swarm.frozen(), []);
     assert_eq!(swarm.reload_frozen().await.unwrap(), std::slice::from_ref(&coder));
     assert_eq!(swarm.frozen(), std::slice::from_ref(&coder));
     assert_eq!(swarm.reload_frozen().await.unwrap(), []);
-    store.freezes().set(coder.clone(), None, entry(false), 2).await.unwrap();
+    assert!(swarm.frozen_text(&coder).unwrap().ends_with(" by human:ann: it loops"));
+    store.freezes().set(coder.clone(), None, entry("agent.thaw"), 2).await.unwrap();
     assert_eq!(swarm.reload_frozen().await.unwrap(), std::slice::from_ref(&coder));
     assert_eq!(swarm.frozen(), []);
 
@@ -986,4 +988,11 @@ fn ids_are_short_and_differ() {
     let ids: std::collections::HashSet<String> = (0..100).map(|_| new_id()).collect();
     assert_eq!(ids.len(), 100);
     assert!(ids.iter().all(|id| id.len() == 10 && id.starts_with("r-")));
+    assert!(ids.iter().all(|id| ids_in(&format!("approve `{id}`.")).collect::<Vec<_>>() == [id]));
+}
+
+#[test]
+fn ids_in_a_text_are_whole_words() {
+    let text = "r-abcdef23 waits: (r-hjkm4567), r-abcdef2, xr-abcdef23, r-abcdef234, r-ABCDEF23, r-abcdefi1, r-abcdef23-x";
+    assert_eq!(ids_in(text).collect::<Vec<_>>(), ["r-abcdef23", "r-hjkm4567"]);
 }

@@ -22,7 +22,7 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
     let frozen = post(&house, "/api/agents/coder/freeze?by=ann").await;
     assert_eq!(
         frozen,
-        json!({"agents": [{"id": "coder", "frozen": true, "changed": true, "problem": null}]})
+        json!({"agents": [{"id": "coder", "frozen": true, "changed": true, "reason": null, "problem": null}]})
     );
     let coder: AgentId = "coder".parse().unwrap();
     let known = house.gateway.swarm.store().freezes().state().await.unwrap();
@@ -38,6 +38,8 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
         rows["rows"].as_array().unwrap().iter().map(|row| row["action"].as_str().unwrap()).collect();
     assert_eq!(actions.iter().filter(|action| **action == "agent.freeze").count(), 2);
     assert_eq!(actions.iter().filter(|action| **action == "agent.thaw").count(), 2);
+    let long = format!("/api/freeze?reason={}", "x".repeat(301));
+    assert_eq!(house.owner().send(Call::post(&long), LIMIT).await.unwrap().status(), 400);
     let unknown = house.owner().send(Call::post("/api/agents/nobody/freeze"), LIMIT).await.unwrap();
     assert_eq!(unknown.status(), 404);
 }
@@ -63,6 +65,13 @@ async fn a_chat_with_a_frozen_agent_is_answered_at_once_unless_it_wants_to_wait(
     let agents = get(&house, "/api/agents").await;
     assert_eq!(agents["agents"][0]["frozen"]["by"], "human:ann", "{agents}");
     assert!(agents["agents"][1]["frozen"].is_null() && agents["agents"][0]["paused"].is_null(), "{agents}");
+    // Another reason is told to everybody who asks from then on, and everybody who shows the freeze is told.
+    post(&house, "/api/agents/coder/freeze?by=bob&reason=it%20loops%0aall%20day").await;
+    let body: Value = house.chat("hello").await.json(LIMIT).await.unwrap();
+    let text = body["error"]["message"].as_str().unwrap();
+    assert!(text.ends_with(" by human:ann: it loops all day"), "{text}");
+    let rows = get(&house, "/api/audit?action=agent.freeze&limit=1").await;
+    assert_eq!((&rows["rows"][0]["actor"], &rows["rows"][0]["detail"]), (&"human:bob".into(), &"it loops all day".into()));
     post(&house, "/api/freeze").await;
     let other = json!({"model": "tester", "messages": [{"role": "user", "content": "hello"}]});
     assert_eq!(house.post(&other, &[]).await.status(), 423, "with the whole home");

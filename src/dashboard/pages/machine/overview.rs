@@ -26,6 +26,23 @@ struct Status {
 }
 
 #[derive(Deserialize)]
+struct AgentList {
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: String,
+    problem: Option<ModelProblem>,
+}
+
+#[derive(Deserialize)]
+struct ModelProblem {
+    message: String,
+    hint: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct ConfigState {
     problem: Option<String>,
 }
@@ -130,6 +147,8 @@ struct MachinePage {
     openclaw: Option<OpenClaw>,
     containers: Vec<ContainerView>,
     browsers: Vec<BrowserView>,
+    /// The agents whose model can't be asked.
+    blocked: Vec<(String, ModelProblem)>,
 }
 
 struct SupervisorView {
@@ -174,12 +193,14 @@ struct BrowserView {
 
 /// Returns the page.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
-    let (status, supervision, sessions) = tokio::join!(
+    let (status, supervision, sessions, agents) = tokio::join!(
         fetch::<Status>(api, "/api/status"),
         fetch::<Supervision>(api, "/api/supervisor"),
         fetch::<SessionList>(api, "/api/dashboard/sessions"),
+        fetch::<AgentList>(api, "/api/agents"),
     );
-    let (status, supervision, sessions) = (status?, supervision?, sessions?);
+    let (status, supervision, sessions, agents) = (status?, supervision?, sessions?, agents?);
+    let blocked = agents.agents.into_iter().filter_map(|agent| Some((agent.id, agent.problem?)));
     let containers = status.containers.iter().flatten().map(|container| ContainerView {
         name: container.name.clone(),
         agent: container.agent.clone().unwrap_or_default(),
@@ -230,6 +251,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         openclaw: supervision.openclaw,
         containers: containers.collect(),
         browsers: browsers.collect(),
+        blocked: blocked.collect(),
         status,
     })
 }

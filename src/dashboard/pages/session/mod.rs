@@ -9,6 +9,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use self::turn::{ItemView, Turn, TurnView};
+use super::freeze::Freeze;
 use super::sessions::{self, ActiveTurn};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
@@ -31,6 +32,17 @@ struct SessionList {
     turns: Vec<ActiveTurn>,
 }
 
+#[derive(Deserialize)]
+struct AgentList {
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: AgentId,
+    frozen: Option<Freeze>,
+}
+
 #[derive(Template)]
 #[template(path = "session.html")]
 struct SessionPage {
@@ -45,6 +57,8 @@ struct SessionPage {
     /// The address of the page about the context.
     context: String,
     is_running: bool,
+    /// The freeze of its agent.
+    frozen: Option<Freeze>,
     /// Number of turns that wait.
     waiting: usize,
 }
@@ -55,9 +69,12 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
     let before = query::value(query, "before");
     let place = before.map(|turn| format!("&before={}", query::encoded(&turn))).unwrap_or_default();
     let transcript = format!("{base}/transcript?limit={TURNS}{place}");
-    let (transcript, active) =
-        tokio::join!(fetch::<Transcript>(api, &transcript), fetch::<SessionList>(api, "/api/sessions"));
-    let (transcript, active) = (transcript?, active?);
+    let (transcript, active, agents) = tokio::join!(
+        fetch::<Transcript>(api, &transcript),
+        fetch::<SessionList>(api, "/api/sessions"),
+        fetch::<AgentList>(api, "/api/agents"),
+    );
+    let (transcript, active, agents) = (transcript?, active?, agents?);
     // As the routes spell it, whatever the case in the address.
     let key = transcript.key;
     let texts = viewer.texts();
@@ -68,6 +85,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
     let (running, waiting) = (of("running"), of("waiting"));
     Page::of(&SessionPage {
         layout: Layout::new(viewer, Some(NavItem::Sessions), agent.as_str()),
+        frozen: agents.agents.into_iter().find(|one| one.id == agent).and_then(|one| one.frozen),
         can_write: key == sessions::own_key(&agent, &viewer.person),
         agent,
         turns: transcript.turns.into_iter().map(|turn| TurnView::new(texts, &key, turn)).collect(),

@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::clean;
 use crate::dashboard::format::Moment;
 use crate::dashboard::pages::sessions;
-use crate::dashboard::query;
 use crate::dashboard::texts::Texts;
 use crate::id::SessionKey;
 use crate::markdown;
@@ -106,7 +105,7 @@ impl TurnView {
             turn.started_at.zip(turn.ended_at).map(|(began, ended)| duration(ended.saturating_sub(began)));
         let state = turn.state.unwrap_or_default();
         Self {
-            log: format!("{}/turns/{}", sessions::address(session), query::encoded(&turn.turn)),
+            log: sessions::turn_address(session, &turn.turn),
             state_text: state_text(texts, &state),
             state,
             began: turn.started_at.map(Moment::new),
@@ -122,7 +121,7 @@ impl TurnView {
 fn item_view(item: Item) -> ItemView {
     match item {
         Item::Message { role, text, at } => {
-            ItemView::Message { role, at: Moment::new(at), html: markdown::html_in_page(&text, &[]) }
+            ItemView::Message { role, at: Moment::new(at), html: markdown::html_in_page(&text, &[], &[]) }
         }
         Item::Thinking { text } => ItemView::Thinking { text: clean::block(&text).into_owned() },
         Item::Picture { media_type } => ItemView::Picture { media_type },

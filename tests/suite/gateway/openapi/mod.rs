@@ -423,7 +423,7 @@ async fn decide(scene: &Scene) {
 }
 
 async fn use_agents(scene: &Scene) {
-    scene.post("/api/agents/coder/freeze?by=ann", NOTHING).await;
+    scene.post("/api/agents/coder/freeze?by=ann&reason=it%20loops", NOTHING).await;
     let agents = scene.get("/api/agents").await;
     assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["frozen"].is_object()), "{agents}");
     scene.fails("POST", "/api/message", json!({"prompt": "x", "agent": "coder"}), 423, "agent_frozen").await;
