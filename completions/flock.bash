@@ -2659,12 +2659,16 @@ _flock() {
             return 0
             ;;
         flock__subcmd__freeze)
-            opts="-q -v -y -h --all --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --all --reason --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -805,6 +805,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from help" -f -a "unlink" -d 'Forget an account: its next message makes a person of its own'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from help" -f -a "rename" -d 'Give a person another name'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l reason -d 'Reason, in one line' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'

@@ -219,13 +219,16 @@ mod tests {
 
     #[test]
     fn whole_words_become_links_where_no_other_link_and_no_block_of_code_is() {
-        let shown = |text: &str| html_in_page(text, &[("ann", "/ann".to_owned())], &[("r-a2", "/r".to_owned())]);
+        let shown =
+            |text: &str| html_in_page(text, &[("ann", "/ann".to_owned())], &[("r-a2", "/r".to_owned())]);
         assert_eq!(
             shown("@ann: r-a2, *r-a2*"),
             "<p><a href=\"/ann\">@ann</a>: <a href=\"/r\">r-a2</a>, <em><a href=\"/r\">r-a2</a></em></p>"
         );
         assert_eq!(shown("`r-a2`"), "<p><a href=\"/r\"><code>r-a2</code></a></p>");
-        for none in ["r-a23", "xr-a2", "r-a2-b", "r-a2_", "`show r-a2`", "```\nr-a2\n```", "[r-a2](https://e.org)"] {
+        for none in
+            ["r-a23", "xr-a2", "r-a2-b", "r-a2_", "`show r-a2`", "```\nr-a2\n```", "[r-a2](https://e.org)"]
+        {
             assert_eq!(shown(none), html_in_page(none, &[], &[]), "{none:?}");
         }
     }

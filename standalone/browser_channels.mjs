@@ -60,6 +60,26 @@ export async function channels(stage, browsers) {
     );
 }
 
+// A message leads to the turn that wrote it, and the id of a request to that request.
+async function doors(stage, page, answer) {
+    const turn = await page.locator(`#m${answer?.seq} [data-field="turn"]`).getAttribute("href");
+    const tab = await page.context().newPage();
+    const log = await visit(stage, tab, turn ?? "/dashboard/nothing");
+    check("a message leads to the log of its turn", log.status() === 200 && /\/turns\//.test(turn), [turn, await textOf(tab)]);
+    const own = (await shown(page)).find((one) => one.author?.startsWith("human:"));
+    check("one of a person does not", (await page.locator(`#m${own?.seq} [data-field="turn"]`).count()) === 0, own);
+    const request = await stage.request("doors");
+    await stage.post("fresh", `see ${request.id}, not r-zzzzzzz2`);
+    const [message] = await arrives(page, "not r-zzzzzzz2");
+    const links = page.locator(`#m${message?.seq} [data-field="text"] a`);
+    same("only the id of a request that exists is a link", [request.id], await links.allInnerTexts());
+    await visit(stage, tab, (await links.first().getAttribute("href")) ?? "/dashboard/nothing");
+    const found = await tab.locator("[data-request]").evaluateAll((all) => all.map((one) => one.dataset.request));
+    same("which leads to it", [request.id], found);
+    await tab.close();
+    await must("it is denied", "approvals", "deny", request.id);
+}
+
 // Reading and writing, in two browsers and on the command line.
 async function talk(stage, browsers, page) {
     const other = await browsers.page("/dashboard/channels/fresh");
@@ -104,6 +124,7 @@ async function talk(stage, browsers, page) {
     const [answer, ...twice] = await arrives(page, "I am well.", SOON);
     check("an agent's answer comes once, in its name", answer?.author.includes(HELPER) && twice.length === 0, await shown(page));
 
+    await doors(stage, page, answer);
     const fetched = [];
     page.on("request", (request) => request.url().endsWith("-highlight.js") && fetched.push(request.url()));
     await stage.post("fresh", "```rust\nfn main() { /* <b>x</b> */ }\n```\n```strange<i>\ncode\n```");

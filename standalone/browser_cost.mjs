@@ -51,7 +51,9 @@ export async function cost(stage, browsers) {
         check(`something is spent in #${channel}`, await used(stage, channel, number), await stage.messages(channel));
     await stage.request(`spending${Date.now()}`);
     const page = await browsers.page("/dashboard/cost");
-    await equal(stage, page, 7, "at first");
+    await equal(stage, page, 1, "at first");
+    const opened = await page.locator('.tabs [aria-current="true"]').allInnerTexts();
+    same("it opens on today", ["Today"], opened);
     for (const [name, days] of [
         ["Today", 1],
         ["30 days", 30],
@@ -86,13 +88,37 @@ export async function cost(stage, browsers) {
     check("without a reload", await isMarked(page));
     for (const by of BY) await saved(stage, page, by);
     await budgets(stage, page);
+    await sorted(stage, page);
     for (const query of ["days=0", "days=-1", "days=x", "days=999999999999999999999"]) {
         const answer = await visit(stage, page, `/dashboard/cost?${query}`);
         check(
             `${query}: the usual span`,
-            answer.status() === 200 && (await page.locator('.tabs [aria-current="true"]').innerText()) === "7 days",
+            answer.status() === 200 && (await page.locator('.tabs [aria-current="true"]').innerText()) === "Today",
         );
     }
+}
+
+// The rows are sorted by the number of a column, which its head says.
+async function sorted(stage, page) {
+    await visit(stage, page, "/dashboard/cost?days=7");
+    for (const [name, column] of [
+        ["Tokens", 3],
+        ["Calls", 7],
+    ]) {
+        const head = page.locator("section.by:has(#by-agent) thead").getByRole("link", { name: new RegExp(`^${name}`) });
+        await head.focus();
+        await page.keyboard.press("Enter");
+        await page.waitForURL(new RegExp(`days=7&sort=${name.toLowerCase()}$`));
+        const cells = page.locator(`section.by:has(#by-agent) tbody tr > :nth-child(${column + 1})`);
+        const numbers = (await cells.allInnerTexts()).map((text) => Number(text.replaceAll(",", "")));
+        const wanted = [...numbers].sort((a, b) => b - a);
+        check(`by ${name}: the largest first`, numbers.length > 1 && JSON.stringify(numbers) === JSON.stringify(wanted), numbers);
+        const marked = await page.locator('section.by:has(#by-agent) th[aria-sort="descending"]').allInnerTexts();
+        check(`by ${name}: its head says so`, marked.length === 1 && marked[0].startsWith(name), marked);
+    }
+    await page.getByRole("link", { name: "30 days", exact: true }).click();
+    await page.waitForURL(/days=30&sort=calls$/);
+    check("another span keeps the order", true);
 }
 
 // The budgets, with what is used of them.

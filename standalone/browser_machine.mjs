@@ -30,6 +30,11 @@ export async function machine(stage, browsers) {
     const cells = await page.locator('#supervisor [data-unit="gateway"] td').allInnerTexts();
     check("and the gateway's state and restarts", cells[0] === "healthy" && cells[1].startsWith(`${status.pid}, `) && cells[2] === "0", cells);
     check("OpenClaw is not installed", keeper.includes("OpenClaw is not installed."), keeper);
+    const usage = page.locator("#sandbox-usage");
+    const isThere = await until(SOON, async () => !/Being measured/.test(await usage.innerText()));
+    const told = (await stage.api("GET", "/api/sandboxes/usage")).data;
+    const wanted = told.problem ?? "No sandbox runs now.";
+    check("what the sandboxes use comes after the page", isThere && (await usage.innerText()).includes(wanted), [await usage.innerText(), told]);
     await working(stage, page);
     await signedIn(stage, browsers, page);
     check("no page was loaded again", await isMarked(page));
@@ -135,9 +140,24 @@ async function configuration(stage, page) {
     check("it is shown as text", await until(SECONDS, async () => (await file.innerText()).includes("<b id=evil>\\u{202e}</b>")));
     check("and is no element", (await page.locator("#evil").count()) === 0);
     check("all without a reload", await isMarked(page));
+    const TIME = "agents.defaults.timeoutSeconds";
+    await must("a value to remove", "config", "set", TIME, "77");
+    const remove = async (path) => {
+        await page.locator('input[name="removed"]').fill(path);
+        await page.getByRole("button", { name: "Remove the value" }).click();
+    };
+    await remove("gateway");
+    check("what holds a token is not removed", await says("command line only"), await said());
+    await remove(TIME);
+    check("a value is removed", await says(`${TIME} is removed.`), await said());
+    const defaults = JSON.parse(fs.readFileSync(`${HOME}/config.json`, "utf8")).agents.defaults;
+    check("and not written any more", defaults.timeoutSeconds === undefined, defaults);
+    const labels = await page.locator("#backups tbody time").allInnerTexts();
+    check("each backup has a name of its own", labels.length > 3 && new Set(labels).size === labels.length, labels);
+    check("with its milliseconds", labels.every((label) => /\.\d{3}( \(\d+\))?$/.test(label)), labels);
 
-    // The second newest backup is the one without both changes.
-    await page.locator("#backups tbody tr").nth(1).getByRole("link").click();
+    // The backup before four changes is the one without the value of agents.
+    await page.locator("#backups tbody tr").nth(3).getByRole("link").click();
     await page.waitForURL(/backup=/);
     const removed = await page.locator("#difference .removed").allInnerTexts();
     check("what would go is shown", removed.some((line) => line.includes('"maxAgents": 41')), removed);

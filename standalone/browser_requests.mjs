@@ -1,5 +1,5 @@
 // The page of requests: what is shown of one, and what people decide.
-import { SECONDS, SOON, check, must, until } from "./browser_checking.mjs";
+import { SECONDS, SOON, check, must, same, until } from "./browser_checking.mjs";
 import { isMarked, mark, textOf } from "./browser_window.mjs";
 import { answer } from "./browser_team.mjs";
 
@@ -96,8 +96,42 @@ export async function requests(stage, browsers) {
     );
 
     await atOnce(stage, page, other);
+    await onAPhone(stage, browsers);
     await stale(stage, page);
     check("no page was loaded again", (await Promise.all([page, other].map(isMarked))).every(Boolean));
+}
+
+// The essential comes first, and on a phone the buttons are at hand beside a long body, of which nothing is cut.
+async function onAPhone(stage, browsers) {
+    const long = await stage.request("long", { reason: `${"because of the manual. ".repeat(60)}End` });
+    const page = await browsers.page("/dashboard/requests");
+    await page.setViewportSize({ width: 360, height: 640 });
+    const card = cardOf(page, long);
+    await until(SECONDS, () => card.count());
+    const names = await card.locator("dt").allInnerTexts();
+    same("the essential first", ["Agent", "What for", "Since", "What it would do"], names.slice(0, 4));
+    check("then the body", names.indexOf("Body") > 4, names);
+    await card.evaluate((one) => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY));
+    const height = await card.evaluate((one) => one.getBoundingClientRect().height);
+    check("it is longer than the screen", height > 900, height);
+    for (const name of ["Approve", "Deny"]) {
+        const box = await button(page, long, name).boundingBox();
+        check(`${name} is at hand`, box && box.y >= 0 && box.y + box.height <= 640, box);
+    }
+    const text = await card.locator('[data-field="body"]').innerText();
+    check("nothing of the body is cut", text === long.body, [text, long.body]);
+    // At its end the buttons stand below the last line.
+    await card.evaluate((one) => window.scrollTo(0, one.getBoundingClientRect().bottom + window.scrollY - window.innerHeight));
+    const digest = await card.locator('[data-field="sha256"]').boundingBox();
+    const decision = await card.locator(".decision").boundingBox();
+    check("and nothing is hidden by the buttons at its end", digest.y + digest.height <= decision.y + 1, [digest, decision]);
+    const isWide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+    check("the page is not wider than the phone", !isWide);
+    const bar = await page.locator("nav").evaluate((nav) => ({ mask: getComputedStyle(nav).maskImage, more: nav.scrollWidth > nav.clientWidth }));
+    check("the menu shows that it goes on", bar.more && bar.mask.includes("gradient"), bar);
+    await press(page, long, "Deny");
+    check("the button works there", await becomes(stage, long, "denied"), await stage.requestNow(long.id));
+    await page.close();
 }
 
 // Two people decide at the same time, one of them twice.

@@ -43,6 +43,8 @@ pub struct ContextReport {
     pub conversation: u64,
     /// Tokens available for the conversation.
     pub room: u64,
+    /// Tokens of the context window that stay free, because the other numbers are estimates.
+    pub held_back: u64,
     /// Number of messages in the conversation.
     pub messages: usize,
     /// Start of the conversation or of its last compaction, in Unix milliseconds.
@@ -62,15 +64,20 @@ impl ContextReport {
         context: &ConversationContext,
         transcript_bytes: u64,
     ) -> Self {
+        let answer = u64::from(model_request.max_tokens);
+        let prompt = estimate::text_cost(&model_request.system);
+        let tools = estimate::tools_cost(&model_request.tools);
+        let taken = [answer, prompt, tools, context.room()].into_iter().fold(0, u64::saturating_add);
         Self {
             key: session.key.clone(),
             model: resolved.route.model.to_string(),
             window: resolved.context_window,
-            answer: u64::from(model_request.max_tokens),
-            prompt: estimate::text_cost(&model_request.system),
-            tools: estimate::tools_cost(&model_request.tools),
+            answer,
+            prompt,
+            tools,
             conversation: context.cost(),
             room: context.room(),
+            held_back: resolved.context_window.saturating_sub(taken),
             messages: context.len(),
             began_at: session.began_at,
             compaction: context.last().map(CompactionReport::from),

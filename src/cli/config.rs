@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure, models, openclaw, settings, team};
 use crate::config::assign::{Assigned, assign};
 use crate::config::path::ConfigPath;
+use crate::config::unassign::unassign;
 use crate::config::{self, Config, hidden, ineffective};
 use crate::error::Kind;
 use crate::home::Home;
@@ -169,8 +170,7 @@ fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
 
 fn unset(path: &ConfigPath, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
-    let there = config::edit(&home, |document| Ok::<_, Failure>(path.remove(document)))?;
-    if !there {
+    if !unassign(&home, path)? {
         return Err(
             Failure::new(Kind::Failed, format!("the configuration has no {path}")).hint("flock config get")
         );

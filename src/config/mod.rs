@@ -31,6 +31,7 @@ pub mod setting;
 pub mod starter;
 mod stored_keys;
 mod tool_lists;
+pub(crate) mod unassign;
 mod view;
 
 use std::path::PathBuf;

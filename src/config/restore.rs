@@ -17,6 +17,8 @@ pub(crate) struct ConfigBackup {
     pub name: String,
     /// The time in Unix milliseconds at which the file was replaced by the next one.
     pub at: i64,
+    /// Its number among the backups of the same millisecond, from 0.
+    pub step: u32,
     path: PathBuf,
 }
 
@@ -31,8 +33,11 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 pub(crate) fn all(home: &Home) -> Vec<ConfigBackup> {
     let parse = |path: PathBuf| {
         let name = path.file_name()?.to_str()?.to_owned();
-        let at = name.strip_prefix("config-")?.split(['-', '.']).next()?.parse().ok()?;
-        Some(ConfigBackup { name, at, path })
+        let mut numbers = name.strip_prefix("config-")?.split(['-', '.']);
+        let at = numbers.next()?.parse().ok()?;
+        // Backups of an older flock have no such number.
+        let step = numbers.next().and_then(|step| step.parse().ok()).unwrap_or_default();
+        Some(ConfigBackup { name, at, step, path })
     };
     file::backups(home).into_iter().rev().filter_map(parse).collect()
 }
@@ -152,6 +157,16 @@ mod tests {
         let error = restore(&home, &newest.name, &shown).unwrap_err();
         assert!(matches!(error, ConfigError::Changed), "{error}");
         assert_eq!(present(&home), first);
+    }
+
+    #[test]
+    fn backups_of_one_millisecond_differ_by_their_number() {
+        let (_dir, home) = home();
+        for name in ["config-000000000000001-000.json", "config-000000000000001-012.json", "config-2.json"] {
+            std::fs::write(home.backups().join(name), "{}").unwrap();
+        }
+        let found: Vec<(i64, u32)> = all(&home).iter().map(|backup| (backup.at, backup.step)).collect();
+        assert_eq!(found, [(2, 0), (1, 12), (1, 0)]);
     }
 
     #[test]

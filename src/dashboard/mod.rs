@@ -114,6 +114,7 @@ pub(crate) async fn render(
         ["machine", "audit"] => pages::machine::audit::page(viewer, api, query).await,
         ["machine", "checks"] => pages::machine::checks::page(viewer, api, query).await,
         ["machine", "config"] => pages::machine::config::page(viewer, api, query).await,
+        ["machine", "usage"] => pages::machine::usage::page(viewer, api).await,
         ["machine", "logs"] => pages::machine::logs::page(viewer, api, query).await,
         ["requests"] => pages::requests::page(viewer, api, query).await,
         _ => Err(ApiFailure::not_found(viewer)),

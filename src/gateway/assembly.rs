@@ -94,6 +94,7 @@ impl GatewayAssembly {
                     engine: engine.clone(),
                     sandboxes: sandboxes.clone(),
                     live: live.clone(),
+                    measured: tokio::sync::Mutex::default(),
                 };
                 GatewayParts {
                     live,

@@ -84,6 +84,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         // These show all agents at once, so a token for some agents can't open them.
         ["api", "status" | "usage" | "audit" | "search" | "graph" | "doctor" | "supervisor"]
         | ["api", "usage", "budgets" | "hours"]
+        | ["api", "sandboxes", "usage"]
         | ["api", "audit", "verify"]
         | ["metrics"]
             if is_get =>

@@ -66,6 +66,9 @@ pub trait StatusSource: Send + Sync + 'static {
     /// Returns what is known about containers, images and the store, without a slow query.
     fn status(&self) -> BoxFuture<'_, Value>;
 
+    /// Measures what the sandboxes use now. That takes seconds.
+    fn usage(&self) -> BoxFuture<'_, Value>;
+
     /// Probes an agent's sandbox now. The sandbox is created first if it does not exist.
     fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>>;
 }

@@ -1,7 +1,7 @@
 //! Reports what the gateway knows about sessions and about the container engine behind the sandboxes.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::containers::Container;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::load::{self, LoadDeadlines};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::{SandboxError, names};
 use crate::tool::sessions::SessionInfo;
@@ -26,6 +27,9 @@ const MAX_LISTED: u32 = 500;
 /// Longest time to wait for the engine. After that a status is returned without it.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time for which a measurement of the sandboxes is returned again.
+const MEASURED_FOR: Duration = Duration::from_secs(2);
+
 /// The records of a gateway that uses Docker for its sandboxes.
 pub(crate) struct DockerStatusSource {
     /// Knows the sessions.
@@ -34,6 +38,8 @@ pub(crate) struct DockerStatusSource {
     pub sandboxes: Arc<DockerSandbox>,
     /// The configuration, which says which images are needed.
     pub live: Arc<Live>,
+    /// The last measurement of the sandboxes, with its end.
+    pub measured: tokio::sync::Mutex<Option<(Instant, Value)>>,
 }
 
 impl StatusSource for DockerStatusSource {
@@ -79,6 +85,21 @@ impl StatusSource for DockerStatusSource {
         })
     }
 
+    fn usage(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async move {
+            // The lock is held meanwhile, so that many who ask at once cause one measurement.
+            let mut measured = self.measured.lock().await;
+            if let Some((at, known)) = &*measured
+                && at.elapsed() < MEASURED_FOR
+            {
+                return known.clone();
+            }
+            let now = self.measure().await;
+            *measured = Some((Instant::now(), now.clone()));
+            now
+        })
+    }
+
     fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let probed = self.sandboxes.probe(agent).await.map_err(ApiError::explained)?;
@@ -88,6 +109,20 @@ impl StatusSource for DockerStatusSource {
 }
 
 impl DockerStatusSource {
+    async fn measure(&self) -> Value {
+        match self.patient(self.sandboxes.containers()).await {
+            Ok(containers) => {
+                let sandboxes =
+                    load::measure(self.sandboxes.engine(), containers, LoadDeadlines::default()).await;
+                json!({"at": unix_ms(), "sandboxes": sandboxes, "problem": null, "hint": null})
+            }
+            Err(error) => {
+                let problem = chain(&error);
+                json!({"at": unix_ms(), "sandboxes": [], "problem": problem, "hint": error.hint()})
+            }
+        }
+    }
+
     async fn images(&self) -> Vec<Value> {
         let config = self.live.current();
         let looks = Recipe::ALL.map(|recipe| {

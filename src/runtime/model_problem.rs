@@ -33,10 +33,7 @@ pub(crate) fn of_agent(agent: &Agent, config: &Config, catalog: &Catalog) -> Opt
         Some(model) => of_model(model, config, catalog),
         None => Some(ModelProblem {
             message: "it has no model".to_owned(),
-            hint: Some(format!(
-                "flock config set agents.list[{}].model.primary PROVIDER/MODEL",
-                agent.id
-            )),
+            hint: Some(format!("flock config set agents.list[{}].model.primary PROVIDER/MODEL", agent.id)),
         }),
     }
 }
@@ -65,9 +62,9 @@ mod tests {
 
     fn config(home: &Home, agent: serde_json::Value) -> Config {
         let document = json!({
+            "gateway": {"auth": {"token": "t"}},
             "agents": {"list": [agent]},
             "plugins": {"entries": {"flock": {"config": {
-                "token": "0123456789abcdef0123456789abcdef",
                 "gatewayAgents": [{"id": "coder", "role": "worker"}],
             }}}},
         });

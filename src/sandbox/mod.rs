@@ -13,6 +13,7 @@ pub mod helper;
 pub mod image;
 pub(crate) mod inspect;
 mod listing;
+pub(crate) mod load;
 pub mod mount;
 pub mod names;
 pub(crate) mod probe;

@@ -280,7 +280,11 @@ mod tests {
         frozen.freeze(Some(&agent("coder")), freeze_for(2, "it loops"));
         assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")));
         frozen.freeze(Some(&agent("coder")), freeze(3));
-        assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")), "no reason is no other reason");
+        assert_eq!(
+            frozen.of(&agent("coder")),
+            Some(&freeze_for(1, "it loops")),
+            "no reason is no other reason"
+        );
         frozen.freeze(None, freeze_for(4, "a holiday"));
         assert_eq!(frozen.of(&agent("coder")), Some(&freeze_for(1, "it loops")));
         assert_eq!(frozen.of(&agent("later")), Some(&freeze_for(4, "a holiday")));

@@ -89,7 +89,7 @@ pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};
 pub use outbox::LinkOrigin;
 pub(crate) use outbox::{OutboxContent, OutboxEntry};
-pub(crate) use post::{CommittedPost, Post, PostOutcome, PostTurn};
+pub(crate) use post::{CommittedPost, Post, PostOutcome};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
 pub(crate) use post_edit::PostEdit;
 pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};

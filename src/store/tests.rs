@@ -61,6 +61,27 @@ fn ended(state: TurnState, at: i64) -> TurnCompletion {
 }
 
 #[tokio::test]
+async fn a_message_has_its_turn_and_an_agent_its_last_session() {
+    use super::channel_tests::{agent, id, make, says, seq};
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    make(&store, "dev", &["coder"]).await;
+    let (first, last) = (key("ann", SessionKind::Main), key("dev", SessionKind::Channel));
+    store.turns().begin(begin(&first, 100)).await.unwrap();
+    let turn = begin(&last, 200);
+    let of_turn = turn.turn;
+    store.turns().begin(turn).await.unwrap();
+    let by_turn = seq(&store, NewPost { turn: Some(of_turn), ..says("dev", "coder", "done") }).await;
+    let by_person = seq(&store, says("dev", "human:ann", "thanks")).await;
+    let forgotten = seq(&store, NewPost { turn: Some(TurnId::new()), ..says("dev", "coder", "again") }).await;
+    let turns = store.posts().turns(&id("dev"), vec![by_turn, by_person, forgotten, 99]).await.unwrap();
+    assert_eq!(turns.keys().copied().collect::<Vec<_>>(), [by_turn]);
+    assert_eq!((&turns[&by_turn].id, &turns[&by_turn].session), (&of_turn.to_string(), &last));
+    let found = store.sessions().last_of(vec![agent("coder"), agent("tester")]).await.unwrap();
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [(agent("coder"), last)]);
+}
+
+#[tokio::test]
 async fn a_turn_is_begun_ended_and_listed() {
     let (_folder, home) = home();
     let store = Store::open(&home).unwrap();

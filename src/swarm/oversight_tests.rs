@@ -429,7 +429,8 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     let agent: AgentId = "coder".parse().unwrap();
     let thaw = rig.swarm.written.lock().await;
     let (swarm, frozen) = (rig.swarm.clone(), agent.clone());
-    let freeze = tokio::spawn(async move { swarm.freeze(&Actor::human("ann"), &frozen, None).await.unwrap() });
+    let freeze =
+        tokio::spawn(async move { swarm.freeze(&Actor::human("ann"), &frozen, None).await.unwrap() });
     rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     // A thaw that was first does this while it holds the lock.
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(Some(&agent)));

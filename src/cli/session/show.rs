@@ -34,13 +34,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&report);
         return Ok(Exit::Done);
     }
-    // The room is a little less than the difference of the rows before it: a twentieth of the context is held back.
     let mut table = Table::new(&["WHAT", "TOKENS"]);
     for (name, key) in [
         ("context of the model", "window"),
         ("system prompt", "prompt"),
         ("tools", "tools"),
         ("reserved for the answer", "answer"),
+        ("held back, as these are estimates", "heldBack"),
         ("room for the conversation", "room"),
         ("the conversation", "conversation"),
     ] {

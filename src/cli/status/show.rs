@@ -279,7 +279,8 @@ fn agents(report: &StatusReport) -> Table {
             team::inactive_text(agent.frozen.as_ref(), agent.paused.as_ref(), agent.asleep.as_ref())
                 // The reason and the command that mends it are below the table.
                 .or_else(|| {
-                    (!agent.can_work).then(|| (TextStyle::Bad, "CAN'T WORK: its model can't be asked".to_owned()))
+                    (!agent.can_work)
+                        .then(|| (TextStyle::Bad, "CAN'T WORK: its model can't be asked".to_owned()))
                 })
                 .unwrap_or_else(|| sandbox(report, &agent.id, agent.sandbox)),
         ]);

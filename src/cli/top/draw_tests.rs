@@ -53,7 +53,8 @@ fn the_agents_are_shown_on_screens_of_every_size() {
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     }
     let wide = drawn(&top, 200, 50);
-    for word in ["worker", "uses exec", "running, NOT CONFINED (1) 1m ago", "script/x", "▁█", "by human:ann: it "]
+    for word in
+        ["worker", "uses exec", "running, NOT CONFINED (1) 1m ago", "script/x", "▁█", "by human:ann: it "]
     {
         assert!(wide.contains(word), "{word}:\n{wide}");
     }

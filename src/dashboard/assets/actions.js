@@ -1,6 +1,7 @@
 // The buttons and forms of all pages. Each sends a change to a documented route.
 
 import { ask } from "./{digest}-chat.js";
+import { configForms } from "./{digest}-config.js";
 import { catchUp, keepDraft, talk } from "./{digest}-conversation.js";
 import { freezeForms } from "./{digest}-freeze.js";
 import { announce, fill, person, send, signedOut, texts } from "./{digest}-page.js";
@@ -36,6 +37,7 @@ function configValue(text) {
 
 const channelRoute = () => `/api/channels/${encodeURIComponent(talk().dataset.channel)}`;
 const forms = {
+  ...configForms,
   ...freezeForms,
   topic: async (form, data) => (await send("PUT", channelRoute(), { topic: data.get("topic"), as: person })) && texts.saved,
   "add-member": async (form, data) => {

@@ -56,7 +56,7 @@ onArrival(fetchParts);
 onArrival(async () => {
   if (!document.getElementById("push")) return;
   const { watchSwitch } = await import("./{digest}-push.js");
-  watchSwitch({ texts, fill, announce, send, scriptAddress: (address) => policy.createScriptURL(address) });
+  watchSwitch({ texts, fill, announce, send, refresh, scriptAddress: (address) => policy.createScriptURL(address) });
 });
 // A notification was opened whose page this window has had.
 navigator.serviceWorker?.addEventListener("message", ({ data }) => {

@@ -4,7 +4,7 @@
 const SCOPE = "/dashboard";
 const ROUTE = "/api/dashboard/push";
 
-/** Lets the switch work. `page` has the texts, and what sends changes and says something. */
+/** Lets the switch work. `page` has the texts, and what sends changes, says something and updates the page. */
 export function watchSwitch(page) {
   const box = document.getElementById("push");
   if (!box) return;
@@ -30,6 +30,8 @@ export function watchSwitch(page) {
     }
     button.ariaDisabled = "false";
     await show();
+    // The list of browsers below says which of them get notifications.
+    page.refresh();
   });
   show();
 }

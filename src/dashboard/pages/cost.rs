@@ -12,7 +12,7 @@ use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
 /// The spans of time that can be chosen, in days.
 const SPANS: [i64; 4] = [1, 7, 30, 90];
 /// The span of a page that names none.
-const DEFAULT_SPAN: i64 = 7;
+const DEFAULT_SPAN: i64 = 1;
 /// The longest bar.
 const BAR: u64 = 100;
 
@@ -57,11 +57,71 @@ struct Amount {
     reserved: u64,
 }
 
+/// The number by which the rows of the tables are sorted, the largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Cost,
+    Tokens,
+    Input,
+    Output,
+    Cache,
+    Calls,
+}
+
+impl Measure {
+    /// All of them, in the order of the columns.
+    const ALL: [Self; 6] = [Self::Cost, Self::Tokens, Self::Input, Self::Output, Self::Cache, Self::Calls];
+
+    /// Returns its name in the address of the page.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Tokens => "tokens",
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Cache => "cache",
+            Self::Calls => "calls",
+        }
+    }
+
+    const fn title(self, texts: &Texts) -> &'static str {
+        match self {
+            Self::Cost => texts.cost,
+            Self::Tokens => texts.tokens,
+            Self::Input => texts.input,
+            Self::Output => texts.output,
+            Self::Cache => texts.cache,
+            Self::Calls => texts.calls,
+        }
+    }
+
+    fn of(self, sum: &Sum) -> u64 {
+        match self {
+            Self::Cost => sum.cost_micros,
+            Self::Tokens => sum.tokens,
+            Self::Input => sum.input,
+            Self::Output => sum.output,
+            Self::Cache => sum.cache_read.saturating_add(sum.cache_write),
+            Self::Calls => sum.calls,
+        }
+    }
+}
+
+/// The head of a column with numbers.
+struct ColumnView {
+    title: &'static str,
+    /// The address of the page with the rows in the order of this column.
+    address: String,
+    is_sorted: bool,
+    is_first: bool,
+}
+
 #[derive(Template)]
 #[template(path = "cost.html")]
 struct CostPage {
     layout: Layout,
     spans: Vec<Span>,
+    columns: Vec<ColumnView>,
     total: SumView,
     budgets: Vec<BudgetView>,
     tables: Vec<TableView>,
@@ -80,7 +140,7 @@ struct BudgetView {
 }
 
 struct Span {
-    days: i64,
+    address: String,
     text: String,
     is_shown: bool,
 }
@@ -106,10 +166,12 @@ struct SumView {
     bar: u64,
 }
 
-/// Returns the page. `?days=` in its query chooses the span of time.
+/// Returns the page. `?days=` in its query chooses the span of time, and `&sort=` the number by which rows are sorted.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<Page, ApiFailure> {
     let days = query::value(query, "days").and_then(|days| days.parse().ok()).unwrap_or(DEFAULT_SPAN);
     let days = if SPANS.contains(&days) { days } else { DEFAULT_SPAN };
+    let sort = query::value(query, "sort");
+    let sort = Measure::ALL.into_iter().find(|measure| sort.as_deref() == Some(measure.name()));
     let texts = viewer.texts();
     // Days are those of this machine's time zone.
     let today = jiff::Zoned::now().date();
@@ -133,15 +195,25 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
     let tables = by.into_iter().zip(all).map(|((by, title), usage)| TableView {
         id: by,
         title,
-        sums: sums(texts, usage.usage, by == "day"),
+        sums: sums(texts, usage.usage, by == "day", sort),
         export: format!("/api/usage?since={since}&by={by}&format=csv"),
     });
     let spans = SPANS.map(|span| Span {
-        days: span,
+        address: match sort {
+            Some(sort) => format!("/dashboard/cost?days={span}&sort={}", sort.name()),
+            None => format!("/dashboard/cost?days={span}"),
+        },
         text: if span == 1 { texts.today.to_owned() } else { fill(texts.last_days, &[&span.to_string()]) },
         is_shown: span == days,
     });
+    let columns = Measure::ALL.map(|measure| ColumnView {
+        title: measure.title(texts),
+        address: format!("/dashboard/cost?days={days}&sort={}", measure.name()),
+        is_sorted: sort == Some(measure),
+        is_first: measure == Measure::Cost,
+    });
     Page::of(&CostPage {
+        columns: columns.into(),
         budgets: budgets?.budgets.iter().flat_map(|budget| budget_views(texts, budget)).collect(),
         tables: tables.collect(),
         layout: Layout::new(viewer, Some(NavItem::Cost), texts.cost),
@@ -179,20 +251,25 @@ fn budget_views(texts: &Texts, budget: &Budget) -> Vec<BudgetView> {
     tokens.into_iter().chain(cost).collect()
 }
 
-/// Returns the rows of a table. Days stay in their order; of all others the most expensive comes first.
-fn sums(texts: &Texts, mut sums: Vec<Sum>, are_days: bool) -> Vec<SumView> {
-    let weight = |sum: &Sum| (sum.cost_micros, sum.tokens);
-    if are_days {
+/// Returns the rows of a table. Without a chosen number, days stay in their order, and of all others the most expensive
+/// comes first. The bars show the number by which the rows are sorted.
+fn sums(texts: &Texts, mut sums: Vec<Sum>, are_days: bool, sort: Option<Measure>) -> Vec<SumView> {
+    let weight = |sum: &Sum| match sort {
+        Some(measure) => (measure.of(sum), sum.cost_micros),
+        None => (sum.cost_micros, sum.tokens),
+    };
+    if are_days && sort.is_none() {
         sums.reverse();
     } else {
         sums.sort_by_key(|sum| std::cmp::Reverse(weight(sum)));
     }
     let has_cost = sums.iter().any(|sum| sum.cost_micros > 0);
     // Without a known price, tokens say who uses most.
-    let size = |sum: &Sum| if has_cost { sum.cost_micros } else { sum.tokens };
+    let measure = sort.unwrap_or(if has_cost { Measure::Cost } else { Measure::Tokens });
+    let size = |sum: &Sum| measure.of(sum);
     let most = sums.iter().map(size).max().unwrap_or_default().max(1);
     sums.iter()
-        .map(|sum| sum_view(texts, sum, (size(sum) * BAR / most).max(u64::from(size(sum) > 0))))
+        .map(|sum| sum_view(texts, sum, (size(sum).saturating_mul(BAR) / most).max(u64::from(size(sum) > 0))))
         .collect()
 }
 
@@ -207,5 +284,41 @@ fn sum_view(texts: &Texts, sum: &Sum, bar: u64) -> SumView {
         cost: money(sum.cost_micros),
         unpriced: sum.unpriced,
         bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboard::Language;
+
+    fn sum(name: &str, cost_micros: u64, tokens: u64, calls: u64) -> Sum {
+        let (input, output, cache_read, cache_write) = (tokens, 0, 0, 0);
+        Sum {
+            name: name.to_owned(),
+            calls,
+            unpriced: 0,
+            input,
+            output,
+            cache_read,
+            cache_write,
+            cost_micros,
+            tokens,
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_the_chosen_number_which_the_bars_show() {
+        let shown = |are_days, sort| {
+            let rows = vec![sum("a", 5, 100, 1), sum("b", 9, 50, 4), sum("c", 0, 200, 2)];
+            let rows = sums(Language::English.texts(), rows, are_days, sort);
+            rows.into_iter().map(|row| (row.name, row.bar)).collect::<Vec<_>>()
+        };
+        let of = |rows: [(&str, u64); 3]| rows.map(|(name, bar)| (name.to_owned(), bar)).to_vec();
+        assert_eq!(shown(false, None), of([("b", 100), ("a", 55), ("c", 0)]));
+        assert_eq!(shown(false, Some(Measure::Tokens)), of([("c", 100), ("a", 50), ("b", 25)]));
+        assert_eq!(shown(false, Some(Measure::Calls)), of([("b", 100), ("c", 50), ("a", 25)]));
+        assert_eq!(shown(true, None), of([("c", 0), ("b", 100), ("a", 55)]), "the newest day first");
+        assert_eq!(shown(true, Some(Measure::Tokens)), of([("c", 100), ("a", 50), ("b", 25)]));
     }
 }

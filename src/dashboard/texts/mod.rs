@@ -72,7 +72,7 @@ macro_rules! script_texts {
 texts! {
     // The frame of every page.
     pages, skip, keys, keys_title, keys_close, key_go, key_help, key_compose, key_leave, sign_out,
-    signed_in_as, freeze_all, thaw_all, waiting_requests,
+    signed_in_as, freeze_all, thaw_all, all_frozen, waiting_requests,
     // Pages without content of the team.
     signed_in, signed_out, signed_out_how, code_failed, no_such_page, failed, run_this, back_to_team,
     // Team.
@@ -86,7 +86,7 @@ texts! {
     message, send, earlier_messages, no_messages, new_channel, channel_id, first_members, create, archived_note,
     copy_link, jump_to_end,
     // Requests.
-    requests, open_requests, all_requests, no_open_requests, no_requests, what, agent, channel, reason, level,
+    requests, open_requests, all_requests, no_open_requests, no_requests, asked_for, would_do, in_channel, agent, channel, reason, level,
     because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason,
     result, granted_before, all_is_new,
     request_triage, request_waiting, request_approved, request_running, request_done, request_failed, request_denied,
@@ -99,7 +99,7 @@ texts! {
     turns_running, stop, compaction, to_agent, thinking, picture, call_failed, no_result, no_turns, message_to,
     turn_started, turn_done, turn_failed, turn_cancelled, turn_interrupted, chat, turn, log_of_turn, no_log,
     // The context of a session.
-    context_link, next_request, part, window, kept_for_answer, system_prompt, tool_definitions, room, conversation,
+    context_link, next_request, part, window, kept_for_answer, system_prompt, tool_definitions, held_back, room, conversation,
     // Cost.
     cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
     output, cache, calls, export_csv, no_channel, budgets, budget, budget_of_day,
@@ -108,14 +108,14 @@ texts! {
     graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
-    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, container, probe,
+    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     finding, mend,
     supervisor, restarts, crashes, gave_up, no_supervisor, no_openclaw, previous_version,
     logs, log, level_or_worse, all_levels, lines, with_text, filter, refresh, no_lines,
     verify_about, verify, audit_whole, audit_broken, action_prefix, earlier_rows,
-    config_valid, config_invalid, set_value, set_about, config_path, config_value, backups, no_backups, file, compare,
+    config_valid, config_invalid, set_value, set_about, unset_value, unset_path, config_path, config_value, backups, no_backups, file, compare,
     difference, no_difference, other_secrets, restore, config_unreadable,
     notifications, notifications_about, gets_notifications, notifications_fail,
 }
@@ -125,7 +125,7 @@ script_texts! {
     ScriptTexts:
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, reason_saved, approved, denied, revoked, created, confirm_freeze,
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
-    set_done, off_host, restored, now, seconds, minutes, hours, days,
+    set_done, unset_done, off_host, restored, now, seconds, minutes, hours, days,
     push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,
 }
 

@@ -45,7 +45,11 @@ pub(crate) async fn list(
     let turns = gateway.driver.list();
     let problems = model_problems(&gateway, &config).await?;
     // A token of a client may be for fewer sessions than the agent has.
-    let asked = if caller.client().is_some() { Vec::new() } else { config.agents.iter().map(|agent| agent.id.clone()).collect() };
+    let asked = if caller.client().is_some() {
+        Vec::new()
+    } else {
+        config.agents.iter().map(|agent| agent.id.clone()).collect()
+    };
     let last = store.sessions().last_of(asked).await.map_err(ApiError::explained)?;
     let agents: Vec<Value> = config
         .agents
@@ -81,7 +85,8 @@ async fn model_problems(
     // Keys and scripts are files.
     let look = tokio::task::spawn_blocking(move || {
         let catalog = Catalog::new(home);
-        let problem = |agent: &Agent| Some((agent.id.clone(), model_problem::of_agent(agent, &config, &catalog)?));
+        let problem =
+            |agent: &Agent| Some((agent.id.clone(), model_problem::of_agent(agent, &config, &catalog)?));
         config.agents.iter().filter_map(problem).collect()
     });
     look.await.map_err(ApiError::internal)

@@ -12,13 +12,14 @@ use crate::clock::unix_ms;
 use crate::config::assign::assign;
 use crate::config::path::ConfigPath;
 use crate::config::restore::{self, ConfigBackup};
+use crate::config::unassign::unassign;
 use crate::config::{self, ConfigError, edit, file, hidden};
 use crate::error::{Explain as _, chain};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::config_review;
 use crate::gateway::error::ApiError;
-use crate::gateway::extract::Path;
+use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::home::{Home, atomic};
 use crate::store::Level;
@@ -36,6 +37,15 @@ pub(crate) struct SetValue {
     /// The path, as `flock config set` takes it.
     path: String,
     value: Value,
+    /// Name of the person, for the audit.
+    by: Option<String>,
+}
+
+/// The value to remove.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UnsetQuery {
+    /// The path, as `flock config unset` takes it.
+    path: String,
     /// Name of the person, for the audit.
     by: Option<String>,
 }
@@ -125,17 +135,10 @@ pub(crate) async fn set(
     JsonBody(SetValue { path, value, by }): JsonBody<SetValue>,
 ) -> JsonResult {
     let by = Actor::party(caller.person(by.as_deref())?);
-    let path: ConfigPath = path.parse().map_err(|why: String| ApiError::invalid("invalid_path", why))?;
-    let command = |value: &str| format!("flock config set {path} {value}");
+    let path = open_path(&path)?;
     // A key that is typed into a page would be in the browser's memory and perhaps in its history of forms.
-    if path.keys().iter().any(|key| hidden::is_secret(key)) || hidden::holds_secret(&value) {
-        let text = format!("{path} is or holds a key or token, which is set on the command line only");
-        return Err(ApiError::invalid("secret_value", text).with_hint(command("-")));
-    }
-    // The command also pins the packages, which can take long.
-    if path.to_string().ends_with("config.nix.flake") {
-        let text = format!("{path} is set on the command line only, which also pins the packages");
-        return Err(ApiError::invalid("set_elsewhere", text).with_hint(command("FLAKE")));
+    if hidden::holds_secret(&value) {
+        return Err(secret_value(&path));
     }
     let recorded = crate::clean::summary(&value.to_string(), MAX_RECORDED);
     let (shown, subject) = (path.to_string(), path.to_string());
@@ -147,6 +150,68 @@ pub(crate) async fn set(
     .await?;
     finish(&gateway, &by, "config.set", &subject, recorded).await?;
     Ok(answer)
+}
+
+/// Removes one value, as `flock config unset` does.
+pub(crate) async fn unset(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Query(UnsetQuery { path, by }): Query<UnsetQuery>,
+) -> JsonResult {
+    let by = Actor::party(caller.person(by.as_deref())?);
+    let path = open_path(&path)?;
+    let (shown, subject) = (path.to_string(), path.to_string());
+    let answer = blocking(&gateway, move |home| {
+        // A whole block may hold keys. They are in the configuration for good reasons, and nobody sees them here.
+        let (_, document) = file::read_document(home)?;
+        if path.get(&document).is_some_and(hidden::holds_secret) {
+            return Ok(json!({"holdsSecret": true}));
+        }
+        let was_there = unassign(home, &path)?;
+        let bytes = present(home)?;
+        Ok(json!({"path": shown, "sha256": restore::digest(&bytes), "wasThere": was_there}))
+    })
+    .await?;
+    let axum::Json(mut answer) = answer;
+    if answer["holdsSecret"] == true {
+        let text = format!("{subject} holds a key or token, which is removed on the command line only");
+        return Err(
+            ApiError::invalid("secret_value", text).with_hint(format!("flock config unset {subject}"))
+        );
+    }
+    if answer["wasThere"] == false {
+        return Err(ApiError::not_found("value_not_found", format!("the configuration has no {subject}"))
+            .with_hint("flock config get"));
+    }
+    if let Some(fields) = answer.as_object_mut() {
+        fields.remove("wasThere");
+    }
+    finish(&gateway, &by, "config.unset", &subject, String::new()).await?;
+    Ok(axum::Json(answer))
+}
+
+/// Returns the path of a value that may be changed here.
+///
+/// # Errors
+///
+/// Returns 400 if it is no path, or if it names a key, a token or the source of packages.
+fn open_path(text: &str) -> Result<ConfigPath, ApiError> {
+    let path: ConfigPath = text.parse().map_err(|why: String| ApiError::invalid("invalid_path", why))?;
+    if path.keys().iter().any(|key| hidden::is_secret(key)) {
+        return Err(secret_value(&path));
+    }
+    // The command also pins the packages, which can take long.
+    if path.to_string().ends_with("config.nix.flake") {
+        let text = format!("{path} is set on the command line only, which also pins the packages");
+        let hint = format!("flock config set {path} FLAKE");
+        return Err(ApiError::invalid("set_elsewhere", text).with_hint(hint));
+    }
+    Ok(path)
+}
+
+fn secret_value(path: &ConfigPath) -> ApiError {
+    let text = format!("{path} is or holds a key or token, which is set on the command line only");
+    ApiError::invalid("secret_value", text).with_hint(format!("flock config set {path} -"))
 }
 
 /// Puts a backup in the place of the configuration.
@@ -213,6 +278,7 @@ fn describe(home: &Home, backup: &ConfigBackup) -> Value {
     json!({
         "name": backup.name,
         "at": backup.at,
+        "step": backup.step,
         "problem": backup.problem(home).map(|error| error.to_string()),
     })
 }

@@ -119,7 +119,11 @@ async fn set_frozen(
             };
             thawed.map(settled).collect()
         };
-        let known = team.swarm.watch_frozen().borrow().clone();
+        // In a process of the command line, only the database knows an earlier reason.
+        let known = match team.swarm.store().freezes().state().await {
+            Ok(known) => known,
+            Err(_) => team.swarm.watch_frozen().borrow().clone(),
+        };
         let result = |((agent, changed), settled): ((AgentId, bool), Result<(), SandboxError>)| {
             let reason = known.of(&agent).and_then(|freeze| freeze.reason.as_deref());
             json!({

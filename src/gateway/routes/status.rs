@@ -1,4 +1,5 @@
-//! `GET /api/status`: what the gateway knows about itself and its records, without a slow query.
+//! `GET /api/status`: what the gateway knows about itself and its records, without a slow query. `GET
+//! /api/sandboxes/usage`: what the engine measures now, which takes seconds.
 
 use std::sync::Arc;
 
@@ -38,6 +39,11 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         status.extend(known);
     }
     Json(status)
+}
+
+/// Returns the memory and processors that each running sandbox uses now, with its limits.
+pub(crate) async fn sandboxes(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+    Json(gateway.records.usage().await)
 }
 
 /// Returns the number of channels in each state, the number of sessions with unread messages, and the providers that

@@ -207,6 +207,10 @@ impl StatusSource for NoRecords {
         Box::pin(async { json!({}) })
     }
 
+    fn usage(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async { json!({}) })
+    }
+
     fn probe<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Value, flock::gateway::error::ApiError>> {
         Box::pin(async { Ok(json!({})) })
     }

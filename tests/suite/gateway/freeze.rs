@@ -71,7 +71,10 @@ async fn a_chat_with_a_frozen_agent_is_answered_at_once_unless_it_wants_to_wait(
     let text = body["error"]["message"].as_str().unwrap();
     assert!(text.ends_with(" by human:ann: it loops all day"), "{text}");
     let rows = get(&house, "/api/audit?action=agent.freeze&limit=1").await;
-    assert_eq!((&rows["rows"][0]["actor"], &rows["rows"][0]["detail"]), (&"human:bob".into(), &"it loops all day".into()));
+    assert_eq!(
+        (&rows["rows"][0]["actor"], &rows["rows"][0]["detail"]),
+        (&"human:bob".into(), &"it loops all day".into())
+    );
     post(&house, "/api/freeze").await;
     let other = json!({"model": "tester", "messages": [{"role": "user", "content": "hello"}]});
     assert_eq!(house.post(&other, &[]).await.status(), 423, "with the whole home");

@@ -392,6 +392,10 @@ impl StatusSource for NoRecords {
         Box::pin(async { json!({"containers": []}) })
     }
 
+    fn usage(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async { json!({"at": 1, "sandboxes": [], "problem": null, "hint": null}) })
+    }
+
     fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move { Ok(json!({"id": agent, "probe": {"confined": true}})) })
     }

@@ -106,7 +106,7 @@ async fn messages_are_a_persons_and_are_read_in_pages() {
     assert_eq!(authors, ["system", "human:ann", "human:system", "human:coder", "human:owner"]);
     let second = &all["messages"][1];
     let keys: Vec<&String> = second.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["seq", "author", "content", "createdAt"]);
+    assert_eq!(keys, ["seq", "author", "content", "createdAt", "turn"]);
     let numbers = async |query: &str| -> (Vec<u64>, Option<u64>, Option<u64>) {
         let (status, page) = get(&house, &format!("{path}{query}")).await;
         assert_eq!(status, 200, "{page}");

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Tab;
 use crate::clean;
+use crate::clock;
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
@@ -30,6 +31,7 @@ struct Problem {
 struct Backup {
     name: String,
     at: i64,
+    step: u32,
     problem: Option<String>,
 }
 
@@ -38,6 +40,7 @@ struct Backup {
 struct Difference {
     name: String,
     at: i64,
+    step: u32,
     problem: Option<String>,
     /// The digest of the file that it would replace.
     replaces: String,
@@ -68,6 +71,8 @@ struct ConfigPage {
 
 struct BackupView {
     name: String,
+    /// The time, by which no two backups are the same.
+    label: String,
     at: Moment,
     problem: Option<String>,
     is_chosen: bool,
@@ -76,6 +81,7 @@ struct BackupView {
 
 struct DifferenceView {
     name: String,
+    label: String,
     at: Moment,
     problem: Option<String>,
     replaces: String,
@@ -104,6 +110,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
         None => (None, None),
     };
     let backups = config.backups.into_iter().map(|backup| BackupView {
+        label: label(backup.at, backup.step),
         at: Moment::new(backup.at),
         problem: backup.problem,
         is_chosen: chosen.as_deref() == Some(&*backup.name),
@@ -134,12 +141,20 @@ fn view(found: Difference) -> DifferenceView {
     };
     DifferenceView {
         name: found.name,
+        label: label(found.at, found.step),
         at: Moment::new(found.at),
         problem: found.problem,
         replaces: found.replaces,
         hunks: found.hunks.into_iter().map(|lines| lines.into_iter().map(line).collect()).collect(),
         changed_secrets: found.changed_secrets,
     }
+}
+
+/// Returns the time of a backup with what tells it from the others of the same second: its milliseconds, and its number
+/// if several were made within one.
+fn label(at: i64, step: u32) -> String {
+    let time = format!("{}.{:03}", clock::local(at), at.rem_euclid(1000));
+    if step == 0 { time } else { format!("{time} ({})", step.saturating_add(1)) }
 }
 
 fn pretty(document: &Value) -> String {
@@ -149,4 +164,16 @@ fn pretty(document: &Value) -> String {
 /// Spells out what can't be seen in a text. A value may come from a web page or a model.
 fn cleaned(text: &str) -> String {
     clean::block(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backups_of_one_second_have_different_labels() {
+        let labels = [label(1_700_000_000_007, 0), label(1_700_000_000_120, 0), label(1_700_000_000_120, 1)];
+        assert!(labels[0].ends_with(".007") && labels[1].ends_with(".120"), "{labels:?}");
+        assert_eq!(labels[2], format!("{} (2)", labels[1]));
+    }
 }

@@ -6,6 +6,7 @@ pub(in crate::dashboard) mod checks;
 pub(in crate::dashboard) mod config;
 pub(in crate::dashboard) mod logs;
 pub(in crate::dashboard) mod overview;
+pub(in crate::dashboard) mod usage;
 
 use crate::dashboard::texts::Texts;
 

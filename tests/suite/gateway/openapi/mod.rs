@@ -493,6 +493,8 @@ async fn use_the_machine(scene: &Scene) {
     let log = scene.home.path().join("logs/gateway.log");
     std::fs::write(log, "2026-11-21T22:27:03Z  INFO flock: fine\n2026-11-21T22:27:04Z DEBUG flock: more\n")
         .unwrap();
+    let usage = scene.get("/api/sandboxes/usage").await;
+    assert!(usage["sandboxes"].is_array(), "{usage}");
     let log = scene.get("/api/logs?level=info&limit=5").await;
     assert_eq!(log["lines"].as_array().unwrap().len(), 1, "{log}");
     assert_eq!(scene.get("/api/logs?log=openclaw").await["lines"], json!([]));
@@ -500,6 +502,19 @@ async fn use_the_machine(scene: &Scene) {
 
     let most = "plugins.entries.flock.config.maxAgents";
     let change = |path: &str, value: Value| json!({"path": path, "value": value, "by": "ann"});
+    let unset = |path: &str| format!("/api/config/value?path={path}&by=ann");
+    let time = "agents.defaults.timeoutSeconds";
+    document.done(&scene.owner, "PUT", "/api/config/value", &change(time, json!(77))).await;
+    document.done(&scene.owner, "DELETE", &unset(time), &NOTHING).await;
+    scene.fails("DELETE", &unset(time), NOTHING, 404, "value_not_found").await;
+    for (path, code) in [
+        ("..", "invalid_path"),
+        ("gateway.auth.token", "secret_value"),
+        ("gateway", "secret_value"),
+        ("plugins.entries.flock.config.nix.flake", "set_elsewhere"),
+    ] {
+        scene.fails("DELETE", &unset(path), NOTHING, 400, code).await;
+    }
     document.done(&scene.owner, "PUT", "/api/config/value", &change(most, json!(33))).await;
     for (path, value, code) in [
         ("..", json!(1), "invalid_path"),
@@ -530,7 +545,7 @@ async fn use_the_machine(scene: &Scene) {
     scene.fails("POST", "/api/config/restore", restore(shown), 409, "changed").await;
     let rows = scene.get("/api/audit?action=config").await;
     let actions: Vec<&Value> = rows["rows"].as_array().unwrap().iter().map(|row| &row["action"]).collect();
-    assert_eq!(actions, ["config.restore", "config.set"], "{rows}");
+    assert_eq!(actions, ["config.restore", "config.set", "config.unset", "config.set"], "{rows}");
 }
 
 /// A browser signs in, looks at pages, changes something, and signs out.
