@@ -8,9 +8,10 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 10] = [
+const FILES: [(&str, &str, &[u8]); 11] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
+    ("attach.js", "text/javascript; charset=utf-8", include_bytes!("assets/attach.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),

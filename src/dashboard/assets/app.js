@@ -1,6 +1,7 @@
 // What every page does: it stays up to date by the gateway's events, sends changes to the documented routes, and can be
 // used with the keyboard alone.
 
+import { attachments } from "./{digest}-attach.js";
 import { listen, start } from "./{digest}-events.js";
 import { watchSwitch } from "./{digest}-push.js";
 
@@ -231,6 +232,7 @@ setInterval(refreshTimes, 10000);
 
 // ---- changes ------------------------------------------------------------------------------------------------------
 
+const attached = attachments({ texts, fill, announce, signedOut, csrf: () => meta("csrf-token") });
 const by = encodeURIComponent(person);
 const actions = {
   freeze: async ({ target }) => (await send("POST", `/api/agents/${target}/freeze?by=${by}`)) && fill(texts.frozen, target),
@@ -308,9 +310,12 @@ const forms = {
   },
   post: async (form, data) => {
     const content = data.get("content");
-    const key = { "Idempotency-Key": keyOf(form, content) };
-    const posted = await send("POST", `${channelRoute()}/messages`, { content, as: person }, key);
+    const files = await attached.take();
+    if (!files) return null;
+    const key = { "Idempotency-Key": keyOf(form, JSON.stringify([content, ...files.ids])) };
+    const posted = await send("POST", `${channelRoute()}/messages`, { content, files: files.ids, as: person }, key);
     if (!posted) return null;
+    files.done();
     unsent.delete(form);
     form.reset();
     // Somebody who reads an old place goes to the end, where the message is.

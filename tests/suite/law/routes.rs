@@ -56,6 +56,8 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("PUT", "/api/channels/{id}", "owner"),
     ("GET", "/api/channels/{id}/messages", "read"),
     ("POST", "/api/channels/{id}/messages", "chat"),
+    ("GET", "/api/channels/{id}/messages/{seq}/files/{n}", "read"),
+    ("PUT", "/api/files", "chat"),
     ("POST", "/api/channels/{id}/members", "owner"),
     ("POST", "/api/channels/{id}/archive", "owner"),
     ("GET", "/api/graph", "read for all agents"),

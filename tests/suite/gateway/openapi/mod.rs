@@ -257,6 +257,7 @@ async fn use_channels(scene: &Scene) {
     ] {
         scene.get(path).await;
     }
+    use_files(scene).await;
     let found = scene.get("/api/search?q=anybody&limit=5").await;
     assert_eq!(found["messages"][0]["channelId"], "dev", "{found}");
     scene.fails("GET", "/api/search", NOTHING, 400, "invalid_query").await;
@@ -268,6 +269,24 @@ async fn use_channels(scene: &Scene) {
         let channel = scene.post("/api/channels/dev/archive", json!({"action": action})).await;
         assert_eq!(channel["archive"].is_object(), action == "begin", "{channel}");
     }
+}
+
+async fn use_files(scene: &Scene) {
+    // The bytes of the file happen to be JSON.
+    let sent = scene.document.done(&scene.owner, "PUT", "/api/files?name=plan.json", &json!({"a": 1})).await;
+    assert_eq!((&sent["bytes"], &sent["mediaType"]), (&json!(7), &NOTHING), "{sent}");
+    scene.fails("PUT", "/api/files", json!({}), 400, "invalid_query").await;
+    let post = json!({"content": "", "files": [sent["id"]], "notify": false});
+    let posted = scene.post("/api/channels/dev/messages", post.clone()).await;
+    assert_eq!(posted["notes"], json!([]), "{posted}");
+    scene.fails("POST", "/api/channels/dev/messages", post, 404, "file_not_found").await;
+    let page = scene.get("/api/channels/dev/messages?limit=1").await;
+    let file = &page["messages"][0]["files"][0];
+    assert_eq!((&file["name"], &file["isThere"]), (&json!("plan.json"), &json!(true)), "{page}");
+    let at = format!("/api/channels/dev/messages/{}/files", posted["seq"]);
+    scene.get(&format!("{at}/0")).await;
+    scene.fails("GET", &format!("{at}/1"), NOTHING, 404, "file_not_found").await;
+    scene.fails("GET", "/api/channels/dev/messages/99/files/0", NOTHING, 404, "message_not_found").await;
 }
 
 async fn use_sessions(scene: &Scene) {

@@ -1,0 +1,136 @@
+// Files for a message: they are chosen, pasted or dropped, listed where each can be removed again, and sent to the
+// gateway before the message that names them.
+
+const MOST = 10;
+const LARGEST = 20 << 20;
+// The gateway keeps a file for an hour. One that was sent longer ago is sent again.
+const FRESH = 50 * 60 * 1000;
+
+/**
+ * Lets the form for messages of this page take files. `tools` is what the scripts of a page share. Returns an object
+ * whose `take` gives the ids of the files.
+ */
+export function attachments({ texts, fill, announce, csrf, signedOut }) {
+  let chosen = [];
+
+  function add(files) {
+    for (const file of files) {
+      const size = Math.ceil(file.size / (1 << 20));
+      if (chosen.length >= MOST) announce(fill(texts.filesTooMany, file.name, MOST));
+      else if (file.size > LARGEST) announce(fill(texts.fileTooLong, file.name, size, LARGEST >> 20));
+      else {
+        const item = { file };
+        chosen.push(item);
+        announce(fill(texts.fileAttached, file.name), true);
+        // Sent at once: somebody who writes for a minute learns now that a file is not taken.
+        send(item);
+      }
+    }
+    show();
+  }
+
+  function remove(items) {
+    chosen = chosen.filter((item) => !items.includes(item));
+    show();
+  }
+
+  /** Sends a file, unless it was sent lately. `item.sent` becomes its id, or null after it was said why it has none. */
+  function send(item) {
+    if (item.sent && Date.now() - item.at < FRESH) return;
+    item.at = Date.now();
+    item.sent = put(item.file).then(
+      (id) => id,
+      (why) => {
+        announce(fill(texts.failed, why));
+        item.sent = null;
+        return null;
+      },
+    );
+    // What the gateway refuses by its content would be refused again.
+    item.sent.then(() => item.isRefused && remove([item]));
+
+    async function put(file) {
+      const response = await fetch(`/api/files?name=${encodeURIComponent(file.name)}`, {
+        method: "PUT",
+        headers: { "X-Flock-CSRF": csrf(), "Content-Type": "application/octet-stream" },
+        body: file,
+      }).catch(() => null);
+      if (!response) throw texts.disconnected;
+      if (response.status === 401) signedOut();
+      const answer = await response.json().catch(() => null);
+      if (response.ok) return answer.id;
+      item.isRefused = response.status === 422;
+      throw answer?.error.message ?? String(response.status);
+    }
+  }
+
+  /** Lists what is chosen. A message with files needs no text. */
+  function show() {
+    const list = document.getElementById("attached");
+    if (!list) return;
+    list.hidden = chosen.length === 0;
+    list.replaceChildren(...chosen.map(listed));
+    const field = document.getElementById("compose");
+    if (field) field.required = chosen.length === 0;
+  }
+
+  function listed(item) {
+    const row = document.createElement("li");
+    const name = document.createElement("span");
+    name.textContent = `${item.file.name} (${Math.ceil(item.file.size / 1024)} KiB)`;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "×";
+    button.ariaLabel = fill(texts.fileRemove, item.file.name);
+    button.addEventListener("click", () => {
+      const at = chosen.indexOf(item);
+      remove([item]);
+      announce(fill(texts.fileRemoved, item.file.name), true);
+      // The button is gone, and the focus with it.
+      const next = document.querySelectorAll("#attached button")[Math.min(at, chosen.length - 1)];
+      (next ?? document.querySelector("[data-attach]"))?.focus();
+    });
+    row.append(name, button);
+    return row;
+  }
+
+  const canTake = () => document.getElementById("attach-input");
+
+  // The form may be replaced when the page is updated, so these listen to the whole page.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-attach]")) canTake()?.click();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (target.id !== "attach-input") return;
+    add([...target.files]);
+    // So that the same file can be chosen again after it was removed.
+    target.value = "";
+  });
+  document.addEventListener("paste", (event) => {
+    const { files, types } = event.clipboardData;
+    // Programs put a picture of copied text beside the text.
+    if (event.target.id !== "compose" || !canTake() || files.length === 0 || types.includes("text/plain")) return;
+    event.preventDefault();
+    add([...files]);
+  });
+  document.addEventListener("dragover", (event) => {
+    if (canTake() && event.dataTransfer.types.includes("Files")) event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    if (!canTake() || event.dataTransfer.files.length === 0) return;
+    event.preventDefault();
+    add([...event.dataTransfer.files]);
+  });
+  show();
+
+  return {
+    /** Returns the ids of the files and a function that forgets them, or `null` after it was said which one failed. */
+    async take() {
+      const taken = [...chosen];
+      taken.forEach(send);
+      const ids = await Promise.all(taken.map(({ sent }) => sent));
+      // A file that is refused while somebody sends must not be missing from the message unnoticed.
+      return ids.includes(null) ? null : { ids, done: () => remove(taken) };
+    },
+  };
+}
