@@ -8,10 +8,11 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 11] = [
+const FILES: [(&str, &str, &[u8]); 12] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
     ("attach.js", "text/javascript; charset=utf-8", include_bytes!("assets/attach.js")),
+    ("commands.js", "text/javascript; charset=utf-8", include_bytes!("assets/commands.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),

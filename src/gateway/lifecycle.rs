@@ -187,7 +187,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
 fn bridge_turns(gateway: &Gateway) -> Turns {
     let (listing, stopping) = (gateway.driver.clone(), gateway.driver.clone());
     let list = move || {
-        let turns = listing.list().into_iter().filter(|(_, turn)| !turn.waits);
+        let turns = listing.list().into_iter().filter(|(_, turn)| !turn.waits());
         turns.map(|(_, turn)| RunningTurn { channel: turn.session.channel(), agent: turn.agent }).collect()
     };
     let stop = move |agent: &AgentId, channel: &ChannelId| {

@@ -70,6 +70,8 @@ impl Middleware {
             .route("/api/sessions/{key}/reset", post(sessions::reset))
             .route("/api/sessions/{key}/stop", post(transcript::stop))
             .route("/api/sessions/{key}/transcript", get(transcript::show))
+            .route("/api/sessions/{key}/turns/{turn}", delete(transcript::withdraw))
+            .route("/api/sessions/{key}/turns/{turn}/pictures/{n}", get(transcript::picture))
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))

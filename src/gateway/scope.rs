@@ -77,6 +77,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "channels", _, "messages"]
         | ["api", "channels", _, "messages", _, "files", _]
         | ["api", "sessions", _, "transcript"]
+        | ["api", "sessions", _, "turns", _, "pictures", _]
             if is_get =>
         {
             RequiredAccess::AnyOf(&[Right::Read])
@@ -269,6 +270,7 @@ mod tests {
             (Method::POST, "/api/channels/dev/members"),
             (Method::POST, "/api/channels/dev/archive"),
             (Method::POST, "/api/sessions/x/reset"),
+            (Method::DELETE, "/api/sessions/x/turns/y"),
             (Method::POST, "/api/tasks/x/cancel"),
             (Method::POST, "/api/tokens"),
             (Method::GET, "/api/tokens"),

@@ -2,6 +2,7 @@
 // used with the keyboard alone.
 
 import { attachments } from "./{digest}-attach.js";
+import { keyForCommands } from "./{digest}-commands.js";
 import { listen, start } from "./{digest}-events.js";
 import { watchSwitch } from "./{digest}-push.js";
 
@@ -241,6 +242,8 @@ const actions = {
   "thaw-all": async () => (await send("POST", `/api/thaw?by=${by}`)) && " ",
   approve: async ({ target, sha256 }) =>
     (await send("POST", `/api/approvals/${target}/approve`, { sha256, by: person })) && texts.approved,
+  withdraw: async ({ target }) =>
+    (await send("DELETE", `/api/sessions/${encodeURIComponent(channel.dataset.session)}/turns/${target}`)) && texts.withdrawn,
   stop: async ({ target }) => (await send("POST", `/api/sessions/${encodeURIComponent(target)}/stop`)) && texts.stopped,
   "end-session": async ({ target }) => (await send("DELETE", `/api/dashboard/sessions/${target}`)) && " ",
   archive: async ({ target }) => (await send("POST", `${channelRoute()}/archive`, { action: target, as: person })) && texts.saved,
@@ -302,10 +305,12 @@ const forms = {
     return made && texts.created;
   },
   chat: async (form, data) => {
-    const content = data.get("content");
+    const files = await attached.take();
+    if (!files) return null;
     form.reset();
+    files.done();
     // The form is free again at once: what is sent meanwhile waits in the session's queue.
-    answer(content, form);
+    answer(data.get("content"), form, files);
     return " ";
   },
   post: async (form, data) => {
@@ -608,11 +613,13 @@ colour();
 // ---- a chat with an agent -----------------------------------------------------------------------------------------
 
 /** Sends a message to the agent and shows the answer as it comes. */
-async function answer(content, form) {
+async function answer(content, form, files) {
   const box = document.getElementById("answering");
   const text = box.querySelector("[data-answer]");
   const doing = box.querySelector("[data-doing]");
   const { session, agent } = channel.dataset;
+  const body = JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content: files.with(content) }] });
+  const said = body + files.ids;
   let isSent = false;
   box.hidden = false;
   text.textContent = "";
@@ -632,13 +639,14 @@ async function answer(content, form) {
         "Content-Type": "application/json",
         "X-OpenClaw-Session-Key": session,
         "X-Flock-Activity": "1",
-        "Idempotency-Key": keyOf(form, content),
+        "X-Flock-Files": files.ids.join(","),
+        "Idempotency-Key": keyOf(form, said),
       },
-      body: JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content }] }),
+      body,
     });
     // With 424 the turn had begun, so the message is in the session.
     isSent = response.ok || response.status === 424;
-    if (isSent && unsent.get(form)?.content === content) unsent.delete(form);
+    if (isSent && unsent.get(form)?.content === said) unsent.delete(form);
     if (!response.ok) throw (await response.json()).error;
     for await (const { type, data } of streamed(response.body)) {
       const atEnd = isAtEnd();
@@ -652,6 +660,7 @@ async function answer(content, form) {
     // What could not be sent is not lost.
     const field = form.elements.content;
     if (!field.value && !isSent) field.value = content;
+    if (!isSent) files.undo();
   }
   const fresh = await page(location.href);
   if (fresh) replace(fresh);
@@ -690,7 +699,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const typing = event.target.closest("input, textarea, select");
   if (typing) {
-    if (keyForNames(event)) return;
+    if (keyForNames(event) || keyForCommands(event)) return;
     if (event.key === "Escape") typing.blur();
     if (typing.id === "compose" && event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

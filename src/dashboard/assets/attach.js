@@ -5,13 +5,46 @@ const MOST = 10;
 const LARGEST = 20 << 20;
 // The gateway keeps a file for an hour. One that was sent longer ago is sent again.
 const FRESH = 50 * 60 * 1000;
+// What models look at, and the bytes that all pictures of one request may have: a third more as base64.
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const ROOM = 5 << 20;
+const SMALL = 400 << 10;
+const SIDE = 1568;
+
+/** Returns a picture with less pixels, as a JPEG. */
+async function smaller(file) {
+  const picture = await createImageBitmap(file);
+  const scale = Math.min(1, SIDE / Math.max(picture.width, picture.height));
+  const canvas = new OffscreenCanvas(Math.ceil(picture.width * scale), Math.ceil(picture.height * scale));
+  const context = canvas.getContext("2d");
+  // JPEG has no transparency.
+  context.fillStyle = "white";
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return canvas.convertToBlob({ type: "image/jpeg", quality: 0.85 });
+}
+
+const dataUrl = (blob) =>
+  new Promise((done, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => fail(reader.error);
+    reader.readAsDataURL(blob);
+  });
+
+/** Returns pictures as data URLs. Large ones are made smaller if all of them together would be too much. */
+async function dataUrls(files) {
+  const total = files.reduce((sum, file) => sum + file.size, 0);
+  return Promise.all(files.map(async (file) => dataUrl(total > ROOM && file.size > SMALL ? await smaller(file) : file)));
+}
 
 /**
- * Lets the form for messages of this page take files. `tools` is what the scripts of a page share. Returns an object
- * whose `take` gives the ids of the files.
+ * Lets the form for messages of this page take files, with what the scripts of a page share. In a chat, pictures are
+ * part of the message itself.
  */
 export function attachments({ texts, fill, announce, csrf, signedOut }) {
   let chosen = [];
+  const isChat = document.querySelector(".chat") !== null;
 
   function add(files) {
     for (const file of files) {
@@ -19,11 +52,10 @@ export function attachments({ texts, fill, announce, csrf, signedOut }) {
       if (chosen.length >= MOST) announce(fill(texts.filesTooMany, file.name, MOST));
       else if (file.size > LARGEST) announce(fill(texts.fileTooLong, file.name, size, LARGEST >> 20));
       else {
-        const item = { file };
+        const item = { file, isPicture: isChat && PICTURES.includes(file.type) };
         chosen.push(item);
         announce(fill(texts.fileAttached, file.name), true);
-        // Sent at once: somebody who writes for a minute learns now that a file is not taken.
-        send(item);
+        prepare(item);
       }
     }
     show();
@@ -34,9 +66,16 @@ export function attachments({ texts, fill, announce, csrf, signedOut }) {
     show();
   }
 
+  async function prepare(item) {
+    // A file that only says it is a picture is sent as any other.
+    if (item.isPicture) item.isPicture = await createImageBitmap(item.file).then(() => true, () => false);
+    // Sent at once: somebody who writes for a minute learns now that a file is not taken.
+    send(item);
+  }
+
   /** Sends a file, unless it was sent lately. `item.sent` becomes its id, or null after it was said why it has none. */
   function send(item) {
-    if (item.sent && Date.now() - item.at < FRESH) return;
+    if (item.isPicture || (item.sent && Date.now() - item.at < FRESH)) return;
     item.at = Date.now();
     item.sent = put(item.file).then(
       (id) => id,
@@ -124,13 +163,33 @@ export function attachments({ texts, fill, announce, csrf, signedOut }) {
   show();
 
   return {
-    /** Returns the ids of the files and a function that forgets them, or `null` after it was said which one failed. */
+    /**
+     * Returns the files for a message: their ids, `with` for the content of a message to a model with the pictures,
+     * `done` and `undo` to forget and restore them. Returns `null` after it was said which file failed.
+     */
     async take() {
       const taken = [...chosen];
       taken.forEach(send);
-      const ids = await Promise.all(taken.map(({ sent }) => sent));
+      const sent = taken.filter(({ isPicture }) => !isPicture);
+      const ids = await Promise.all(sent.map((item) => item.sent));
       // A file that is refused while somebody sends must not be missing from the message unnoticed.
-      return ids.includes(null) ? null : { ids, done: () => remove(taken) };
+      if (ids.includes(null)) return null;
+      const pictures = await dataUrls(taken.filter(({ isPicture }) => isPicture).map(({ file }) => file)).catch(() => null);
+      if (!pictures) return announce(fill(texts.failed, texts.notLoaded)) ?? null;
+      return {
+        ids,
+        with(text) {
+          // A model is told at least what the files are called.
+          const content = text.trim() ? text : taken.map(({ file }) => file.name).join(", ");
+          const parts = pictures.map((url) => ({ type: "image_url", image_url: { url } }));
+          return parts.length ? [{ type: "text", text: content }, ...parts] : content;
+        },
+        done: () => remove(taken),
+        undo() {
+          chosen = [...taken, ...chosen].slice(0, MOST);
+          show();
+        },
+      };
     },
   };
 }

@@ -84,6 +84,7 @@ texts! {
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
     message, send, earlier_messages, no_messages, new_channel, channel_id, first_members, create, archived_note,
+    waiting_messages, take_back, commands, command_compact, command_context, command_new,
     copy_link, jump_to_end, files, picture_named, file_too_large, file_gone, attach, attached,
     // Requests.
     requests, open_requests, all_requests, no_open_requests, no_requests, what, agent, channel, reason, level,
@@ -126,7 +127,7 @@ script_texts! {
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, approved, denied, revoked, created, confirm_freeze,
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
     set_done, off_host, restored, now, seconds, minutes, hours, days,
-    file_attached, file_removed, file_remove, files_too_many, file_too_long,
+    withdrawn, file_attached, file_removed, file_remove, files_too_many, file_too_long,
     push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,
 }
 

@@ -81,7 +81,8 @@ async fn what_people_send_is_in_the_workspaces_and_read_back_as_hostile() {
         assert_eq!((answer.status(), answer.header("content-type")), (200, Some(kind)));
         assert!(answer.header("content-disposition").unwrap().starts_with(begins));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(answer.header("content-security-policy"), Some("sandbox; default-src 'none'"));
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("sandbox; default-src 'none'"), "{policy}");
     }
     // A link in its place is not followed, and what is gone is said to be gone.
     for agent in ["coder", "tester"] {
@@ -212,4 +213,53 @@ async fn what_an_agent_links_in_its_workspace_is_a_file_of_its_message() {
     assert_eq!(facts, [("chart.png", true), ("notes.md", false)], "{message}");
     let answer = file(&owner, &message["seq"], 0).await;
     assert_eq!(answer.header("content-type"), Some("image/png"));
+}
+
+#[tokio::test]
+async fn files_of_a_chat_are_in_the_agents_inbox_and_named_in_the_message() {
+    let (house, owner) = stage().await;
+    let id = sent(&owner, "notes.txt", b"my notes").await;
+    let chat = |id: &str| {
+        let asked = super::house::ask("say hello");
+        Call::post("/v1/chat/completions")
+            .json(&asked)
+            .unwrap()
+            .header("x-openclaw-session-key", "agent:coder:flock:main:ann")
+            .header("x-flock-files", id)
+    };
+    let (status, answer) = send(&owner, chat("00000000000000000000000000000000")).await;
+    assert_eq!((status, &answer["error"]["code"]), (404, &json!("file_not_found")), "{answer}");
+    let (status, answer) = send(&owner, chat(&id)).await;
+    assert_eq!(status, 200, "{answer}");
+    let text = house.runner.last().input.last().unwrap().joined_text();
+    let place = text.strip_prefix("say hello\n\n[attachment: ").unwrap().strip_suffix(']').unwrap();
+    assert!(place.starts_with("inbox/chat/"), "{text}");
+    assert_eq!(std::fs::read(workspace(&house, "coder").join(place)).unwrap(), b"my notes");
+    assert!(!workspace(&house, "tester").join("inbox").exists(), "only the agent of the chat has it");
+    assert_eq!(send(&owner, chat(&id)).await.0, 404, "it was used");
+}
+
+#[tokio::test]
+async fn the_page_of_a_session_offers_commands_and_shows_what_waits() {
+    let (house, _) = stage().await;
+    let browser = Browser::new(&house).await;
+    let ask = |text: &str| {
+        let call = Call::post("/v1/chat/completions").json(&super::house::ask(text)).unwrap();
+        let call = call.header("x-openclaw-session-key", "agent:coder:flock:main:ann");
+        let owner = house.owner();
+        tokio::spawn(async move { owner.send(call, LIMIT).await.unwrap().status() })
+    };
+    let running = ask("wait");
+    super::house::until("it runs", || house.runner.running() == 1).await;
+    let behind = ask("say <b>later</b>");
+    super::house::until("it waits", || house.gateway.driver.list().len() == 2).await;
+    let page = browser.send(Call::get("/dashboard/sessions/agent:coder:flock:main:ann")).await;
+    let page = String::from_utf8(page.bytes(1 << 20, LIMIT).await.unwrap()).unwrap();
+    for command in ["/compact", "/context", "/new"] {
+        assert!(page.contains(&format!("data-value="{command}"")), "{page}");
+    }
+    assert!(page.contains("data-action="withdraw"") && !page.contains("<b>later"), "{page}");
+    assert!(page.contains("later") && page.contains("human:ann"), "{page}");
+    house.runner.release.notify_one();
+    assert_eq!((running.await.unwrap(), behind.await.unwrap()), (200, 200));
 }

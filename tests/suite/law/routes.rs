@@ -70,6 +70,8 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/api/sessions/{key}/reset", "owner"),
     ("POST", "/api/sessions/{key}/stop", "owner"),
     ("GET", "/api/sessions/{key}/transcript", "read"),
+    ("DELETE", "/api/sessions/{key}/turns/{turn}", "owner"),
+    ("GET", "/api/sessions/{key}/turns/{turn}/pictures/{n}", "read"),
     ("POST", "/api/message", "chat"),
     ("GET", "/api/messages", "read"),
     ("PUT", "/api/settings", "owner"),

@@ -271,6 +271,31 @@ async fn use_channels(scene: &Scene) {
     }
 }
 
+/// Pictures and files of a session, and a turn that can not be taken back any more.
+async fn show_things(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    let sent = document.done(owner, "PUT", "/api/files?name=notes.json", &json!([])).await;
+    let url = format!("data:image/png;base64,{PNG}");
+    let look = json!([{"type": "text", "text": "hello"}, {"type": "image_url", "image_url": {"url": url}}]);
+    let asked = json!({"model": "coder", "messages": [{"role": "user", "content": look}]});
+    let headers = [("x-openclaw-session-key", SESSION), ("x-flock-files", sent["id"].as_str().unwrap())];
+    let (status, answer) = document.ask(owner, "POST", "/v1/chat/completions", &asked, &headers).await;
+    assert_eq!(status, 200, "{answer}");
+    let (status, _) = document.ask(owner, "POST", "/v1/chat/completions", &asked, &headers).await;
+    assert_eq!(status, 404, "the file was used");
+    let transcript = scene.get(&format!("/api/sessions/{SESSION}/transcript?limit=1")).await;
+    let (turn, items) =
+        (&transcript["turns"][0]["turn"], transcript["turns"][0]["items"].as_array().unwrap());
+    let picture = items.iter().find(|item| item["kind"] == "picture").unwrap();
+    assert_eq!(picture["n"], 0, "{transcript}");
+    let text = items[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("hello\n\n[attachment: inbox/chat/"), "{transcript}");
+    let turn = format!("/api/sessions/{SESSION}/turns/{}", turn.as_str().unwrap());
+    scene.get(&format!("{turn}/pictures/0")).await;
+    scene.fails("GET", &format!("{turn}/pictures/1"), NOTHING, 404, "picture_not_found").await;
+    scene.fails("DELETE", &turn, NOTHING, 404, "turn_not_found").await;
+}
+
 async fn use_files(scene: &Scene) {
     // The bytes of the file happen to be JSON.
     let sent = scene.document.done(&scene.owner, "PUT", "/api/files?name=plan.json", &json!({"a": 1})).await;
@@ -333,6 +358,7 @@ async fn use_sessions(scene: &Scene) {
     scene.fails("GET", &before, NOTHING, 400, "invalid_query").await;
     let stopped = scene.post(&format!("/api/sessions/{SESSION}/stop"), NOTHING).await;
     assert_eq!(stopped["cancelled"], 0);
+    show_things(scene).await;
     let long = json!({"prompt": "x ".repeat(200_000), "agent": "coder", "sessionKey": SESSION});
     scene.post("/api/message", long).await;
     let compacted = scene.post(&format!("/api/sessions/{SESSION}/compact"), NOTHING).await;
