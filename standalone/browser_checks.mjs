@@ -6,6 +6,7 @@ import { channels } from "./browser_channels.mjs";
 import { chat } from "./browser_chat.mjs";
 import { check, finish } from "./browser_checking.mjs";
 import { cost } from "./browser_cost.mjs";
+import { files } from "./browser_files.mjs";
 import { graph } from "./browser_graph.mjs";
 import { hostile, strangeBrowser } from "./browser_hostile.mjs";
 import { korean } from "./browser_korean.mjs";
@@ -40,6 +41,7 @@ const PARTS = {
     team,
     channels,
     manage,
+    files,
     search,
     visits,
     cost,

@@ -16,12 +16,15 @@ pub enum Command {
 }
 
 impl Command {
+    /// The commands that a person can write, in the order in which they are offered.
+    pub(crate) const WRITTEN: [Self; 3] = [Self::Compact, Self::Context, Self::New];
+
     /// Returns the command if the message is a command and nothing else.
     ///
     /// Call this only for text that a person wrote: text of agents, files and web pages is never a command.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Compact, Self::Context, Self::New].into_iter().find(|command| command.as_str() == text.trim())
+        Self::WRITTEN.into_iter().find(|command| command.as_str() == text.trim())
     }
 
     /// Returns the command of a channel post that consists of mentions and the command, and nothing else.

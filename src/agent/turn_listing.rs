@@ -68,9 +68,9 @@ pub(crate) enum TurnItem {
     Message { role: Role, text: String, at: i64 },
     /// A thought of the model.
     Thinking { text: String, at: i64 },
-    /// A picture, without its bytes.
+    /// A picture, without its bytes. `n` is its number in the turn.
     #[serde(rename_all = "camelCase")]
-    Picture { role: Role, media_type: String, at: i64 },
+    Picture { role: Role, n: usize, media_type: String, at: i64 },
     /// A call of a tool.
     Call { call: String, tool: String, arguments: Value, at: i64, result: Option<CallResult> },
 }
@@ -133,6 +133,43 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Returns the type and the base64 of a picture of a turn by its number, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
+    /// can't.
+    pub(crate) async fn picture(
+        &self,
+        key: &SessionKey,
+        turn: TurnId,
+        number: usize,
+    ) -> Result<Option<(String, String)>, TurnError> {
+        self.read_transcript(key, move |path| {
+            let mut found = None;
+            read(path, ExchangeScope::Whole, |exchange| {
+                if exchange.turn() != Some(turn) {
+                    return true;
+                }
+                found = pictures(&exchange).nth(number);
+                false
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// Returns the pictures of a turn in the order of [`items`]. Those in the results of tools are left out, as there.
+fn pictures(exchange: &Exchange) -> impl Iterator<Item = (String, String)> + '_ {
+    let blocks = in_order(exchange).into_iter().flat_map(|record| &record.message.content);
+    blocks.filter_map(|block| match block {
+        Block::Image { media_type, data } => Some((media_type.clone(), data.clone())),
+        _ => None,
+    })
+}
+
 fn listed(exchange: &Exchange, agent: &AgentId, with_trace: bool) -> Option<ListedTurn> {
     let turn = exchange.turn()?;
     let (began, ended) = (exchange.began.as_ref(), exchange.ended.as_ref());
@@ -150,14 +187,19 @@ fn listed(exchange: &Exchange, agent: &AgentId, with_trace: bool) -> Option<List
     })
 }
 
-/// Returns the parts of a turn in the order in which they were written, each call with its result.
-fn items(exchange: &Exchange) -> Vec<TurnItem> {
-    let mut items = Vec::new();
+/// Returns the messages of a turn in the order in which they were written.
+fn in_order(exchange: &Exchange) -> Vec<&MessageRecord> {
     let mut records: Vec<&MessageRecord> =
         exchange.said.iter().chain(&exchange.between).chain(&exchange.answer).collect();
     // What was steered into the turn stands between its calls. The ids grow with time.
     records.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
-    for record in records {
+    records
+}
+
+/// Returns the parts of a turn in the order in which they were written, each call with its result.
+fn items(exchange: &Exchange) -> Vec<TurnItem> {
+    let (mut items, mut pictures) = (Vec::new(), 0);
+    for record in in_order(exchange) {
         let (role, at) = (record.message.role, record.at);
         if role == Role::User {
             items.push(TurnItem::Message { role, text: words(record), at });
@@ -173,7 +215,8 @@ fn items(exchange: &Exchange) -> Vec<TurnItem> {
                     items.push(TurnItem::Thinking { text: thinking.clone(), at });
                 }
                 Block::Image { media_type, .. } => {
-                    items.push(TurnItem::Picture { role, media_type: media_type.clone(), at });
+                    items.push(TurnItem::Picture { role, n: pictures, media_type: media_type.clone(), at });
+                    pictures += 1;
                 }
                 Block::ToolCall { id, name, arguments, .. } => items.push(TurnItem::Call {
                     call: id.clone(),
@@ -281,6 +324,30 @@ mod tests {
             })
             .collect();
         assert_eq!(shown, ["do it", "I look.", "a: fine false 5", "b: bad true 3", "hurry", "done"]);
+    }
+
+    #[test]
+    fn pictures_are_numbered_as_they_are_listed() {
+        let turn = TurnId::new();
+        let picture =
+            |kind: &str, data: &str| Block::Image { media_type: kind.to_owned(), data: data.to_owned() };
+        let exchange = Exchange {
+            said: vec![
+                record(turn, 3, Role::User, vec![picture("image/gif", "second")]),
+                record(turn, 1, Role::User, vec![Block::text("look"), picture("image/png", "first")]),
+            ],
+            ..Exchange::default()
+        };
+        let listed: Vec<(usize, String)> = items(&exchange)
+            .into_iter()
+            .filter_map(|item| match item {
+                TurnItem::Picture { n, media_type, .. } => Some((n, media_type)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(listed, [(0, "image/png".to_owned()), (1, "image/gif".to_owned())]);
+        let data: Vec<String> = pictures(&exchange).map(|(_, data)| data).collect();
+        assert_eq!(data, ["first", "second"]);
     }
 
     #[test]

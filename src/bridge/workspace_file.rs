@@ -1,13 +1,13 @@
 //! Files that agents show: a link in a post that leads to a file of the author's workspace is sent with the post.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::message::OutgoingFile;
 use crate::config::Agent;
 use crate::home::beneath::Root;
+use crate::swarm::message_file::local_links;
 
 /// Largest number of files of one post.
 const MAX_FILES: usize = 5;
@@ -29,23 +29,6 @@ pub(super) fn linked_files(agent: &Agent, markdown: &str, most: usize) -> Vec<Ou
         Some(OutgoingFile { name, content })
     });
     read.collect()
-}
-
-/// Returns the paths of links and pictures that lead into the workspace: relative ones, and those below `/workspace`.
-fn local_links(markdown: &str) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for event in Parser::new_ext(markdown, Options::empty()) {
-        let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else {
-            continue;
-        };
-        let path = dest_url.strip_prefix("/workspace/").unwrap_or(&dest_url);
-        let is_local = !path.is_empty() && !path.starts_with(['/', '#', '?']) && !path.contains(':');
-        let path = Path::new(path);
-        if is_local && !paths.iter().any(|known| known == path) {
-            paths.push(path.to_owned());
-        }
-    }
-    paths
 }
 
 /// Takes blocks of code that would fill several messages out of a text. Returns the text, which names them instead, and
@@ -102,12 +85,6 @@ fn extension(info: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn links_into_the_workspace_are_found() {
-        let markdown = "[a](out/a.pdf) ![b](/workspace/b.png) [c](https://e.org/c) [d](/etc/passwd) [e](#e) [a](out/a.pdf)";
-        assert_eq!(local_links(markdown), [Path::new("out/a.pdf"), Path::new("b.png")]);
-    }
 
     #[test]
     fn long_code_becomes_a_file_and_short_code_stays() {

@@ -8,12 +8,14 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 22] = [
+const FILES: [(&str, &str, &[u8]); 24] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("actions.js", "text/javascript; charset=utf-8", include_bytes!("assets/actions.js")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
+    ("attach.js", "text/javascript; charset=utf-8", include_bytes!("assets/attach.js")),
     ("chat.js", "text/javascript; charset=utf-8", include_bytes!("assets/chat.js")),
     ("code.js", "text/javascript; charset=utf-8", include_bytes!("assets/code.js")),
+    ("commands.js", "text/javascript; charset=utf-8", include_bytes!("assets/commands.js")),
     ("config.js", "text/javascript; charset=utf-8", include_bytes!("assets/config.js")),
     ("conversation.js", "text/javascript; charset=utf-8", include_bytes!("assets/conversation.js")),
     ("events.js", "text/javascript; charset=utf-8", include_bytes!("assets/events.js")),

@@ -65,7 +65,7 @@ pub(crate) struct AgentFacts<'a> {
 pub(crate) fn activity(facts: &AgentFacts<'_>) -> Activity {
     // The oldest turn is the one that a person wonders about.
     let oldest = |waits: bool| {
-        let turns = facts.turns.iter().filter(move |(_, turn)| turn.waits == waits);
+        let turns = facts.turns.iter().filter(move |(_, turn)| turn.waits() == waits);
         turns.min_by_key(|(_, turn)| turn.since)
     };
     let (running, waiting) = (oldest(false), oldest(true));

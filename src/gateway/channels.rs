@@ -46,6 +46,9 @@ pub(crate) struct PostMessage {
     pub name: Option<String>,
     /// `false` wakes nobody. The default is `true`.
     pub notify: Option<bool>,
+    /// The ids of files that were sent before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 /// A request to change the members of a channel.

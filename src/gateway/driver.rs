@@ -18,10 +18,10 @@ use super::events::EventBuffer;
 use super::limits::ServerLimits;
 use super::metrics::{TurnMetrics, TurnStatus};
 use super::queue::{QueueFull, QueueSlot, SessionQueues};
-use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::agent::{Provenance, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock::unix_ms;
-use crate::id::{AgentId, SessionKey, TurnId};
-use crate::provider::BoxFuture;
+use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
+use crate::provider::{BoxFuture, Message};
 use crate::sync::lock;
 
 /// A callback that receives a turn's events. It is called in order, from one task, and must not block.
@@ -142,13 +142,55 @@ pub enum TurnOrigin {
     Task,
 }
 
+/// The message of a turn that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingMessage {
+    /// The beginning of its text.
+    pub text: String,
+    /// The sender, if known: `human:NAME`, an agent's id, or the key of a session.
+    pub by: Option<String>,
+}
+
+impl WaitingMessage {
+    /// Number of characters of the text that are kept.
+    const MAX_TEXT: usize = 500;
+
+    fn of(request: &TurnRequest) -> Self {
+        let mut text = request.input.last().map(Message::joined_text).unwrap_or_default();
+        if let Some((end, _)) = text.char_indices().nth(Self::MAX_TEXT) {
+            text.truncate(end);
+            text.push('…');
+        }
+        let session = &request.session;
+        let by = match &request.provenance {
+            Some(Provenance::Dm { peer, .. }) => Some(peer.clone()),
+            Some(Provenance::InterSession { session, .. }) => Some(session.to_string()),
+            Some(_) => None,
+            // Such a session belongs to a person or to a client, and its key says which.
+            None => (session.kind() == SessionKind::Main).then(|| format!("human:{}", session.peer())),
+        };
+        Self { text, by }
+    }
+}
+
+/// The result of taking back a turn.
+#[derive(Clone, Debug)]
+pub(crate) enum Withdrawal {
+    /// It waited and is cancelled. The token is cancelled once it has ended.
+    Cancelled(CancellationToken),
+    /// It has begun already.
+    TooLate,
+    /// No such turn is in this session.
+    Unknown,
+}
+
 /// A turn that runs or waits.
 #[derive(Clone, Debug)]
 pub struct ActiveTurn {
     pub agent: AgentId,
     pub session: SessionKey,
-    /// `true` while it waits for another turn of its session or for a free slot.
-    pub waits: bool,
+    /// Its message while it waits for another turn of its session or for a free slot.
+    pub waiting: Option<WaitingMessage>,
     /// Unix milliseconds at which it began, or began to wait.
     pub since: i64,
     /// The tool that runs now. Of several, it is the one that was called last.
@@ -156,6 +198,14 @@ pub struct ActiveTurn {
     pub origin: TurnOrigin,
     cancel: CancellationToken,
     ended: CancellationToken,
+}
+
+impl ActiveTurn {
+    /// Returns `true` while it waits.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.waiting.is_some()
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +216,7 @@ impl ActiveTurn {
         Self {
             agent: session.agent().clone(),
             session,
-            waits,
+            waiting: waits.then(|| WaitingMessage { text: "later".to_owned(), by: None }),
             since,
             tool: None,
             origin: TurnOrigin::Request,
@@ -244,7 +294,7 @@ impl TurnDriver {
             ActiveTurn {
                 agent: request.agent.clone(),
                 session: request.session.clone(),
-                waits: true,
+                waiting: Some(WaitingMessage::of(&request)),
                 since: unix_ms(),
                 tool: None,
                 origin,
@@ -286,7 +336,7 @@ impl TurnDriver {
     #[must_use]
     pub(crate) fn counts(&self) -> (usize, usize) {
         let active = lock(&self.active);
-        let waiting = active.values().filter(|turn| turn.waits).count();
+        let waiting = active.values().filter(|turn| turn.waits()).count();
         (active.len() - waiting, waiting)
     }
 
@@ -310,6 +360,19 @@ impl TurnDriver {
         Some(turn.ended.clone())
     }
 
+    /// Cancels a turn of this session if it still waits.
+    pub(crate) fn withdraw(&self, session: &SessionKey, turn: TurnId) -> Withdrawal {
+        let active = lock(&self.active);
+        match active.get(&turn).filter(|turn| turn.session == *session) {
+            None => Withdrawal::Unknown,
+            Some(turn) if !turn.waits() => Withdrawal::TooLate,
+            Some(turn) => {
+                turn.cancel.cancel();
+                Withdrawal::Cancelled(turn.ended.clone())
+            }
+        }
+    }
+
     /// Refuses new turns from now on and cancels every running or waiting one.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
@@ -329,7 +392,7 @@ impl TurnDriver {
     #[must_use]
     pub(crate) fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
         let active = lock(&self.active);
-        active.values().find(|turn| !turn.waits && turn.session == *session).map(|turn| turn.origin)
+        active.values().find(|turn| !turn.waits() && turn.session == *session).map(|turn| turn.origin)
     }
 }
 
@@ -364,7 +427,11 @@ impl Entry {
             permit = turn => permit,
         };
         if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
-            active.waits = false;
+            // `withdraw` cancels under the same lock, so a turn that was taken back never begins.
+            if cancel.is_cancelled() {
+                return Err(TurnError::Cancelled);
+            }
+            active.waiting = None;
             active.since = unix_ms();
         }
         driver.metrics.began(&request.agent, accepted.elapsed());

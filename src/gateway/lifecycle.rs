@@ -14,7 +14,7 @@ use super::driver::{EventCallback, TurnDriver, TurnRunner};
 use super::operation_recovery::{self, OperationRecovery};
 use super::state::Gateway;
 use super::team::Team;
-use super::{disk_quota, push, retention, server};
+use super::{disk_quota, push, retention, server, uploads};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
@@ -138,6 +138,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
+    tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     tokio::spawn(push::run(gateway.clone()));
     tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
     let (bridges, decider, stop) = (gateway.bridges.clone(), triage.clone(), gateway.stop.clone());
@@ -186,7 +187,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
 fn bridge_turns(gateway: &Gateway) -> Turns {
     let (listing, stopping) = (gateway.driver.clone(), gateway.driver.clone());
     let list = move || {
-        let turns = listing.list().into_iter().filter(|(_, turn)| !turn.waits);
+        let turns = listing.list().into_iter().filter(|(_, turn)| !turn.waits());
         turns.map(|(_, turn)| RunningTurn { channel: turn.session.channel(), agent: turn.agent }).collect()
     };
     let stop = move |agent: &AgentId, channel: &ChannelId| {

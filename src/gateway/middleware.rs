@@ -27,9 +27,11 @@ use super::scope::{self, RequiredAccess};
 use super::sign_in;
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
+use super::uploads;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{self, SandboxApi};
+use crate::swarm::attachment::MAX_FILE;
 
 /// The request handler of the gateway: its routes, and the checks in front of them.
 pub struct Middleware {
@@ -69,6 +71,8 @@ impl Middleware {
             .route("/api/sessions/{key}/reset", post(sessions::reset))
             .route("/api/sessions/{key}/stop", post(transcript::stop))
             .route("/api/sessions/{key}/transcript", get(transcript::show))
+            .route("/api/sessions/{key}/turns/{turn}", delete(transcript::withdraw))
+            .route("/api/sessions/{key}/turns/{turn}/pictures/{n}", get(transcript::picture))
             .route("/api/message", post(messages::say))
             .route("/api/messages", get(messages::list))
             .route("/api/settings", put(settings::change))
@@ -119,13 +123,19 @@ impl Middleware {
     ) -> Result<(), ApiError> {
         let gateway = &self.gateway;
         let turns = TurnService::at(parts.uri.path());
+        let is_upload = uploads::is_upload(&parts.method, parts.uri.path());
         let mut limits = gateway.limits;
         limits.body = match turns {
             Some(TurnService::Relay) => relay::MAX_BODY,
             Some(TurnService::Mcp) => limits.body.min(mcp::MAX_BODY),
             None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MAX_BODY),
+            None if is_upload => MAX_FILE,
             None => limits.body,
         };
+        if is_upload {
+            // A file takes longer than a request of a few kilobytes.
+            limits.body_timeout = limits.body_timeout.max(uploads::TIMEOUT);
+        }
         // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
         let port = if inside.is_some() { egress::PROXY_PORT } else { gateway.port };

@@ -25,6 +25,7 @@ mod egress_audit;
 pub mod error;
 pub mod events;
 pub(crate) mod extract;
+pub(crate) mod file_response;
 mod grants;
 pub(crate) mod idempotency;
 pub mod lifecycle;
@@ -51,6 +52,7 @@ mod tasks;
 pub(crate) mod team;
 pub mod tools;
 pub(crate) mod turn_error;
+pub(crate) mod uploads;
 pub(crate) mod write_timeout;
 
 pub use limits::ServerLimits;

@@ -67,6 +67,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
             RequiredAccess::AnyOf(&[Right::Chat])
         }
         ["api", "channels", _, "messages"] if is_post => RequiredAccess::AnyOf(&[Right::Chat]),
+        ["api", "files"] if *method == Method::PUT => RequiredAccess::AnyOf(&[Right::Chat]),
         ["api", "approvals"] | ["api", "approvals", _] if is_get => RequiredAccess::AnyOf(&[Right::Approve]),
         ["api", "approvals", _, "approve" | "deny" | "revoke"] if is_post => {
             RequiredAccess::AnyOf(&[Right::Approve])
@@ -74,7 +75,9 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
         | ["api", "sessions" | "tasks" | "channels", _]
         | ["api", "channels", _, "messages"]
+        | ["api", "channels", _, "messages", _, "files", _]
         | ["api", "sessions", _, "transcript"]
+        | ["api", "sessions", _, "turns", _, "pictures", _]
             if is_get =>
         {
             RequiredAccess::AnyOf(&[Right::Read])
@@ -237,6 +240,8 @@ mod tests {
             (&post, "/v1/chat/completions", Right::Chat),
             (&post, "/api/message", Right::Chat),
             (&post, "/api/channels/dev/messages", Right::Chat),
+            (&Method::PUT, "/api/files", Right::Chat),
+            (&get, "/api/channels/dev/messages/1/files/0", Right::Read),
             (&get, "/api/channels/dev/messages", Right::Read),
             (&get, "/api/events", Right::Read),
             (&get, "/api/messages", Right::Read),
@@ -266,6 +271,7 @@ mod tests {
             (Method::POST, "/api/channels/dev/members"),
             (Method::POST, "/api/channels/dev/archive"),
             (Method::POST, "/api/sessions/x/reset"),
+            (Method::DELETE, "/api/sessions/x/turns/y"),
             (Method::POST, "/api/tasks/x/cancel"),
             (Method::POST, "/api/tokens"),
             (Method::GET, "/api/tokens"),

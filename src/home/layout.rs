@@ -192,6 +192,12 @@ impl Home {
         self.run().join("commands")
     }
 
+    /// Returns the folder of the files that people have sent and not yet named in a message.
+    #[must_use]
+    pub(crate) fn uploads(&self) -> PathBuf {
+        self.run().join("uploads")
+    }
+
     /// Returns the lock file that the supervisor holds for life, which proves that it is alive.
     #[must_use]
     pub fn supervisor_lock(&self) -> PathBuf {

@@ -3,6 +3,7 @@
 mod actor;
 pub(crate) mod agent_state;
 pub(crate) mod archive;
+pub(crate) mod attachment;
 pub(crate) mod budget;
 pub(crate) mod card;
 pub mod channel;
@@ -14,6 +15,7 @@ mod linked_post;
 mod loop_detector;
 mod loop_guard;
 pub(crate) mod mention;
+pub(crate) mod message_file;
 pub(crate) mod new_agent;
 pub(crate) mod notice;
 mod notifier;

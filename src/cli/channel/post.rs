@@ -58,7 +58,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", content.len());
         return Err(Failure::new(Kind::Usage, text).hint(HINT));
     }
-    let say = PostMessage { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
+    let say = PostMessage {
+        content,
+        name: Some(args.by.name()),
+        notify: args.no_notify.then_some(false),
+        files: Vec::new(),
+    };
     let call = Call::post(&format!("/api/channels/{}/messages", args.id)).json(&say)?;
     // A repeated request could post the message twice, so only an unsent one is sent again.
     let said = backend::change(&home, context, call, Repeat::Unsent)?;

@@ -1,5 +1,6 @@
 // The buttons and forms of all pages. Each sends a change to a documented route.
 
+import { takeFiles } from "./{digest}-attach.js";
 import { ask } from "./{digest}-chat.js";
 import { configForms } from "./{digest}-config.js";
 import { catchUp, keepDraft, talk } from "./{digest}-conversation.js";
@@ -16,6 +17,8 @@ const actions = {
   "thaw-all": async () => (await send("POST", `/api/thaw?by=${by}`)) && " ",
   approve: async ({ target, sha256 }) =>
     (await send("POST", `/api/approvals/${target}/approve`, { sha256, by: person })) && texts.approved,
+  withdraw: async ({ target }) =>
+    (await send("DELETE", `/api/sessions/${encodeURIComponent(talk().dataset.session)}/turns/${target}`)) && texts.withdrawn,
   stop: async ({ target }) => (await send("POST", `/api/sessions/${encodeURIComponent(target)}/stop`)) && texts.stopped,
   "end-session": async ({ target }) => (await send("DELETE", `/api/dashboard/sessions/${target}`)) && " ",
   archive: async ({ target }) => (await send("POST", `${channelRoute()}/archive`, { action: target, as: person })) && texts.saved,
@@ -79,17 +82,22 @@ const forms = {
     return made && texts.created;
   },
   chat: async (form, data) => {
-    const content = data.get("content");
+    const files = await takeFiles();
+    if (!files) return null;
     form.reset();
+    files.done();
     // The form is free again at once: what is sent meanwhile waits in the session's queue.
-    chat(form, content);
+    chat(form, data.get("content"), files);
     return " ";
   },
   post: async (form, data) => {
     const content = data.get("content");
-    const key = { "Idempotency-Key": keyOf(form, content) };
-    const posted = await send("POST", `${channelRoute()}/messages`, { content, as: person }, key);
+    const files = await takeFiles();
+    if (!files) return null;
+    const key = { "Idempotency-Key": keyOf(form, JSON.stringify([content, ...files.ids])) };
+    const posted = await send("POST", `${channelRoute()}/messages`, { content, files: files.ids, as: person }, key);
     if (!posted) return null;
+    files.done();
     unsent.delete(form);
     form.reset();
     // Somebody who reads an old place goes to the end, where the message is.
@@ -99,10 +107,13 @@ const forms = {
   },
 };
 
-async function chat(form, content) {
+async function chat(form, content, files) {
   const page = location.pathname;
-  const isSent = await ask(content, keyOf(form, content));
-  if (isSent && unsent.get(form)?.content === content) unsent.delete(form);
+  const message = { content: files.with(content), files: files.ids };
+  const said = JSON.stringify(message);
+  const isSent = await ask(message, keyOf(form, said));
+  if (isSent && unsent.get(form)?.content === said) unsent.delete(form);
+  if (!isSent) files.undo();
   // What could not be sent is not lost.
   const field = form.elements.content;
   if (isSent || field.value) return;

@@ -40,10 +40,10 @@ const TOLD = {
 };
 
 /**
- * Sends a message to the agent. `key` stays the same until the sending has succeeded. Returns `true` if the message is
+ * Sends a message to the agent: its content for the model, and the ids of its files. `key` stays the same until the sending has succeeded. Returns `true` if the message is
  * in the session, and `false` after it has said why it is not.
  */
-export async function ask(content, key) {
+export async function ask({ content, files }, key) {
   const box = document.getElementById("answering");
   const text = box.querySelector("[data-answer]");
   const doing = box.querySelector("[data-doing]");
@@ -62,6 +62,7 @@ export async function ask(content, key) {
         "Content-Type": "application/json",
         "X-OpenClaw-Session-Key": session,
         "X-Flock-Activity": "1",
+        "X-Flock-Files": files.join(","),
         "Idempotency-Key": key,
       },
       body: JSON.stringify({ model: agent, stream: true, messages: [{ role: "user", content }] }),

@@ -1,5 +1,6 @@
 // The keys that work on every page.
 
+import { keyForCommands } from "./{digest}-commands.js";
 import { keyForNames } from "./{digest}-names.js";
 import { open } from "./{digest}-visit.js";
 
@@ -11,7 +12,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const typing = event.target.closest("input, textarea, select");
   if (typing) {
-    if (keyForNames(event)) return;
+    if (keyForNames(event) || keyForCommands(event)) return;
     if (event.key === "Escape") typing.blur();
     if (typing.id === "compose" && event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

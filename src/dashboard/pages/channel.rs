@@ -6,13 +6,14 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::channels::{self, Channel, state_text};
+use super::file::{File, FileShape, FileView};
 use super::{requests, sessions};
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::markdown;
-use crate::swarm::triage;
+use crate::swarm::{attachment, triage};
 
 /// Number of messages that a page has at first, and that each further part adds.
 const MESSAGES: usize = 50;
@@ -55,6 +56,8 @@ struct Message {
     content: String,
     created_at: i64,
     turn: Option<Turn>,
+    #[serde(default)]
+    files: Vec<File>,
 }
 
 /// The turn that posted a message.
@@ -110,6 +113,7 @@ struct MessageView {
     turn: Option<String>,
     /// HTML that flock's own writer made of the message's Markdown.
     html: String,
+    files: Vec<FileView>,
 }
 
 /// Returns the page, or with `?before=` or `?after=` in its query another part of the conversation.
@@ -206,14 +210,23 @@ fn views(
         .map(|message| {
             let continues = before.as_ref() == Some(&message.author);
             before = Some(message.author.clone());
+            let is_human = message.author.starts_with("human:");
+            // What is shown as a file need not be read as its place too.
+            let text = if is_human && !message.files.is_empty() {
+                attachment::without_places(channel, &message.content)
+            } else {
+                message.content
+            };
+            let route = format!("/api/channels/{}/messages/{}", query::encoded(channel), message.seq);
             MessageView {
                 seq: message.seq,
-                kind: if message.author.starts_with("human:") { "human" } else { "agent" },
+                kind: if is_human { "human" } else { "agent" },
                 author: message.author,
                 continues,
                 at: Moment::new(message.created_at),
                 turn: message.turn.map(|turn| sessions::turn_address(&turn.session, &turn.id)),
-                html: markdown::html_in_page(&message.content, &sessions, &requests),
+                html: markdown::html_in_page(&text, &sessions, &requests),
+                files: message.files.into_iter().map(|file| FileView::new(&route, file)).collect(),
             }
         })
         .collect()

@@ -4,6 +4,7 @@ pub(super) mod channel;
 pub(super) mod channels;
 pub(super) mod cost;
 mod engine;
+mod file;
 mod freeze;
 pub(super) mod graph;
 pub(super) mod machine;

@@ -27,8 +27,12 @@ struct Session {
 /// A turn that runs or waits.
 #[derive(Deserialize)]
 pub(super) struct ActiveTurn {
+    pub turn: String,
     pub session: SessionKey,
     pub state: String,
+    /// The beginning of its message while it waits.
+    pub text: Option<String>,
+    pub by: Option<String>,
 }
 
 #[derive(Deserialize)]

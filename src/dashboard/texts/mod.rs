@@ -84,7 +84,8 @@ texts! {
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
     message, send, earlier_messages, no_messages, new_channel, channel_id, first_members, create, archived_note,
-    copy_link, jump_to_end,
+    waiting_messages, take_back, commands, command_compact, command_context, command_new,
+    copy_link, jump_to_end, files, picture_named, file_too_large, file_gone, attach, attached,
     // Requests.
     requests, open_requests, all_requests, no_open_requests, no_requests, asked_for, would_do, in_channel, agent, channel, reason, level,
     because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason,
@@ -126,6 +127,7 @@ script_texts! {
     disconnected, reconnected, ended, failed, hint, sent, frozen, thawed, reason_saved, approved, denied, revoked, created, confirm_freeze,
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
     set_done, unset_done, off_host, restored, now, seconds, minutes, hours, days,
+    withdrawn, file_attached, file_removed, file_remove, files_too_many, file_too_long,
     push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,
 }
 

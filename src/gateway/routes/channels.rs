@@ -5,7 +5,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use super::{JsonResult, TeamState};
+use super::{JsonResult, TeamState, files};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::channels::{
@@ -15,7 +15,7 @@ use crate::gateway::channels::{
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::idempotency;
-use crate::gateway::scope;
+use crate::gateway::{scope, uploads};
 use crate::id::ChannelId;
 use crate::store::Channel;
 use crate::swarm::channel::MAX_MESSAGE;
@@ -73,6 +73,7 @@ pub(crate) async fn read(
     let id = channel(&id)?;
     check_covered(&team, &caller, &id).await?;
     let answer = channels::read(team.swarm.store(), &id, &reading).await?;
+    let answer = files::add_to(&team, &id, answer).await?;
     Ok(axum::Json(if caller.client().is_some() { channels::without_turns(answer) } else { answer }))
 }
 
@@ -103,7 +104,14 @@ pub(crate) async fn post(
     let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
     let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
     let key = idempotency::key(&headers, caller.name(), &parts)?;
-    Ok((StatusCode::CREATED, axum::Json(channels::say(&team.swarm, &by, &id, say, key).await?)))
+    let sent = say.files.clone();
+    let (say, refused) = files::give(&team, &caller, &id, say, key.as_ref()).await?;
+    let mut answer = channels::say(&team.swarm, &by, &id, say, key).await?;
+    uploads::remove(team.swarm.home(), &sent);
+    if let Some(notes) = answer["notes"].as_array_mut() {
+        notes.extend(refused.into_iter().map(Value::from));
+    }
+    Ok((StatusCode::CREATED, axum::Json(answer)))
 }
 
 /// Changes the members of a channel.
@@ -146,7 +154,7 @@ fn covers(caller: &Caller, channel: &Channel) -> bool {
 
 /// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
 /// client reads what they post.
-async fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
+pub(super) async fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
     match caller.client() {
         Some(token) if !scope::covers_channel(token, &team.swarm.channel(id).await?) => {
             Err(scope::agent_not_covered(token))
@@ -155,15 +163,17 @@ async fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Res
     }
 }
 
-fn channel(id: &str) -> Result<ChannelId, ApiError> {
+pub(super) fn channel(id: &str) -> Result<ChannelId, ApiError> {
     id.parse().map_err(|error| ApiError::invalid("invalid_channel_id", format!("{error}")))
 }
 
 fn check_size(text: &str) -> Result<(), ApiError> {
-    if text.len() <= MAX_MESSAGE {
-        return Ok(());
-    }
-    let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", text.len());
-    Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "message_too_large", text)
-        .with_hint("write the text to a file and post the name of the file"))
+    if text.len() <= MAX_MESSAGE { Ok(()) } else { Err(too_long(text.len())) }
+}
+
+/// Returns the refusal for a message of this many bytes.
+pub(super) fn too_long(bytes: usize) -> ApiError {
+    let text = format!("the message has {bytes} bytes; the limit is {MAX_MESSAGE}");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "message_too_large", text)
+        .with_hint("write the text to a file and post the name of the file")
 }

@@ -28,6 +28,7 @@ use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{StreamBody, StreamWriter, event_stream};
 use crate::gateway::turn_error::{describe_failure, failed, never_ran, refusal};
+use crate::gateway::uploads;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Message, Role};
 use crate::store::{Level, text_digest};
@@ -41,6 +42,11 @@ const SESSION_HEADER: &str = "x-openclaw-session-key";
 pub(crate) const ACTIVITY_HEADER: &str = "x-flock-activity";
 /// Header with the value `1` if the request should wait for a frozen agent instead of being refused.
 pub(crate) const WAIT: &str = "x-flock-wait";
+
+/// Header with the ids of files that were sent before. The agent gets them in its `inbox`.
+const FILES_HEADER: &str = "x-flock-files";
+/// The folder in the agent's `inbox`.
+const FILES_FOLDER: &str = "chat";
 
 /// Setting that switches this path on or off.
 const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
@@ -70,7 +76,13 @@ pub(crate) async fn complete(
     key.as_ref().map_or(Ok(()), |key| caller.check_session(key))?;
     // The agent and the session come from headers, so they belong to the digest beside the body.
     let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();
-    let said: [&[u8]; 4] = [b"chat", agent.as_str().as_bytes(), named, &body];
+    let files = text(&headers, FILES_HEADER)?.unwrap_or_default();
+    let mut said: Vec<&[u8]> = vec![b"chat", agent.as_str().as_bytes(), named, &body];
+    if !files.is_empty() {
+        said.push(files.as_bytes());
+    }
+    let files: Vec<String> =
+        files.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     let idempotency = idempotency::key(&headers, caller.name(), &said)?;
     // The response repeats the name that the client used.
     let model = request.model.clone();
@@ -98,6 +110,12 @@ pub(crate) async fn complete(
             return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
         }
     };
+    if !files.is_empty()
+        && command.is_none()
+        && let Some(message) = input.messages.last_mut()
+    {
+        give_files(&gateway, &caller, &agent, &files, message).await?;
+    }
     // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
     let head = CompletionHead::new(turn, model);
@@ -119,8 +137,33 @@ pub(crate) async fn complete(
             ended.map_err(|failure| failed(failure, turn.did_something(), &turn.session, turn.id))?;
         axum::Json(completion(&head, &bound.applied(outcome))).into_response()
     };
+    // Not earlier: a request that was refused may be repeated with the same files.
+    uploads::remove(gateway.swarm.home(), &files);
     name_turn(response.headers_mut(), &session, turn);
     Ok(response)
+}
+
+/// Writes files into the agent's `inbox`, and names their places in the message.
+async fn give_files(
+    gateway: &Gateway,
+    caller: &Caller,
+    agent: &AgentId,
+    files: &[String],
+    message: &mut Message,
+) -> Result<(), ApiError> {
+    let agent = gateway.agent(agent.as_str())?;
+    let sent = uploads::read(gateway.swarm.home(), caller.name(), files).await?;
+    let (lines, _) = uploads::deliver(std::slice::from_ref(&agent), FILES_FOLDER, sent).await;
+    let lines = lines.join("\n");
+    let last = message.content.iter_mut().rev().find_map(|block| match block {
+        Block::Text { text, .. } => Some(text),
+        _ => None,
+    });
+    match last {
+        Some(text) => *text = format!("{}\n\n{lines}", text.trim_end()),
+        None => message.content.push(Block::text(lines)),
+    }
+    Ok(())
 }
 
 /// Returns the peer of a session that begins with this turn. A client's session is marked as the client's own.

@@ -11,6 +11,7 @@ pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub mod events;
+pub(crate) mod files;
 pub(crate) mod freeze;
 pub(crate) mod graph;
 pub mod health;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 
 use super::error::ApiError;
 use super::state::Gateway;
@@ -98,10 +99,12 @@ where
         .route("/api/channels", get(channels::list).post(channels::create))
         .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
         .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
+        .route("/api/channels/{id}/messages/{seq}/files/{n}", get(files::show))
         .route("/api/channels/{id}/members", post(channels::assign))
         .route("/api/channels/{id}/archive", post(channels::archive))
         .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
         .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
+        .route("/api/files", put(files::take))
         .route("/api/people", get(people::list))
         .route("/api/people/accounts", post(people::bind))
         .route("/api/people/rename", post(people::rename))

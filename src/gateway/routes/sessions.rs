@@ -59,16 +59,19 @@ pub(crate) async fn list(
         }
         _ => gateway.records.sessions(agent.as_ref()).await?,
     };
-    let turns: Vec<Value> = gateway
-        .driver
-        .list()
+    let mut active = gateway.driver.list();
+    // The oldest first, so those of a session that wait stand in the order of its queue.
+    active.sort_by_key(|(id, turn)| (turn.since, *id));
+    let turns: Vec<Value> = active
         .into_iter()
         .filter(|(_, turn)| {
             agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.covers(&turn.agent)
         })
         .map(|(id, turn)| {
-            json!({"turn": id, "agent": turn.agent, "session": turn.session,
-                "state": if turn.waits { "waiting" } else { "running" }})
+            let state = if turn.waits() { "waiting" } else { "running" };
+            let (text, by) = turn.waiting.map(|message| (message.text, message.by)).unzip();
+            json!({"turn": id, "agent": turn.agent, "session": turn.session, "state": state,
+                "text": text, "by": by.flatten()})
         })
         .collect();
     Ok(axum::Json(json!({"sessions": sessions, "turns": turns})))

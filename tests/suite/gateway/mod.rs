@@ -7,6 +7,7 @@ mod damaged;
 mod dashboard;
 mod early;
 mod events;
+mod files;
 mod forms;
 mod freeze;
 pub mod house;

@@ -95,3 +95,40 @@ async fn turns_of_a_removed_agent_that_wait_are_cancelled_with_the_one_that_runs
     let begun = house.runner.requests.lock().unwrap().len();
     assert_eq!((begun, house.runner.cancelled.load(Ordering::SeqCst)), (1, 1), "the second never began");
 }
+
+#[tokio::test]
+async fn a_message_that_waits_is_listed_and_taken_back() {
+    let house = House::new().await;
+    let first = send(&house, "wait", Some(KEY));
+    until("the first runs", || house.runner.running() == 1).await;
+    let second = send(&house, "say taken back", Some(KEY));
+    until("the second waits", || house.gateway.driver.list().len() == 2).await;
+    let third = send(&house, &format!("say {}", "x".repeat(2_000)), Some(KEY));
+    until("the third waits", || house.gateway.driver.list().len() == 3).await;
+    let owner = house.owner();
+    let listed: Value = owner.get_json("/api/sessions", LIMIT).await.unwrap();
+    let turns = listed["turns"].as_array().unwrap();
+    let of =
+        |text: &str| turns.iter().find(|turn| turn["text"].as_str().is_some_and(|it| it.starts_with(text)));
+    let waits = of("say taken back").unwrap();
+    assert_eq!((&waits["state"], &waits["by"]), (&"waiting".into(), &"human:ann".into()), "{listed}");
+    assert_eq!(of("say xxx").unwrap()["text"].as_str().unwrap().chars().count(), 501, "{listed}");
+    let running = turns.iter().find(|turn| turn["state"] == "running").unwrap();
+    assert!(running["text"].is_null() && running["by"].is_null(), "{listed}");
+    let take_back = async |session: &str, turn: &Value| {
+        let call = Call::delete(&format!("/api/sessions/{session}/turns/{}", turn.as_str().unwrap()));
+        let answer = house.owner().send(call, LIMIT).await.unwrap();
+        (answer.status(), answer.json::<Value>(LIMIT).await.unwrap())
+    };
+    let (status, answer) = take_back(KEY, &running["turn"]).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &"turn_runs".into()), "{answer}");
+    assert_eq!(take_back("agent:coder:flock:main:ben", &waits["turn"]).await.0, 404);
+    let (status, answer) = take_back(KEY, &waits["turn"]).await;
+    assert_eq!((status, &answer["withdrawn"]), (200, &waits["turn"]), "{answer}");
+    assert_eq!(second.await.unwrap().1["error"]["code"], "cancelled");
+    assert_eq!(take_back(KEY, &waits["turn"]).await.0, 404);
+    house.runner.release.notify_one();
+    assert_eq!((first.await.unwrap().0, third.await.unwrap().0), (200, 200), "the others run");
+    let ran = house.runner.requests.lock().unwrap().len();
+    assert_eq!(ran, 2, "what was taken back never began");
+}

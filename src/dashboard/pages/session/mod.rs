@@ -11,7 +11,10 @@ use serde::Deserialize;
 use self::turn::{ItemView, Turn, TurnView};
 use super::freeze::Freeze;
 use super::sessions::{self, ActiveTurn};
+use crate::agent::Command;
+use crate::clean;
 use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
 use crate::id::{AgentId, SessionKey};
 
@@ -59,8 +62,27 @@ struct SessionPage {
     is_running: bool,
     /// The freeze of its agent.
     frozen: Option<Freeze>,
-    /// Number of turns that wait.
-    waiting: usize,
+    /// The messages that wait, the next one first.
+    waiting: Vec<WaitingView>,
+    /// The commands that a message can be, each with what it does.
+    commands: Vec<(&'static str, &'static str)>,
+}
+
+/// A message that waits.
+struct WaitingView {
+    turn: String,
+    by: Option<String>,
+    text: String,
+}
+
+impl WaitingView {
+    fn new(turn: ActiveTurn) -> Self {
+        Self {
+            turn: turn.turn,
+            by: turn.by.map(|by| clean::summary(&by, 100)),
+            text: clean::block(&turn.text.unwrap_or_default()).into_owned(),
+        }
+    }
 }
 
 /// Returns the page, or with `?before=` in its query an earlier part of the session.
@@ -80,9 +102,9 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
     let texts = viewer.texts();
     let agent = key.agent().clone();
     let address = sessions::address(&key);
-    let of =
-        |state: &str| active.turns.iter().filter(|turn| turn.session == key && turn.state == state).count();
-    let (running, waiting) = (of("running"), of("waiting"));
+    let own = active.turns.into_iter().filter(|turn| turn.session == key);
+    let (waiting, running): (Vec<ActiveTurn>, Vec<ActiveTurn>) =
+        own.partition(|turn| turn.state == "waiting");
     Page::of(&SessionPage {
         layout: Layout::new(viewer, Some(NavItem::Sessions), agent.as_str()),
         frozen: agents.agents.into_iter().find(|one| one.id == agent).and_then(|one| one.frozen),
@@ -91,8 +113,18 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
         turns: transcript.turns.into_iter().map(|turn| TurnView::new(texts, &key, turn)).collect(),
         earlier: transcript.before.map(|before| format!("{address}?before={before}")),
         context: format!("{address}/context"),
-        is_running: running > 0,
-        waiting,
+        is_running: !running.is_empty(),
+        waiting: waiting.into_iter().map(WaitingView::new).collect(),
+        commands: Command::WRITTEN.map(|command| (command.as_str(), command_text(texts, command))).to_vec(),
         key,
     })
+}
+
+/// Returns the words for what a command does.
+const fn command_text(texts: &'static Texts, command: Command) -> &'static str {
+    match command {
+        Command::Compact => texts.command_compact,
+        Command::Context => texts.command_context,
+        Command::New | Command::Fresh => texts.command_new,
+    }
 }

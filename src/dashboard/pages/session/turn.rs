@@ -6,9 +6,13 @@ use serde_json::Value;
 use crate::clean;
 use crate::dashboard::format::Moment;
 use crate::dashboard::pages::sessions;
+use crate::dashboard::query;
 use crate::dashboard::texts::Texts;
 use crate::id::SessionKey;
 use crate::markdown;
+
+/// The types of pictures that browsers show.
+const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +41,7 @@ pub(super) enum Item {
     },
     #[serde(rename_all = "camelCase")]
     Picture {
+        n: usize,
         media_type: String,
     },
     Call {
@@ -69,10 +74,27 @@ pub(super) struct TurnView {
 }
 
 pub(super) enum ItemView {
-    Message { role: String, at: Moment, html: String },
-    Thinking { text: String },
-    Picture { media_type: String },
-    Call { tool: String, head: String, arguments: String, diff: Vec<DiffLine>, result: Option<ResultView> },
+    Message {
+        role: String,
+        at: Moment,
+        html: String,
+    },
+    Thinking {
+        text: String,
+    },
+    /// A picture with the address of its route and its number for people. The address is `None` if browsers can't show it.
+    Picture {
+        address: Option<String>,
+        number: usize,
+        media_type: String,
+    },
+    Call {
+        tool: String,
+        head: String,
+        arguments: String,
+        diff: Vec<DiffLine>,
+        result: Option<ResultView>,
+    },
 }
 
 pub(super) struct ResultView {
@@ -112,19 +134,30 @@ impl TurnView {
             took: took.unwrap_or_default(),
             model: turn.model.unwrap_or_default(),
             error: turn.error.map(|error| clean::block(&error).into_owned()),
-            items: turn.items.into_iter().map(item_view).collect(),
+            items: {
+                let (session, id) = (query::encoded(session.as_str()), query::encoded(&turn.turn));
+                let route = format!("/api/sessions/{session}/turns/{id}");
+                turn.items.into_iter().map(|item| item_view(&route, item)).collect()
+            },
             id: turn.turn,
         }
     }
 }
 
-fn item_view(item: Item) -> ItemView {
+fn item_view(turn: &str, item: Item) -> ItemView {
     match item {
         Item::Message { role, text, at } => {
             ItemView::Message { role, at: Moment::new(at), html: markdown::html_in_page(&text, &[], &[]) }
         }
         Item::Thinking { text } => ItemView::Thinking { text: clean::block(&text).into_owned() },
-        Item::Picture { media_type } => ItemView::Picture { media_type },
+        Item::Picture { n, media_type } => {
+            let is_shown = SHOWN.contains(&&*media_type);
+            ItemView::Picture {
+                address: is_shown.then(|| format!("{turn}/pictures/{n}")),
+                number: n + 1,
+                media_type: clean::summary(&media_type, 40),
+            }
+        }
         Item::Call { tool, arguments, result } => ItemView::Call {
             head: head(&arguments),
             diff: diff(&arguments),

@@ -123,6 +123,7 @@ impl Document {
             let wanted = &operation.value["requestBody"];
             assert_eq!(wanted.is_object(), !body.is_null(), "{method} {path}: the body");
             if wanted.is_object() {
+                // The bytes of a file may be any.
                 let schema = &wanted["content"]["application/json"]["schema"];
                 self.fits(&format!("the body of {method} {path}"), schema, body);
             }

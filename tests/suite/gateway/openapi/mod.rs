@@ -257,6 +257,7 @@ async fn use_channels(scene: &Scene) {
     ] {
         scene.get(path).await;
     }
+    use_files(scene).await;
     let found = scene.get("/api/search?q=anybody&limit=5").await;
     assert_eq!(found["messages"][0]["channelId"], "dev", "{found}");
     scene.fails("GET", "/api/search", NOTHING, 400, "invalid_query").await;
@@ -268,6 +269,49 @@ async fn use_channels(scene: &Scene) {
         let channel = scene.post("/api/channels/dev/archive", json!({"action": action})).await;
         assert_eq!(channel["archive"].is_object(), action == "begin", "{channel}");
     }
+}
+
+/// Pictures and files of a session, and a turn that can not be taken back any more.
+async fn show_things(scene: &Scene) {
+    let (document, owner) = (&scene.document, &scene.owner);
+    let sent = document.done(owner, "PUT", "/api/files?name=notes.json", &json!([])).await;
+    let url = format!("data:image/png;base64,{PNG}");
+    let look = json!([{"type": "text", "text": "hello"}, {"type": "image_url", "image_url": {"url": url}}]);
+    let asked = json!({"model": "coder", "messages": [{"role": "user", "content": look}]});
+    let headers = [("x-openclaw-session-key", SESSION), ("x-flock-files", sent["id"].as_str().unwrap())];
+    let (status, answer) = document.ask(owner, "POST", "/v1/chat/completions", &asked, &headers).await;
+    assert_eq!(status, 200, "{answer}");
+    let (status, _) = document.ask(owner, "POST", "/v1/chat/completions", &asked, &headers).await;
+    assert_eq!(status, 404, "the file was used");
+    let transcript = scene.get(&format!("/api/sessions/{SESSION}/transcript?limit=1")).await;
+    let (turn, items) =
+        (&transcript["turns"][0]["turn"], transcript["turns"][0]["items"].as_array().unwrap());
+    let picture = items.iter().find(|item| item["kind"] == "picture").unwrap();
+    assert_eq!(picture["n"], 0, "{transcript}");
+    let text = items[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("hello\n\n[attachment: inbox/chat/"), "{transcript}");
+    let turn = format!("/api/sessions/{SESSION}/turns/{}", turn.as_str().unwrap());
+    scene.get(&format!("{turn}/pictures/0")).await;
+    scene.fails("GET", &format!("{turn}/pictures/1"), NOTHING, 404, "picture_not_found").await;
+    scene.fails("DELETE", &turn, NOTHING, 404, "turn_not_found").await;
+}
+
+async fn use_files(scene: &Scene) {
+    // The bytes of the file happen to be JSON.
+    let sent = scene.document.done(&scene.owner, "PUT", "/api/files?name=plan.json", &json!({"a": 1})).await;
+    assert_eq!((&sent["bytes"], &sent["mediaType"]), (&json!(7), &NOTHING), "{sent}");
+    scene.fails("PUT", "/api/files", json!({}), 400, "invalid_query").await;
+    let post = json!({"content": "", "files": [sent["id"]], "notify": false});
+    let posted = scene.post("/api/channels/dev/messages", post.clone()).await;
+    assert_eq!(posted["notes"], json!([]), "{posted}");
+    scene.fails("POST", "/api/channels/dev/messages", post, 404, "file_not_found").await;
+    let page = scene.get("/api/channels/dev/messages?limit=1").await;
+    let file = &page["messages"][0]["files"][0];
+    assert_eq!((&file["name"], &file["isThere"]), (&json!("plan.json"), &json!(true)), "{page}");
+    let at = format!("/api/channels/dev/messages/{}/files", posted["seq"]);
+    scene.get(&format!("{at}/0")).await;
+    scene.fails("GET", &format!("{at}/1"), NOTHING, 404, "file_not_found").await;
+    scene.fails("GET", "/api/channels/dev/messages/99/files/0", NOTHING, 404, "message_not_found").await;
 }
 
 async fn use_sessions(scene: &Scene) {
@@ -314,6 +358,7 @@ async fn use_sessions(scene: &Scene) {
     scene.fails("GET", &before, NOTHING, 400, "invalid_query").await;
     let stopped = scene.post(&format!("/api/sessions/{SESSION}/stop"), NOTHING).await;
     assert_eq!(stopped["cancelled"], 0);
+    show_things(scene).await;
     let long = json!({"prompt": "x ".repeat(200_000), "agent": "coder", "sessionKey": SESSION});
     scene.post("/api/message", long).await;
     let compacted = scene.post(&format!("/api/sessions/{SESSION}/compact"), NOTHING).await;
