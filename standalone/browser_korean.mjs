@@ -18,7 +18,7 @@ export async function korean(stage, browsers) {
     await stage.request(`korean${Date.now()}`);
     await stage.post("work", "안녕하세요");
     const page = await browsers.page("/dashboard", { locale: "ko-KR" });
-    const chat = await page.locator(`[data-agent="${HELPER}"] a.button`).getAttribute("href");
+    const chat = await page.locator(`[data-agent="${HELPER}"] .actions a.button`).first().getAttribute("href");
     const more = [
         "/dashboard/channels/work",
         chat,

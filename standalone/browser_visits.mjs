@@ -181,7 +181,7 @@ async function onward(stage, browsers) {
     stage.teach("slow and steady", { say: "I took my time.", delay_ms: 3_000 });
     const page = await browsers.page("/dashboard");
     await mark(page);
-    await page.locator(`#agent-${HELPER} .actions a.button`).click();
+    await page.locator(`#agent-${HELPER} .actions a.button:text-is("Chat")`).click();
     await until(SECONDS, () => page.locator("#compose").count());
     await page.locator("#compose").fill("slow and steady, please");
     await page.keyboard.press("Enter");
@@ -199,7 +199,7 @@ async function left(stage, browsers) {
     const page = await browsers.page("/dashboard");
     await mark(page);
     for (let round = 0; round < 7; round += 1) {
-        await page.locator(`#agent-${HELPER} .actions a.button`).click();
+        await page.locator(`#agent-${HELPER} .actions a.button:text-is("Chat")`).click();
         await until(SECONDS, () => page.locator("#compose").count());
         await page.locator("#compose").fill(`stay with it, ${round}`);
         const asked = page.waitForRequest("**/v1/chat/completions");
