@@ -388,7 +388,7 @@ impl Keys {
     /// would leave no time for anything else.
     async fn next(&mut self) -> Option<Event> {
         let mut event = self.events.recv().await?;
-        while !event.is_key()
+        while event.is_resize()
             && let Ok(next) = self.events.try_recv()
         {
             event = next;
