@@ -167,7 +167,8 @@ document.addEventListener("submit", async (event) => {
   const act = forms[form.dataset.form];
   if (!act) return;
   event.preventDefault();
-  const button = form.querySelector("button");
+  // Other buttons of a form, such as the one for files, do not send it.
+  const button = form.querySelector('button:not([type="button"])') ?? form;
   if (!begin(button)) return;
   const said = await act(form, new FormData(form));
   end(button);
