@@ -139,8 +139,12 @@ fn suspended_it_leaves_the_terminal_and_takes_it_again() {
         other => Err(other.to_owned()),
     });
     assert_eq!(terminal.modes(), before);
+    // The end of what it wrote may still be on its way through the terminal.
+    wait_until("the screen is left", LIMIT, || {
+        let seen = terminal.seen.lock().unwrap();
+        if seen.trim_end().ends_with("\u{1b}[?1049l") { Ok(()) } else { Err(seen.clone()) }
+    });
     let stopped = length(&terminal);
-    assert!(terminal.seen.lock().unwrap().trim_end().ends_with("\u{1b}[?1049l"));
     kill(Pid::from_raw(terminal.child.id().cast_signed()), Signal::SIGCONT).unwrap();
     shows(&terminal, stopped, "coder");
     terminal.press("q");
