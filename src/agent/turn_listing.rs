@@ -131,9 +131,7 @@ impl Engine {
         })
         .await
     }
-}
 
-impl Engine {
     /// Returns the type and the base64 of a picture of a turn by its number, or `None` if there is none.
     ///
     /// # Errors

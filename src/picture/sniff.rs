@@ -1,5 +1,8 @@
 //! Detects the format and the size of a picture from its first bytes. The file's name is not used.
 
+/// The media types of the formats that [`sniff`] knows, which models and browsers show.
+pub(crate) const MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
 /// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureHeader {

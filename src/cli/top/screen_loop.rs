@@ -69,7 +69,7 @@ pub(super) async fn run(home: &Home, context: &Context, mouse: Mouse) -> Result<
     let refresh = Notify::new();
     let (sender, news) = mpsc::unbounded_channel();
     tokio::select! {
-        exit = watch(home, context, mouse, (&silent, &refresh, news)) => exit,
+        exit = watch(home, context, mouse, &silent, &refresh, news) => exit,
         () = follow_gateway(home, &silent, &refresh, &sender) => Ok(Exit::Done),
     }
 }
@@ -79,7 +79,9 @@ async fn watch(
     home: &Home,
     context: &Context,
     mouse: Mouse,
-    (silent, refresh, mut news): (&Context, &Notify, mpsc::UnboundedReceiver<News>),
+    silent: &Context,
+    refresh: &Notify,
+    mut news: mpsc::UnboundedReceiver<News>,
 ) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| Failure::with_cause("failed to use the terminal", &error);
     let listen = |kind| signal(kind).map_err(failed);

@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::freeze::Freeze;
 use crate::dashboard::format::{Moment, count};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
@@ -36,13 +37,14 @@ pub(super) struct ActiveTurn {
 }
 
 #[derive(Deserialize)]
-struct AgentList {
-    agents: Vec<Agent>,
+pub(super) struct AgentList {
+    pub agents: Vec<Agent>,
 }
 
 #[derive(Deserialize)]
-struct Agent {
-    id: AgentId,
+pub(super) struct Agent {
+    pub id: AgentId,
+    pub frozen: Option<Freeze>,
 }
 
 #[derive(Template)]

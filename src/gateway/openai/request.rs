@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{AnswerLimits, ResponseFormat};
 use crate::gateway::error::ApiError;
+use crate::picture;
 use crate::provider::{Block, Message, Role};
 
 /// The body of `POST /v1/chat/completions`.
@@ -285,7 +286,7 @@ fn image(url: &str) -> Result<Block, &'static str> {
         return Err("is not base64");
     };
     let media_type = media_type.to_ascii_lowercase();
-    if !matches!(media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
+    if !picture::MEDIA_TYPES.contains(&media_type.as_str()) {
         return Err("is none of image/png, image/jpeg, image/gif, image/webp");
     }
     // The data is decoded only to check it. It is passed on in its encoded form.

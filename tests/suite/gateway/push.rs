@@ -117,7 +117,7 @@ async fn a_waiting_request_reaches_each_browser_once_and_says_nothing_of_what_is
     assert_eq!(service.refusals(), Vec::<String>::new());
 }
 
-/// What `flock doctor` says about notifications.
+/// Returns the finding of `flock doctor` about notifications.
 async fn doctor(house: &House) -> String {
     let mut command = tokio::process::Command::new(flock_binary());
     command.arg("--home").arg(house.home.root()).args(["doctor", "--json"]);

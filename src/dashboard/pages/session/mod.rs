@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use self::turn::{ItemView, Turn, TurnView};
 use super::freeze::Freeze;
-use super::sessions::{self, ActiveTurn};
+use super::sessions::{self, ActiveTurn, AgentList};
 use crate::agent::Command;
 use crate::clean;
 use crate::dashboard::layout::{Layout, NavItem};
@@ -33,17 +33,6 @@ struct Transcript {
 #[derive(Deserialize)]
 struct SessionList {
     turns: Vec<ActiveTurn>,
-}
-
-#[derive(Deserialize)]
-struct AgentList {
-    agents: Vec<Agent>,
-}
-
-#[derive(Deserialize)]
-struct Agent {
-    id: AgentId,
-    frozen: Option<Freeze>,
 }
 
 #[derive(Template)]

@@ -10,9 +10,7 @@ use crate::dashboard::query;
 use crate::dashboard::texts::Texts;
 use crate::id::SessionKey;
 use crate::markdown;
-
-/// The types of pictures that browsers show.
-const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+use crate::picture;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -151,7 +149,7 @@ fn item_view(turn: &str, item: Item) -> ItemView {
         }
         Item::Thinking { text } => ItemView::Thinking { text: clean::block(&text).into_owned() },
         Item::Picture { n, media_type } => {
-            let is_shown = SHOWN.contains(&&*media_type);
+            let is_shown = picture::MEDIA_TYPES.contains(&&*media_type);
             ItemView::Picture {
                 address: is_shown.then(|| format!("{turn}/pictures/{n}")),
                 number: n + 1,
