@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 24] = [
+const FILES: [(&str, &str, &[u8]); 25] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("actions.js", "text/javascript; charset=utf-8", include_bytes!("assets/actions.js")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str, &[u8]); 24] = [
     ("freeze.js", "text/javascript; charset=utf-8", include_bytes!("assets/freeze.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/keyboard.js")),
     ("names.js", "text/javascript; charset=utf-8", include_bytes!("assets/names.js")),
+    ("offers.js", "text/javascript; charset=utf-8", include_bytes!("assets/offers.js")),
     ("page.js", "text/javascript; charset=utf-8", include_bytes!("assets/page.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),
