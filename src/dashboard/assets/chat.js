@@ -1,5 +1,6 @@
 // A chat with an agent: it sends a message and shows the answer as it comes.
 
+import { isCommand } from "./{digest}-commands.js";
 import { isAtEnd, scrollToEnd, talk } from "./{digest}-conversation.js";
 import { announce, fill, meta, texts } from "./{digest}-page.js";
 import { fetchNow } from "./{digest}-update.js";
@@ -87,7 +88,9 @@ export async function ask({ content, files }, key) {
   reading.delete(reader);
   if (box.isConnected) {
     await fetchNow();
-    box.hidden = true;
+    // The answer to a command is in no turn, so it stays until the next message.
+    box.hidden = !isCommand(content) || !text.textContent;
+    doing.textContent = "";
     if (box.isConnected) scrollToEnd();
   }
   return reader.isSent;

@@ -21,3 +21,7 @@ export const keyForCommands = offer({
     field.value = option.dataset.value;
   },
 });
+
+/** Returns `true` if a message is a command and nothing else. */
+export const isCommand = (content) =>
+  [...document.querySelectorAll("#commands li")].some(({ dataset }) => dataset.value === content);
