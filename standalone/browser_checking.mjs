@@ -15,14 +15,16 @@ export const SOON = 30_000;
 export const SECONDS = 10_000;
 
 let passed = 0;
-let failed = 0;
+// What failed, for the end: of a long run often only the end is read.
+const failed = [];
 
 // Counts one check and says how it went; a failure says what was seen.
 export function check(name, ok, seen = "") {
-    if (ok) passed += 1;
-    else failed += 1;
     const shown = typeof seen === "string" ? seen : JSON.stringify(seen);
-    console.log(`${ok ? "ok   " : "FAIL "} ${name}${ok ? "" : `: ${String(shown).slice(0, 3000)}`}`);
+    const line = ok ? `ok    ${name}` : `FAIL  ${name}: ${String(shown).slice(0, 3000)}`;
+    if (ok) passed += 1;
+    else failed.push(line);
+    console.log(line);
     return Boolean(ok);
 }
 
@@ -41,12 +43,13 @@ export function same(name, wanted, found) {
     });
 }
 
-export const failures = () => failed;
+export const failures = () => failed.length;
 
-// The last line, and the exit code: 0 only if nothing failed.
+// What failed once more, the last line, and the exit code: 0 only if nothing failed.
 export function finish() {
-    console.log(`${passed} passed, ${failed} failed`);
-    process.exitCode = failed || !passed ? 1 : 0;
+    for (const line of failed) console.log(line.slice(0, 1000));
+    console.log(`${passed} passed, ${failed.length} failed`);
+    process.exitCode = failed.length || !passed ? 1 : 0;
 }
 
 // Waits until the condition holds, at most so many milliseconds; its last value.

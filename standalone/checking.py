@@ -21,6 +21,8 @@ FLOCK = os.environ.get("FLOCK_BINARY") or "flock"
 # Everything is there much sooner; this is when waiting ends.
 SOON = 60
 passed = failed = 0
+# What failed, for the end: of a long run often only the end is read.
+seen_failing = []
 counting = threading.Lock()
 
 
@@ -29,7 +31,10 @@ def check(name, ok, seen=""):
     global passed, failed
     with counting:
         passed, failed = passed + bool(ok), failed + (not ok)
-        print(f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}"))
+        line = f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}")
+        if not ok:
+            seen_failing.append(line)
+        print(line)
     return bool(ok)
 
 
@@ -46,7 +51,9 @@ def same(name, wanted, found):
 
 
 def finish():
-    """The last line, and the exit code: 0 only if nothing failed."""
+    """What failed once more, the last line, and the exit code: 0 only if nothing failed."""
+    for line in seen_failing:
+        print(line[:1000])
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
 

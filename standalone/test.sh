@@ -128,9 +128,9 @@ run_mcp() {
 }
 
 # Most of their time is spent waiting for a platform or a page, so those that are wanted run beside each other. What they
-# print comes when they end.
+# print comes when they end, and at the very end what failed, because of a long run often only the end is read.
 run_beside() {
-    local part printed pids=() failed=
+    local part printed pids=() passed=() failed=()
     step "Beside each other: ${beside[*]}"
     printed=$(mktemp -d /var/tmp/flock-beside-XXXXXXXX)
     for part in "${beside[@]}"; do
@@ -138,12 +138,14 @@ run_beside() {
         pids+=($!)
     done
     for part in "${!beside[@]}"; do
-        wait "${pids[part]}" || failed+=" ${beside[part]}"
-        step "${beside[part]}"
-        cat "$printed/${beside[part]}"
+        if wait "${pids[part]}"; then passed+=("${beside[part]}"); else failed+=("${beside[part]}"); fi
+    done
+    for part in "${passed[@]}" "${failed[@]}"; do
+        step "$part"
+        cat "$printed/$part"
     done
     rm -r "$printed"
-    [ -z "$failed" ] || { echo "test.sh: failed:$failed" >&2; exit 1; }
+    [ "${#failed[@]}" -eq 0 ] || { echo "test.sh: failed: ${failed[*]}" >&2; exit 1; }
 }
 
 # A real homeserver.
