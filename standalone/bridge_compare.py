@@ -33,7 +33,8 @@ def compare(stage, room, writers, breaks):
 
     ours = [found for author, found in posted if author.removeprefix("human:") in OURS]
     came = there["bot"] if stage.can.is_once else without_repeated(there["bot"], breaks)
-    same(f"each of {len(ours)} messages of the channel is on the platform once, in order", ours, came)
+    if not same(f"each of {len(ours)} messages of the channel is on the platform once, in order", ours, came):
+        tell_repeated(shown)
     for writer in writers:
         kept = here[f"human:{writer.name}"] if writer.name in OURS else there[writer.name]
         lost = sorted(set(writer.acknowledged) - set(kept))
@@ -47,6 +48,14 @@ def compare(stage, room, writers, breaks):
     strange = [(author, found) for author, found in posted if author != f"human:{found.split('-')[0]}"]
     strange += [(one.author, one.text) for one in shown if one.author != word(one.text).split("-")[0]]
     check("nothing is under another name on either side", not strange, strange)
+
+
+def tell_repeated(shown):
+    """Prints what the platform has of the messages that are there twice."""
+    counted = collections.Counter(word(one.text) for one in shown if one.is_ours)
+    for one in shown:
+        if one.is_ours and counted[word(one.text)] > 1:
+            print(f"      twice: {one}"[:1000])
 
 
 def without_repeated(found, breaks):

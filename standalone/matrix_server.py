@@ -34,6 +34,7 @@ class Synapse:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = f"{folder}/synapse.log"
         self.shared = secrets.token_hex(16)
+        self.passwords = {}
         os.makedirs(folder)
         handler = {"class": "logging.FileHandler", "filename": self.log, "formatter": "plain"}
         logging = {
@@ -115,11 +116,17 @@ class Synapse:
         status, body = call(self.port, None, "POST", "/_synapse/admin/v1/register", wanted)
         assert status == 200, (status, body, self.said())
         account = json.loads(body)
+        self.passwords[account["user_id"]] = password
         return account["user_id"], account["access_token"]
 
-    def log_in(self, admin, user):
-        """The token of another session of an account."""
-        status, body = call(self.port, admin, "POST", f"/_synapse/admin/v1/users/{user}/login", {})
+    def log_in(self, user):
+        """The token of another session of an account, by its password as people do.
+
+        One that an administrator makes belongs to no device, so Synapse forgets at its next start what was sent with it.
+        """
+        identifier = {"type": "m.id.user", "user": user}
+        wanted = {"type": "m.login.password", "identifier": identifier, "password": self.passwords[user]}
+        status, body = call(self.port, None, "POST", "/_matrix/client/v3/login", wanted)
         assert status == 200, (status, body)
         return parsed(body)["access_token"]
 

@@ -66,7 +66,7 @@ class Stage(bridge_stage.Stage):
     def revoke(self):
         self.synapse.log_out(self.tokens["flock"])
         self.revoked.append(self.tokens["flock"])
-        self.tokens["flock"] = self.synapse.log_in(self.root, self.bot())
+        self.tokens["flock"] = self.synapse.log_in(self.bot())
 
     def credentials(self):
         return ["--homeserver", self.synapse.url, "--token-file", self.file("token", self.tokens["flock"])]

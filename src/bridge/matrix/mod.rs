@@ -75,7 +75,16 @@ impl Matrix {
 
     /// Asks whose token it is.
     async fn who_am_i(&self) -> Result<OwnedUserId, PlatformError> {
-        Ok(self.client.send(whoami::v3::Request::new()).await?.user_id)
+        let account = self.client.send(whoami::v3::Request::new()).await?;
+        // Synapse keeps the keys of such messages in memory only.
+        if account.device_id.is_none() {
+            tracing::warn!(
+                account = %account.user_id,
+                "the Matrix token belongs to no device, so a message may appear twice if the homeserver restarts; \
+                 docs/bridges.md says how to get one that does"
+            );
+        }
+        Ok(account.user_id)
     }
 
     /// Returns flock's account.
