@@ -2,6 +2,7 @@
 //! continues where it was. A reader that was away for too long gets `reset` and continues from now.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -20,6 +21,9 @@ use crate::gateway::stream::{SILENCE, event_stream};
 
 /// Most events in one piece of the stream.
 const BATCH: usize = 256;
+/// The time in which events are gathered for one piece. What belongs to one turn comes within it as a rule, so fifty
+/// readers wake once and not for each event, and not while the turn still works.
+const GATHERING: Duration = Duration::from_millis(10);
 
 /// The query parameters of the stream.
 #[derive(Debug, Deserialize)]
@@ -112,7 +116,10 @@ impl Reader {
                 return None;
             }
             tokio::select! {
-                changed = self.changes.changed() => changed.ok()?,
+                changed = self.changes.changed() => {
+                    changed.ok()?;
+                    tokio::time::sleep(GATHERING).await;
+                }
                 () = self.gateway.stop.cancelled() => {}
                 () = tokio::time::sleep(SILENCE) => return Some(Bytes::from_static(b": still here\n\n")),
             }
