@@ -25,6 +25,8 @@ const RADIUS: f64 = 215.0;
 /// Width of the line of time, and the height of an agent's row.
 const WIDTH: f64 = 1000.0;
 const ROW: usize = 28;
+/// Width of the narrowest bar on the line of time.
+const NARROWEST: f64 = 2.0;
 
 #[derive(Deserialize)]
 struct Graph {
@@ -141,6 +143,8 @@ struct Row {
 struct Bar {
     x: String,
     width: String,
+    /// The number of turns that it stands for.
+    turns: u64,
     state: String,
     title: String,
     address: String,
@@ -294,26 +298,66 @@ fn rows(texts: &'static Texts, graph: &Graph) -> Vec<Row> {
         let at = u64::try_from((at - graph.since).clamp(0, span)).unwrap_or(0);
         WIDTH * share(at, u64::try_from(span).unwrap_or(1))
     };
-    let mut agents: BTreeMap<&str, Vec<Bar>> = BTreeMap::new();
-    for turn in &graph.turns {
+    let mut turns: Vec<&Turn> = graph.turns.iter().collect();
+    turns.sort_by_key(|turn| turn.started_at);
+    let mut agents: BTreeMap<&str, Vec<Stretch<'_>>> = BTreeMap::new();
+    for turn in turns {
         let Some(agent) = turn.agent.as_deref() else { continue };
         let (begin, end) = (place(turn.started_at), place(turn.ended_at.unwrap_or(graph.now)));
-        agents.entry(agent).or_default().push(Bar {
-            x: short(begin),
-            // A turn of a millisecond can be seen too.
-            width: short((end - begin).max(2.0)),
-            state: turn.state.clone(),
-            title: format!(
-                "{}: {}, {}",
-                turn.session,
-                session::state_text(texts, &turn.state),
-                crate::clock::local(turn.started_at)
-            ),
-            address: sessions::address(&turn.session),
-        });
+        // A turn of a millisecond can be seen too.
+        let end = end.max(begin + NARROWEST);
+        let stretches = agents.entry(agent).or_default();
+        match stretches.last_mut() {
+            Some(last) if last.last.state == turn.state && begin < last.end + NARROWEST => {
+                last.add(turn, end);
+            }
+            _ => stretches.push(Stretch { begin, end, count: 1, first: turn, last: turn }),
+        }
     }
-    let rows = agents.into_iter().enumerate();
-    rows.map(|(at, (agent, bars))| Row { agent: agent.to_owned(), y: at * ROW, bars }).collect()
+    let rows = agents.into_iter().enumerate().map(|(at, (agent, stretches))| Row {
+        agent: agent.to_owned(),
+        y: at * ROW,
+        bars: stretches.iter().map(|stretch| stretch.bar(texts)).collect(),
+    });
+    rows.collect()
+}
+
+/// Turns of one agent in one state that lie so close on the line of time that they are drawn as one. Thousands of turns
+/// would otherwise make a page of megabytes of bars that nobody can tell apart.
+struct Stretch<'a> {
+    /// Places on the line of time.
+    begin: f64,
+    end: f64,
+    count: u64,
+    first: &'a Turn,
+    last: &'a Turn,
+}
+
+impl<'a> Stretch<'a> {
+    fn add(&mut self, turn: &'a Turn, end: f64) {
+        self.end = self.end.max(end);
+        self.count += 1;
+        self.last = turn;
+    }
+
+    fn bar(&self, texts: &'static Texts) -> Bar {
+        let (turn, state) = (self.last, session::state_text(texts, &self.last.state));
+        let [first, last] = [self.first, turn].map(|turn| crate::clock::local(turn.started_at));
+        let title = if self.count == 1 {
+            format!("{}: {state}, {last}", turn.session)
+        } else {
+            let turns = fill(texts.turns_between, &[&self.count.to_string(), &first, &last]);
+            format!("{turns}: {state}. {}", turn.session)
+        };
+        Bar {
+            x: short(self.begin),
+            width: short(self.end - self.begin),
+            turns: self.count,
+            state: turn.state.clone(),
+            title,
+            address: sessions::address(&turn.session),
+        }
+    }
 }
 
 /// Returns the times that are written below the line of time: its begin, middle and end.
@@ -394,5 +438,30 @@ mod tests {
         assert_eq!(bars(&rows[0])[0], ("250.0".to_owned(), "250.0".to_owned()));
         assert_eq!(bars(&rows[0])[1].1, "2.0");
         assert_eq!(bars(&rows[1]), [("0.0".to_owned(), "1000.0".to_owned())]);
+    }
+
+    #[test]
+    fn turns_that_nobody_could_tell_apart_are_one_bar() {
+        let turn = |state: &str, started_at| Turn {
+            agent: Some("a".to_owned()),
+            session: format!("agent:a:flock:main:ann{started_at}").parse().unwrap(),
+            state: state.to_owned(),
+            started_at,
+            ended_at: Some(started_at + 100),
+        };
+        let mut turns: Vec<Turn> = (0..1_000).rev().map(|number| turn("done", number * 1_000)).collect();
+        turns.push(turn("failed", 500_500));
+        turns.push(turn("done", 50_000_000));
+        let graph = Graph { since: 0, now: 86_400_000, contacts: Vec::new(), turns };
+        let rows = rows(crate::dashboard::Language::English.texts(), &graph);
+        let states: Vec<_> = rows[0].bars.iter().map(|bar| bar.state.as_str()).collect();
+        assert_eq!(states, ["done", "failed", "done", "done"], "what failed is seen");
+        assert!(rows[0].bars[0].title.starts_with("501 turns, "), "{}", rows[0].bars[0].title);
+        assert!(
+            rows[0].bars[0].address.ends_with("ann500000"),
+            "the newest one: {}",
+            rows[0].bars[0].address
+        );
+        assert!(rows[0].bars[3].title.starts_with("agent:a:"), "{}", rows[0].bars[3].title);
     }
 }

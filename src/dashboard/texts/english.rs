@@ -235,6 +235,7 @@ pub(super) const TEXTS: Texts = Texts {
     graph: "Graph",
     last_hours: "{} h",
     timeline: "Who worked when",
+    turns_between: "{} turns, {} to {}",
     no_turns_then: "Nobody worked in this time.",
     who_talks: "Who talks to whom",
     nobody_talked: "Nobody talked in this time.",

@@ -235,6 +235,7 @@ pub(super) const TEXTS: Texts = Texts {
     graph: "관계",
     last_hours: "{}시간",
     timeline: "누가 언제 일했나",
+    turns_between: "턴 {}개, {}부터 {}까지",
     no_turns_then: "이 시간에는 아무도 일하지 않았습니다.",
     who_talks: "누가 누구와 이야기하나",
     nobody_talked: "이 시간에는 대화가 없었습니다.",

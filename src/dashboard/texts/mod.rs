@@ -106,7 +106,7 @@ texts! {
     output, cache, calls, export_csv, no_channel, budgets, budget, budget_of_day,
     budget_of_agent, budget_of_channel, used, reserved, limit, used_up, count_of_tokens,
     // Graph.
-    graph, last_hours, timeline, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
+    graph, last_hours, timeline, turns_between, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
     machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
