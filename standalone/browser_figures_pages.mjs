@@ -26,7 +26,7 @@ class Page {
         loads += 1;
         const seqs = [...answer.text.matchAll(/data-seq="(\d+)"/g)].map(([, seq]) => Number(seq));
         this.last = seqs.at(-1) ?? this.last;
-        return { text: answer.text, isNew: seqs.length > 0 };
+        return { text: answer.text, isMore: answer.text.includes("data-later=") };
     }
 
     async open() {
@@ -37,10 +37,10 @@ class Page {
         });
     }
 
-    // One after the other, until nothing is new.
+    // One after the other, until there are no more.
     catchUp() {
         this.catching = this.catching.then(async () => {
-            while ((await this.load(`?after=${this.last}`)).isNew);
+            while ((await this.load(`?after=${this.last}`)).isMore);
         });
         // A gateway that stops takes the answers with it.
         this.catching = this.catching.catch(() => {});

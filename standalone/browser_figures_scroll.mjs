@@ -5,7 +5,7 @@ import { CHANNEL, TURNS, channelPage, sessionPage } from "./browser_figures_stag
 // The browser reports tasks of 50 ms and more.
 const LONGEST = 50;
 const WHEEL = 900;
-const PARTS = "#messages > [data-seq], #turns > [data-turn]";
+const PARTS = "#messages [data-seq], #turns > [data-turn]";
 
 export async function scroll(stage, browsers, figures) {
     for (const [name, path, count] of [

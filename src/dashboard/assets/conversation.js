@@ -1,7 +1,7 @@
 // The pages that show a talk: a channel, and a session of an agent.
 
 import { announce, fetchPage, fill, person, texts } from "./{digest}-page.js";
-import { onUpdate, updated } from "./{digest}-update.js";
+import { onUpdate, refreshFrom, updated } from "./{digest}-update.js";
 import { onArrival, onDeparture } from "./{digest}-visit.js";
 
 /** The element of the talk, if the page has one. */
@@ -10,6 +10,7 @@ const conversation = () => document.getElementById("conversation");
 const messages = () => document.getElementById("messages");
 
 let scrollsDown = false;
+let isBehind = false;
 let catching = Promise.resolve();
 
 export const isAtEnd = ({ scrollHeight, scrollTop, clientHeight } = conversation()) =>
@@ -19,30 +20,56 @@ export function scrollToEnd() {
   conversation().scrollTop = conversation().scrollHeight;
 }
 
-const lastSeq = (list) => Number(list.lastElementChild?.dataset.seq ?? 0);
-const PARTS = "#messages > [data-seq], #turns > [data-turn]";
+// The messages are in stretches of at most so many.
+const STRETCH = 50;
+const PARTS = "#messages > .stretch, #turns > [data-turn]";
+const lastMessage = (list) => list.lastElementChild?.lastElementChild;
+const lastSeq = (list) => Number(lastMessage(list)?.dataset.seq ?? 0);
 
-/** Adds the messages that are newer than the last one shown. Calls at the same time are done one after the other. */
+/** Returns the stretch to which the next message is added. */
+function openStretch(list) {
+  if (!(list.lastElementChild?.childElementCount < STRETCH)) {
+    const stretch = document.createElement("div");
+    stretch.className = "stretch";
+    list.append(stretch);
+  }
+  return list.lastElementChild;
+}
+
+// Whether the page shows the newest messages of a channel.
+const isNewest = () => messages() && !talk().dataset.later;
+// The address of the page with only those that are newer.
+const newer = (list) => `${location.pathname}?after=${lastSeq(list)}`;
+// What a message says stays as it is, so the other parts are fetched without those that are shown.
+refreshFrom(() => (isNewest() ? newer(messages()) : location.href));
+
+/**
+ * Adds the messages that are newer than the last one shown, at once or when the tab is seen again. Calls at the same time
+ * are done one after the other.
+ */
 export function catchUp({ toEnd = false } = {}) {
   scrollsDown ||= toEnd;
-  if (!messages() || talk().dataset.later) return Promise.resolve();
+  isBehind = document.hidden;
+  if (isBehind || !isNewest()) return Promise.resolve();
   catching = catching.then(addNew).catch(() => {});
   return catching;
 }
+document.addEventListener("visibilitychange", () => {
+  if (isBehind) catchUp();
+});
 
 async function addNew() {
   const list = messages();
   while (list) {
-    const fresh = await fetchPage(`${location.pathname}?after=${lastSeq(list)}`);
+    const fresh = await fetchPage(newer(list));
     // Another page may have been opened meanwhile.
     if (!list.isConnected) return;
-    const added = fresh ? [...fresh.querySelectorAll("#messages > [data-seq]")] : [];
+    const added = fresh ? [...fresh.querySelectorAll("#messages [data-seq]")] : [];
     const atEnd = scrollsDown || isAtEnd();
     const news = added.filter((message) => Number(message.dataset.seq) > lastSeq(list));
     for (const message of news) {
-      const previous = list.lastElementChild;
-      message.classList.toggle("continues", previous?.dataset.author === message.dataset.author);
-      list.append(document.importNode(message, true));
+      message.classList.toggle("continues", lastMessage(list)?.dataset.author === message.dataset.author);
+      openStretch(list).append(document.importNode(message, true));
     }
     if (news.length === 0) return;
     document.getElementById("no-messages")?.remove();
@@ -51,8 +78,9 @@ async function addNew() {
     else document.getElementById("to-end").hidden = false;
     scrollsDown = false;
     noteRead();
-    const author = list.lastElementChild.dataset.author;
+    const { author } = lastMessage(list).dataset;
     if (author !== `human:${person}`) announce(fill(texts.newMessage, author), true);
+    if (!fresh.querySelector("[data-later]")) return;
   }
 }
 

@@ -80,15 +80,19 @@ export function update(old, now) {
 let wanted = false;
 let fetching = false;
 
-/** Fetches this page again soon. Many calls at once lead to one fetch. */
+/** Fetches this page again soon, or when the tab is seen again. Many calls at once lead to one fetch. */
 export function refresh() {
   wanted = true;
-  if (!fetching) setTimeout(fetchAgain, 100);
+  if (fetching || document.hidden) return;
+  setTimeout(fetchAgain, 100);
   fetching = true;
 }
+document.addEventListener("visibilitychange", () => {
+  if (wanted) refresh();
+});
 
 async function fetchAgain() {
-  while (wanted) {
+  while (wanted && !document.hidden) {
     wanted = false;
     await fetchNow();
     await new Promise((done) => setTimeout(done, 150));
@@ -96,10 +100,17 @@ async function fetchAgain() {
   fetching = false;
 }
 
+let source = () => location.href;
+
+/** Has this page fetched again from `address()`, where all its parts are, and less of what stays as it is. */
+export function refreshFrom(address) {
+  source = address;
+}
+
 /** Fetches this page again. */
 export async function fetchNow() {
   const address = location.href;
-  const fresh = await fetchPage(address).catch(() => null);
+  const fresh = await fetchPage(source()).catch(() => null);
   // Another page may have been opened meanwhile.
   if (fresh && address === location.href) replace(fresh);
 }

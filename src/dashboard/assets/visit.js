@@ -37,12 +37,23 @@ addEventListener("pageshow", () => {
   history.scrollRestoration = "manual";
 });
 
-let latest = 0;
-let missed = null;
+/** A page on its way, and the events that come meanwhile: the page may have been made before them. */
+class Coming {
+  events = [];
 
-/** Notes an event that comes while a page is on its way: the page may have been made before the event. */
+  constructor(url) {
+    this.href = url.href;
+    this.page = fetchPage(url).catch(() => null);
+  }
+}
+
+// The page that was asked for last, and the one on whose link a button of the mouse is being held down.
+let asked = null;
+let pressed = null;
+
+/** Notes an event for the pages that are on their way. */
 export function noteEvent(event) {
-  missed?.push(event);
+  for (const coming of new Set([asked, pressed])) coming?.events.push(event);
 }
 
 let catchUp = () => {};
@@ -55,15 +66,15 @@ export function onMissed(listener) {
 /** Opens a page. `back` is the entry of the history that the browser has gone to already, if it has. */
 export async function open(target, back = null) {
   const url = new URL(target, location.href);
-  const mine = (latest += 1);
+  const coming = pressed?.href === url.href ? pressed : new Coming(url);
   const main = document.getElementById("main");
-  const events = (missed = []);
+  asked = coming;
+  pressed = null;
   main.ariaBusy = "true";
-  const fresh = await fetchPage(url).catch(() => null);
+  const fresh = await coming.page;
   // Only the page that was asked for last is shown.
-  if (mine !== latest) return;
-  missed = null;
-  main.ariaBusy = null;
+  if (asked !== coming) return;
+  stay();
   if (!fresh || !isOfThisVersion(fresh)) {
     if (back) location.reload();
     else location.assign(url);
@@ -75,7 +86,13 @@ export async function open(target, back = null) {
   address = url.pathname + url.search;
   show(fresh, main);
   settle(url, back && places.get(back));
-  for (const event of events) catchUp(event);
+  for (const event of coming.events) catchUp(event);
+}
+
+/** Ends the wait for a page. */
+function stay() {
+  asked = null;
+  document.getElementById("main").ariaBusy = null;
 }
 
 /** A page of a newer gateway needs the scripts that it names. One for a browser that is signed out has none. */
@@ -140,18 +157,35 @@ function pageOf(target) {
 
 /** Begins to open links and forms in place. What another script has handled already is left alone, so this comes last. */
 export function followLinks() {
+  document.addEventListener("pointerdown", onPress);
+  // A click comes before the next task.
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => (pressed = null)));
   document.addEventListener("click", onClick);
   document.addEventListener("submit", onSubmit);
 }
 
-function onClick(event) {
-  if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+/** Returns the address of the page that a press or a click asks for, if it can be opened in place. */
+function askedBy(event) {
+  if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return null;
   const link = event.target.closest("a[href]");
-  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
-  const url = pageOf(link.href);
+  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return null;
+  return pageOf(link.href);
+}
+
+// A place on this page needs no other one.
+const isHere = (url) => url.hash && url.pathname + url.search === address;
+
+/** Begins to fetch the page before the button is let go, which takes people longer than the fetch. */
+function onPress(event) {
+  // A touch may begin a movement of the page.
+  const url = event.pointerType === "mouse" && !event.target.closest("[data-earlier]") ? askedBy(event) : null;
+  pressed = url && !isHere(url) ? new Coming(url) : null;
+}
+
+function onClick(event) {
+  const url = askedBy(event);
   if (!url) return;
-  // A place on this page needs no other one.
-  if (url.hash && url.pathname + url.search === address) return notePlace();
+  if (isHere(url)) return notePlace();
   event.preventDefault();
   open(url);
 }
@@ -172,7 +206,7 @@ addEventListener("popstate", ({ state }) => {
   if (isSettling) return;
   if (location.pathname + location.search !== address) return open(location.href, state?.entry ?? newId());
   // Only the place on this page is another one.
-  latest += 1;
+  stay();
   entry = state?.entry ?? newId();
   history.replaceState({ entry }, "");
   if (places.has(entry)) restorePlace(places.get(entry));
