@@ -20,20 +20,21 @@ HOME = os.environ["FLOCK_HOME"]
 FLOCK = os.environ.get("FLOCK_BINARY") or "flock"
 # Everything is there much sooner; this is when waiting ends.
 SOON = 60
-passed = failed = 0
+passed = 0
 # What failed, for the end: of a long run often only the end is read.
-seen_failing = []
+failed = []
 counting = threading.Lock()
 
 
 def check(name, ok, seen=""):
     """Counts one check and says how it went; a failure says what was seen."""
-    global passed, failed
+    global passed
     with counting:
-        passed, failed = passed + bool(ok), failed + (not ok)
-        line = f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}")
-        if not ok:
-            seen_failing.append(line)
+        line = f"ok    {name}" if ok else f"FAIL  {name}: {str(seen)[:3000]}"
+        if ok:
+            passed += 1
+        else:
+            failed.append(line)
         print(line)
     return bool(ok)
 
@@ -52,9 +53,9 @@ def same(name, wanted, found):
 
 def finish():
     """What failed once more, the last line, and the exit code: 0 only if nothing failed."""
-    for line in seen_failing:
+    for line in failed:
         print(line[:1000])
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {len(failed)} failed")
     sys.exit(1 if failed or not passed else 0)
 
 
