@@ -23,7 +23,7 @@ use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{Environment, HelperClient, HelperError, ProbeExpectations};
 use crate::sandbox::spec::{self, HELPER_TARGET};
-use crate::sandbox::{Command, CommandExit, SandboxError, containers, names};
+use crate::sandbox::{Command, CommandExit, SandboxError, containers, load, names};
 
 /// User and group id of builds. It is neither root nor the user of any sandbox.
 const BUILD_UID: u32 = 30_001;
@@ -153,6 +153,14 @@ impl BuildContainer {
             CommandExit::Exited(_) | CommandExit::Signalled(_) => {
                 Err(NixError::Nix { what, tail: super::store::tail(&outcome) })
             }
+        }
+    }
+
+    /// Returns the bytes of memory that the container uses, or `None` if it does not run any more.
+    pub(super) async fn memory(&self) -> Result<Option<u64>, SandboxError> {
+        match &self.removal.name {
+            Some(name) => load::memory_of(&self.removal.engine, name).await,
+            None => Ok(None),
         }
     }
 

@@ -7,6 +7,7 @@ mod derivation;
 mod error;
 mod flake;
 mod manifest;
+mod monitor;
 mod nar;
 mod outputs;
 mod package;

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::{self, BuildContainer, BuildSpec, FILES, Volumes};
 use super::derivation::{self, DerivationOutput};
+use super::monitor::BuildMonitor;
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
 use super::store::{BUILDS, GC_ROOTS, exec, run_blocking};
@@ -434,7 +435,7 @@ impl Realisation<'_> {
         Ok((container, id))
     }
 
-    /// Runs a script in a container. If the script fills the disk, it is ended.
+    /// Runs a script in a container, unless it has to be ended before.
     async fn work(
         &self,
         container: &BuildContainer,
@@ -442,36 +443,10 @@ impl Realisation<'_> {
         what: &str,
         script: String,
     ) -> Result<String, NixError> {
+        let monitor = BuildMonitor { store: self.store, daemon: self.daemon, container, folder, what };
         tokio::select! {
             done = container.run(what, script, self.deadline, self.cancel) => done,
-            full = self.full(folder, what) => Err(full),
-        }
-    }
-
-    /// Completes when a build has written more than its limit, or when too little of the disk is left for others.
-    async fn full(&self, folder: &str, what: &str) -> NixError {
-        let script = format!("du -sk '{BUILDS}/{folder}' 2>/dev/null; df -Pk {BUILDS} | tail -n 1");
-        loop {
-            tokio::time::sleep(DISK_POLL_INTERVAL).await;
-            // A look that fails says nothing about the disk.
-            let Ok(said) = self.store.script(self.daemon, "look at the disk", &script, SHORT).await else {
-                continue;
-            };
-            let mut lines = said.lines();
-            let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
-            let used = number(lines.next().and_then(|line| line.split_whitespace().next()));
-            let free = number(lines.next().and_then(|line| line.split_whitespace().nth(3)));
-            if used.is_some_and(|used| used > container::DISK_KIB)
-                || free.is_some_and(|free| free < MIN_FREE_KIB)
-            {
-                let tail = format!(
-                    "it was ended: it had written {} MiB (limit {}), and {} MiB of the disk were free",
-                    used.unwrap_or_default() >> 10,
-                    container::DISK_KIB >> 10,
-                    free.unwrap_or_default() >> 10
-                );
-                return NixError::Nix { what: what.to_owned(), tail };
-            }
+            reason = Box::pin(monitor.reason_to_end()) => Err(reason),
         }
     }
 
@@ -570,9 +545,6 @@ const PATHS_FUNCTION: &str = "p: if (p.type or null) == \"derivation\" then buil
                      not a package\"";
 /// Limit on a derivation and on a list of paths, in bytes.
 pub(super) const MAX_DERIVATION: usize = 16 << 20;
-/// Free disk space in KiB below which a build is ended.
-const MIN_FREE_KIB: u64 = 1 << 20;
-const DISK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

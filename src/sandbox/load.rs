@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::chain;
 use crate::sandbox::SandboxError;
 use crate::sandbox::containers::{self, Container};
-use crate::sandbox::engine::Engine;
+use crate::sandbox::engine::{self, Engine};
 
 /// Number of containers that are measured at the same time.
 const AT_ONCE: usize = 16;
@@ -84,6 +84,22 @@ async fn one(engine: &Engine, container: &Container, limit: Duration) -> Result<
     );
     let described = described.unwrap_or_else(|_| Err(engine.silent(&what, limit)))?;
     Ok(load(&stats?.unwrap_or_default(), &described.unwrap_or_default()))
+}
+
+/// Returns the bytes of memory that a container's processes use, or `None` if it does not run.
+pub(crate) async fn memory_of(engine: &Engine, container: &str) -> Result<Option<u64>, SandboxError> {
+    let client = engine.client()?;
+    let what = format!("measure {container}");
+    let described = containers::inspect(engine, container).await?;
+    if described.and_then(|found| found.state?.running) != Some(true) {
+        return Ok(None);
+    }
+    let options = StatsOptionsBuilder::default().stream(false).one_shot(true).build();
+    let mut stats = client.stats(container, Some(options));
+    let first = async { stats.next().await.transpose() };
+    let stats = engine.call(&what, engine::QUICK, first).await?;
+    // The engine answers with nothing if the container has ended meanwhile.
+    Ok(Some(stats.and_then(|stats| memory(&stats)).unwrap_or_default()))
 }
 
 /// Returns the use that the engine has measured, with the limits of the container.
