@@ -6,10 +6,39 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::sync::lock;
+
+/// The names of all events.
+pub(crate) const NAMES: [&str; 24] = [
+    "turn.started",
+    "turn.ended",
+    "turn.retrying",
+    "turn.notice",
+    "tool.started",
+    "tool.ended",
+    "approval.waiting",
+    "approval.decided",
+    "approval.ended",
+    "approval.revoked",
+    "task.changed",
+    "card.changed",
+    "agent.added",
+    "agent.removed",
+    "agent.slept",
+    "agent.woke",
+    "agent.paused",
+    "agent.frozen",
+    "agent.thawed",
+    "channel.created",
+    "channel.message",
+    "channel.changed",
+    "config.changed",
+    "gateway.stopping",
+];
 
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
@@ -33,6 +62,11 @@ struct Ring {
     last: u64,
     events: VecDeque<Arc<GatewayEvent>>,
 }
+
+/// The events that a reader wants: whole names, such as `agent.frozen`, or only their first words, such as `agent`.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct WantedEvents(Vec<String>);
 
 /// The result of reading from a position.
 #[derive(Debug)]
@@ -119,6 +153,30 @@ impl EventBuffer {
     }
 }
 
+impl WantedEvents {
+    /// Returns `true` if the reader wants events of this name.
+    #[must_use]
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|wanted| {
+            name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+}
+
+impl TryFrom<String> for WantedEvents {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wanted = Self(text.split(',').map(str::to_owned).collect());
+        // A reader that misspells a name would wait for ever.
+        let is_known = |word: &&String| NAMES.iter().any(|name| Self(vec![(**word).clone()]).has(name));
+        match wanted.0.iter().find(|word| !is_known(word)) {
+            Some(word) => Err(format!("there are no events '{}'", word.escape_debug())),
+            None => Ok(wanted),
+        }
+    }
+}
+
 impl GatewayEvent {
     /// Returns the event's name.
     #[must_use]
@@ -149,6 +207,8 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use serde_json::json;
 
@@ -178,6 +238,29 @@ mod tests {
         assert_eq!(events.position("b.6"), None, "not there yet");
         assert_eq!(events.position("x"), None);
         assert_eq!(events.now(), 5);
+    }
+
+    #[test]
+    fn wanted_events_are_names_or_their_first_words() {
+        let wanted = |text: &str| WantedEvents::try_from(text.to_owned());
+        let some = wanted("channel,agent.frozen").unwrap();
+        let shown: Vec<&str> = NAMES.into_iter().filter(|name| some.has(name)).collect();
+        assert_eq!(shown, ["agent.frozen", "channel.created", "channel.message", "channel.changed"]);
+        assert_eq!(wanted("turn,chan").unwrap_err(), "there are no events 'chan'");
+        for none in ["", "turn,", " turn", "turn.", ".", "turn.started.x", "Turn", "a\u{1b}"] {
+            assert!(wanted(none).is_err(), "{none}");
+        }
+    }
+
+    #[test]
+    fn the_document_of_the_api_has_these_events() {
+        let document: Value = serde_json::from_str(include_str!("openapi/events.json")).unwrap();
+        let response = &document["paths"]["/api/events"]["get"]["responses"]["200"];
+        let listed = &response["content"]["text/event-stream"]["x-flock-events"];
+        let of_streams = ["reset", "passed"];
+        let listed = listed.as_object().unwrap().keys().map(String::as_str);
+        let listed: BTreeSet<&str> = listed.filter(|name| !of_streams.contains(name)).collect();
+        assert_eq!(listed, BTreeSet::from(NAMES));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::gateway::auth::Caller;
-use crate::gateway::events::{EventRead, GatewayEvent};
+use crate::gateway::events::{EventRead, GatewayEvent, WantedEvents};
 use crate::gateway::extract::Query;
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
@@ -25,12 +25,18 @@ const BATCH: usize = 256;
 /// readers wake once and not for each event, and not while the turn still works.
 const GATHERING: Duration = Duration::from_millis(10);
 
+/// Number of events that are left out after which the reader is told how far it is. It has to be far less than the ring
+/// holds, so that a reader that wants few events does not lose its place.
+const MOST_UNTOLD: usize = 256;
+
 /// The query parameters of the stream.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventQuery {
     /// The last event that the reader knows, in place of the header `Last-Event-ID`.
     last_event_id: Option<String>,
+    /// The events that the reader wants. Without it the reader gets all.
+    types: Option<WantedEvents>,
 }
 
 /// Streams events until the reader disconnects, falls out of the ring, or the gateway stops.
@@ -51,7 +57,15 @@ pub(crate) async fn watch(
         None | Some(Some(_)) => ": listening\n\n".to_owned(),
         Some(None) => format!("id: {}\nevent: reset\ndata: {{}}\n\n", gateway.events.id(position)),
     };
-    let reader = Reader { gateway, caller, changes, position, greeting: Some(greeting) };
+    let reader = Reader {
+        gateway,
+        caller,
+        wanted: place.types,
+        changes,
+        position,
+        untold: 0,
+        greeting: Some(greeting),
+    };
     let body = stream::unfold(reader, async |mut reader| {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), reader))
@@ -62,15 +76,21 @@ pub(crate) async fn watch(
 struct Reader {
     gateway: Arc<Gateway>,
     caller: Caller,
+    wanted: Option<WantedEvents>,
     changes: watch::Receiver<u64>,
     position: u64,
+    /// Number of events since the last one that the reader got.
+    untold: usize,
     greeting: Option<String>,
 }
 
 impl Reader {
-    /// Returns `true` if the caller may see an event. A client with a token for some agents sees only events that name
-    /// nothing but these agents.
+    /// Returns `true` if the reader wants an event and may see it. A client with a token for some agents sees only events
+    /// that name nothing but these agents.
     async fn is_shown(&self, event: &GatewayEvent) -> bool {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.has(event.name())) {
+            return false;
+        }
         let Some(token) = self.caller.client() else { return true };
         let data = event.data();
         let is_covered = match data["channel"].as_str().map(str::parse) {
@@ -105,7 +125,13 @@ impl Reader {
                         }
                         // Events that are not shown count as read too.
                         self.position = last.position();
+                        self.untold += events.len();
+                        if text.is_empty() && self.untold >= MOST_UNTOLD {
+                            let id = self.gateway.events.id(self.position);
+                            text = format!("id: {id}\nevent: passed\ndata: {{}}\n\n");
+                        }
                         if !text.is_empty() {
+                            self.untold = 0;
                             return Some(text.into());
                         }
                         continue;

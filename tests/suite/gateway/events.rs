@@ -81,6 +81,51 @@ async fn who_was_away_too_long_starts_again() {
     }
 }
 
+/// Watches only some events.
+async fn watch_types(house: &House, types: &str, last: &str) -> ServerSentEvents {
+    let call = Call::get(&format!("/api/events?types={types}&lastEventId={last}"));
+    house.owner().ask(call, LIMIT).await.unwrap().events()
+}
+
+#[tokio::test]
+async fn a_watcher_gets_the_events_it_asks_for_and_keeps_its_place() {
+    let house = House::with(ServerLimits { events: 600, ..ServerLimits::default() }).await;
+    let mut all = watch(&house, None).await;
+    house.chat("say x").await;
+    let first = next(&mut all).await;
+    let mut some = watch_types(&house, "tool.ended,agent", &first.id).await;
+    house.chat("tool").await;
+    assert_eq!(next(&mut some).await.name, "tool.ended");
+    house.add("newcomer");
+    assert_eq!(next(&mut some).await.name, "agent.added");
+
+    // Two for each turn, so more than the gateway keeps.
+    let mut passed = 0;
+    for _ in 0..400 {
+        house.chat("say x").await;
+    }
+    house.add("other");
+    let mut last = first.id;
+    loop {
+        let event = next(&mut some).await;
+        if event.name != "passed" {
+            assert_eq!(event.name, "agent.added");
+            break;
+        }
+        passed += 1;
+        last = event.id;
+    }
+    assert!((1..=3).contains(&passed), "{passed}");
+    let mut again = watch_types(&house, "agent", &last).await;
+    assert_eq!(next(&mut again).await.name, "agent.added", "it has its place still");
+
+    for unknown in ["", "agents", "agent,", "turn.begun"] {
+        let answer =
+            house.owner().send(Call::get(&format!("/api/events?types={unknown}")), LIMIT).await.unwrap();
+        assert_eq!(answer.status(), 400, "{unknown}");
+    }
+}
+
 #[tokio::test]
 async fn streams_end_when_the_gateway_stops() {
     let house = House::new().await;
