@@ -5,7 +5,7 @@ import "./{digest}-code.js";
 import "./{digest}-keyboard.js";
 import "./{digest}-times.js";
 import { catchUp, talk } from "./{digest}-conversation.js";
-import { listen, start } from "./{digest}-events.js";
+import { listen, start, want } from "./{digest}-events.js";
 import { announce, connection, fill, meta, policy, send, signedOut, texts } from "./{digest}-page.js";
 import { concerns, fetchParts, refresh } from "./{digest}-update.js";
 import { followLinks, noteEvent, onArrival, onMissed, open } from "./{digest}-visit.js";
@@ -17,6 +17,8 @@ const EVENTS = [
 ];
 
 let wasLost = false;
+// Whether something happened while nobody saw this tab.
+let isBehind = false;
 
 listen(async (event) => {
   if (event.type === "lost") {
@@ -30,8 +32,7 @@ listen(async (event) => {
     if (wasLost) {
       wasLost = false;
       announce(texts.reconnected);
-      refresh();
-      catchUp();
+      renew();
     }
   } else {
     noteEvent(event);
@@ -39,19 +40,44 @@ listen(async (event) => {
   }
 });
 
+/** Returns the events that concern something on the page. */
+function wants() {
+  const names = [...document.querySelectorAll("[data-events]")].flatMap((part) => part.dataset.events.split(" "));
+  if (talk()?.dataset.channel) names.push("channel.message");
+  // Every page has a stream, because it tells that the gateway is gone.
+  return ["gateway", ...names];
+}
+
 /** Brings the page up to date if the event is about something that it shows. */
 function follow(event) {
-  const isReset = event.type === "reset";
-  if (isReset || concerns(event)) {
-    refresh();
-    if (event.type === "turn.ended") fetchParts();
+  if (event.type === "reset") return renew();
+  const isNews = event.type === "channel.message" && event.data.channel === talk()?.dataset.channel;
+  const isShown = concerns(event);
+  if (document.hidden) {
+    isBehind ||= isNews || isShown;
+    return;
   }
-  if (isReset || (event.type === "channel.message" && event.data.channel === talk()?.dataset.channel)) catchUp();
+  if (isShown) refresh();
+  if (isShown && event.type === "turn.ended") fetchParts();
+  if (isNews) catchUp();
 }
+
+/** Brings all of the page up to date, at once or when the tab is seen again. */
+function renew() {
+  isBehind = document.hidden;
+  if (isBehind) return;
+  refresh();
+  fetchParts();
+  catchUp();
+}
+document.addEventListener("visibilitychange", () => {
+  if (isBehind) renew();
+});
 
 followLinks();
 onMissed(follow);
-start(EVENTS, meta("last-event"));
+onArrival(() => want(wants(), meta("last-event")));
+start(EVENTS);
 onArrival(fetchParts);
 onArrival(async () => {
   if (!document.getElementById("push")) return;

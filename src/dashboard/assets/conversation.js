@@ -10,7 +10,6 @@ const conversation = () => document.getElementById("conversation");
 const messages = () => document.getElementById("messages");
 
 let scrollsDown = false;
-let isBehind = false;
 let catching = Promise.resolve();
 
 export const isAtEnd = ({ scrollHeight, scrollTop, clientHeight } = conversation()) =>
@@ -20,15 +19,13 @@ export function scrollToEnd() {
   conversation().scrollTop = conversation().scrollHeight;
 }
 
-// The messages are in stretches of at most so many.
-const STRETCH = 50;
 const PARTS = "#messages > .stretch, #turns > [data-turn]";
 const lastMessage = (list) => list.lastElementChild?.lastElementChild;
 const lastSeq = (list) => Number(lastMessage(list)?.dataset.seq ?? 0);
 
-/** Returns the stretch to which the next message is added. */
+/** Returns the stretch to which the next message is added. Stretches have as many messages as a page. */
 function openStretch(list) {
-  if (!(list.lastElementChild?.childElementCount < STRETCH)) {
+  if (!(list.lastElementChild?.childElementCount < Number(list.dataset.stretch))) {
     const stretch = document.createElement("div");
     stretch.className = "stretch";
     list.append(stretch);
@@ -40,23 +37,17 @@ function openStretch(list) {
 const isNewest = () => messages() && !talk().dataset.later;
 // The address of the page with only those that are newer.
 const newer = (list) => `${location.pathname}?after=${lastSeq(list)}`;
-// What a message says stays as it is, so the other parts are fetched without those that are shown.
+// The other parts are fetched without the messages that are shown. What a message says stays as it is as a rule: an edit on
+// a linked platform is shown when the page is loaded again.
 refreshFrom(() => (isNewest() ? newer(messages()) : location.href));
 
-/**
- * Adds the messages that are newer than the last one shown, at once or when the tab is seen again. Calls at the same time
- * are done one after the other.
- */
+/** Adds the messages that are newer than the last one shown. Calls at the same time are done one after the other. */
 export function catchUp({ toEnd = false } = {}) {
   scrollsDown ||= toEnd;
-  isBehind = document.hidden;
-  if (isBehind || !isNewest()) return Promise.resolve();
+  if (!isNewest()) return Promise.resolve();
   catching = catching.then(addNew).catch(() => {});
   return catching;
 }
-document.addEventListener("visibilitychange", () => {
-  if (isBehind) catchUp();
-});
 
 async function addNew() {
   const list = messages();

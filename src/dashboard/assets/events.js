@@ -1,31 +1,71 @@
 // The gateway's events, by one stream for all tabs of this browser: a browser opens few connections to one address.
 //
-// The tab that holds the lock has the stream and passes the events on. When it goes, the next tab gets the lock and
-// continues after the last event that it knows.
+// The tab that holds the lock has the stream and passes the events on. The stream has what some tab wants, and is begun
+// again when that changes. When its tab goes, the next tab gets the lock and continues after the last event that it knows.
 
-const CHANNEL = new BroadcastChannel("flock-events");
+const TABS = new BroadcastChannel("flock-events");
 const listeners = new Set();
+// What each tab wants, by an id of the tab. All tabs know it, because each may be the next with the stream.
+const wanted = new Map();
+const tab = `${Date.now()}-${Math.random()}`;
+let known = [];
 let last = null;
 let connected = null;
+// The stream, if this tab has it, and what it has.
+let source = null;
+let streamed = "";
 
 /** Calls `listener` with `{type, data}` for each event. Besides the gateway's there are `open`, `lost` and `reset`. */
 export function listen(listener) {
   listeners.add(listener);
 }
 
+/** Says which events this tab wants from now on: names, or their first words. `since` is the last one that it knows. */
+export function want(names, since) {
+  last ??= since;
+  note({ tab, names, since });
+  TABS.postMessage({ wants: { tab, names, since } });
+}
+
 /**
- * Begins to listen. `names` are the events of the gateway that somebody wants, and `known` is the last one that the page
- * knows. A page that joins a stream may have missed some, so it gets `reset`.
+ * Begins to listen. `names` are all events that somebody may want. A page that joins a stream may have missed some, so it
+ * gets `reset`.
  */
-export function start(names, known) {
-  last = known;
-  CHANNEL.onmessage = (message) => receive(message.data);
-  const keep = () => new Promise(() => hold(names));
+export function start(names) {
+  known = names;
+  TABS.onmessage = ({ data }) => {
+    if (data.wants) note(data.wants);
+    else if (data.isNew) TABS.postMessage({ wants: { tab, names: wanted.get(tab) } });
+    else receive(data.event);
+  };
+  TABS.postMessage({ isNew: true });
+  addEventListener("pagehide", () => TABS.postMessage({ wants: { tab } }));
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) TABS.postMessage({ wants: { tab, names: wanted.get(tab) } });
+  });
+  const keep = () => new Promise(() => hold(last));
   navigator.locks.request("flock-events", { ifAvailable: true }, (lock) => {
     if (lock) return keep();
     receive({ type: "reset" });
     navigator.locks.request("flock-events", keep);
   });
+}
+
+/** Notes what a tab wants, or that it is gone. */
+function note({ tab, names, since }) {
+  if (names) wanted.set(tab, names);
+  else wanted.delete(tab);
+  // The tab's page may have been made before events that the stream did not have for it.
+  if (source && union() !== streamed) hold(earlier(since, last));
+}
+
+const union = () => [...new Set([...wanted.values()].flat())].sort().join(",");
+
+/** Returns the earlier one of two events of one run of the gateway, and the second one if they are of two. */
+function earlier(one, other) {
+  const [run, number] = (one ?? "").split(".");
+  const [otherRun, otherNumber] = (other ?? "").split(".");
+  return run === otherRun && Number(number) < Number(otherNumber) ? one : other;
 }
 
 function receive(event) {
@@ -37,22 +77,28 @@ function receive(event) {
   for (const listener of listeners) listener(event);
 }
 
-function hold(names) {
-  const address = last ? `/api/events?lastEventId=${encodeURIComponent(last)}` : "/api/events";
-  const source = new EventSource(address);
+/** Opens the stream, which continues after an event. */
+function hold(after) {
+  source?.close();
+  streamed = union();
+  const place = after ? `&lastEventId=${encodeURIComponent(after)}` : "";
+  const own = new EventSource(`/api/events?types=${streamed}${place}`);
+  source = own;
   const tell = (event) => {
     receive(event);
-    CHANNEL.postMessage(event);
+    TABS.postMessage({ event });
   };
-  source.onopen = () => tell({ type: "open" });
-  source.onerror = () => {
+  own.onopen = () => tell({ type: "open" });
+  own.onerror = () => {
     tell({ type: "lost" });
     // A browser gives up for good when the answer is an error, such as that of a browser that is signed out.
-    if (source.readyState === EventSource.CLOSED) {
-      setTimeout(() => hold(names), 2000);
+    if (own.readyState === EventSource.CLOSED) {
+      setTimeout(() => {
+        if (own === source) hold(last);
+      }, 2000);
     }
   };
-  for (const name of [...names, "reset"]) {
-    source.addEventListener(name, (event) => tell({ type: name, id: event.lastEventId, data: JSON.parse(event.data) }));
+  for (const name of [...known, "reset", "passed"]) {
+    own.addEventListener(name, (event) => tell({ type: name, id: event.lastEventId, data: JSON.parse(event.data) }));
   }
 }

@@ -80,19 +80,16 @@ export function update(old, now) {
 let wanted = false;
 let fetching = false;
 
-/** Fetches this page again soon, or when the tab is seen again. Many calls at once lead to one fetch. */
+/** Fetches this page again soon. Many calls at once lead to one fetch. */
 export function refresh() {
   wanted = true;
-  if (fetching || document.hidden) return;
+  if (fetching) return;
   setTimeout(fetchAgain, 100);
   fetching = true;
 }
-document.addEventListener("visibilitychange", () => {
-  if (wanted) refresh();
-});
 
 async function fetchAgain() {
-  while (wanted && !document.hidden) {
+  while (wanted) {
     wanted = false;
     await fetchNow();
     await new Promise((done) => setTimeout(done, 150));

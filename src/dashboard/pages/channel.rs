@@ -78,6 +78,8 @@ struct ChannelPage {
     state_text: &'static str,
     members: Vec<MemberView>,
     messages: Vec<MessageView>,
+    /// Number of messages in one element of the page.
+    stretch: usize,
     /// The address of the part with the messages before these.
     earlier: Option<String>,
     /// The address of the part with the messages after these.
@@ -148,6 +150,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) 
         layout: Layout::new(viewer, Some(NavItem::Channels), format!("#{name}")),
         members: members.collect(),
         messages: views(&channel.channel_id, &channel.members, &requests, page.messages),
+        stretch: MESSAGES,
         earlier: page.before.map(|before| format!("{address}?before={before}")),
         later: page.after.map(|after| format!("{address}?after={after}")),
         links: links(bridges, &channel.channel_id),
