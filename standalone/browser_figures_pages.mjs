@@ -32,7 +32,9 @@ class Page {
     async open() {
         const { text } = await this.load();
         const id = /<meta name="last-event" content="([^"]*)">/.exec(text)[1];
-        this.end = await this.client.events(`/api/events?lastEventId=${encodeURIComponent(id)}`, ({ type, data }) => {
+        const named = [...text.matchAll(/data-events="([^"]*)"/g)].flatMap(([, names]) => names.split(" "));
+        const types = [...new Set(["gateway", "channel.message", ...named])].sort();
+        this.end = await this.client.events(`/api/events?types=${types}&lastEventId=${encodeURIComponent(id)}`, ({ type, data }) => {
             if (type === "channel.message" && data.channel === channel) this.catchUp();
         });
     }

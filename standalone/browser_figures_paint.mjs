@@ -7,6 +7,8 @@ import { visit } from "./browser_window.mjs";
 
 const FIRST_PAINT = 300;
 const SWITCH = 100;
+// The switches in one document.
+const SWITCHES = 6;
 const BYTES = 150_000;
 // The time after the load in which a page fetches what else it needs.
 const SETTLED = 700;
@@ -112,7 +114,8 @@ async function routes(stage, figures) {
     browser.close();
 }
 
-// A click on a link in the list of sessions, until the other page is painted in its place.
+// A click on a link in the list of sessions, until the other page is painted in its place: the first in a document, and
+// later ones.
 export async function switches(stage, browsers, figures) {
     await stage.work();
     const page = await browsers.page("/dashboard/sessions");
@@ -120,22 +123,45 @@ export async function switches(stage, browsers, figures) {
         [`of ${stage.sizes.messages} messages`, LONG],
         [`of ${stage.sizes.turns} turns`, TURNS],
     ]) {
-        const times = [];
-        const fetches = [];
+        const rounds = [];
         for (let round = 0; round < stage.sizes.rounds; round += 1) {
             await visit(stage, page, "/dashboard/sessions");
             await timesOf(page);
             await pause(SETTLED);
-            await page.evaluate(noteSwitch);
-            await page.locator(`#sessions a[href="${sessionPage(key)}"]`).click({ noWaitAfter: true });
-            const took = await until(SECONDS, () => page.evaluate(() => window.switched));
-            if (!took) throw new Error(`${page.url()}: the page was not opened in place`);
-            times.push(took);
-            fetches.push(await page.evaluate(fetchOf, stage.origin + sessionPage(key)));
+            const times = [];
+            for (let number = 0; number < SWITCHES; number += 1) {
+                if (number) await goBack(page);
+                times.push(await switchTo(stage, page, key));
+            }
+            rounds.push(times);
         }
-        figures.add(`switch to a session ${name}, from the click to the paint`, "ms", times, SWITCH);
-        figures.remark(`the fetch of its page in the browser: ${median(fetches).toFixed(0)} ms`);
+        const first = rounds.map(([time]) => time);
+        const later = rounds.map(([, ...times]) => times);
+        const took = (list) => list.map((time) => time.took);
+        figures.add(`first switch of a document to a session ${name}, from the click to the paint`, "ms", took(first), SWITCH);
+        figures.add(
+            `later switches, median of ${SWITCHES - 1}`,
+            "ms",
+            later.map((times) => median(took(times))),
+            SWITCH,
+        );
+        const fetched = (list) => median(list.map((time) => time.fetched)).toFixed(0);
+        figures.remark(`the fetch of its page in the browser: ${fetched(first)} ms, later ${fetched(later.flat())} ms`);
     }
+}
+
+async function goBack(page) {
+    await page.goBack();
+    await page.locator("#sessions a").first().waitFor();
+    await pause(SETTLED);
+}
+
+async function switchTo(stage, page, key) {
+    await page.evaluate(noteSwitch);
+    await page.locator(`#sessions a[href="${sessionPage(key)}"]`).click({ noWaitAfter: true });
+    const took = await until(SECONDS, () => page.evaluate(() => window.switched));
+    if (!took) throw new Error(`${page.url()}: the page was not opened in place`);
+    return { took, fetched: await page.evaluate(fetchOf, stage.origin + sessionPage(key)) };
 }
 
 // The time in milliseconds that the fetch of a page has taken.
@@ -143,6 +169,7 @@ const fetchOf = (address) => performance.getEntriesByName(address).at(-1)?.durat
 
 // Notes in a page how long a click takes until the turns of a session are painted.
 function noteSwitch() {
+    window.switched = 0;
     document.addEventListener("click", ({ timeStamp }) => (window.clicked = timeStamp), { capture: true, once: true });
     const observer = new MutationObserver(() => {
         if (!document.getElementById("turns")) return;
