@@ -73,7 +73,17 @@ class Bot:
         return found[0] if found else None
 
     def close(self):
-        self.client.close()
+        """Ends the client. Its own `close` waits for the session's thread, which takes back the wish to end if it begins
+        only then, and goes on for ever."""
+        closing = threading.Thread(target=self.client.close, daemon=True)
+        closing.start()
+
+        def is_closed():
+            self.client.current_session_state.terminated = True
+            return not closing.is_alive()
+
+        if not until(SOON, is_closed):
+            raise TimeoutError("the client does not end")
 
 
 class Bolt:
