@@ -53,6 +53,8 @@ after_build() {
     done
     return 1
 }
+# What hangs is ended while there is still time to say so.
+limited() { timeout --kill-after=1m 30m "$@"; }
 step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 
 if [ -n "$docker" ] && { wanted suite || after_build; }; then
@@ -88,12 +90,12 @@ run_unit() {
     cargo test --locked --lib --bins
 }
 
-# A test that hangs is named by the time the whole is ended.
 run_suite() {
     local without=()
     step "Laws, command line, gateway, supervision and, with an engine, Docker"
     [ -n "$docker" ] || without=(--skip docker::)
     cargo test --locked --test suite --no-run
+    begin_build
     timeout --foreground 40m cargo test --locked --test suite -- "${without[@]}"
 }
 
@@ -102,29 +104,43 @@ run_docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items --quiet
 }
 
+# The suite waits for Docker for much of its time, in which the release build makes way.
+building=
+begin_build() {
+    { wanted build || after_build; } || return 0
+    built=$(mktemp /var/tmp/flock-build-XXXXXXXX)
+    nice -n 10 cargo build --locked --release >"$built" 2>&1 &
+    building=$!
+    trap '[ -z "$building" ] || kill "$building" || :; rm -f "$built"' EXIT
+}
+
 run_build() {
     step "Release build"
+    if [ -n "$building" ]; then
+        wait "$building" || { building=; cat "$built" >&2; exit 1; }
+        building=
+    fi
     cargo build --locked --release
 }
 
 run_openai() {
     step "The OpenAI client"
-    ./standalone/openai.sh
+    limited ./standalone/openai.sh
 }
 
 run_llama() {
     step "A real model, on llama.cpp's server"
-    ./standalone/llama.sh
+    limited ./standalone/llama.sh
 }
 
 run_a2a() {
     step "The A2A clients"
-    ./standalone/a2a.sh
+    limited ./standalone/a2a.sh
 }
 
 run_mcp() {
     step "The MCP client"
-    ./standalone/mcp.sh
+    limited ./standalone/mcp.sh
 }
 
 # Most of their time is spent waiting for a platform or a page, so those that are wanted run beside each other. What they
@@ -149,41 +165,41 @@ run_beside() {
 }
 
 # A real homeserver.
-run_matrix() { ./standalone/matrix.sh; }
+run_matrix() { limited ./standalone/matrix.sh; }
 
 # A stand-in, as are the others.
-run_discord() { ./standalone/discord.sh && ./standalone/discord.sh --alone; }
+run_discord() { limited ./standalone/discord.sh && limited ./standalone/discord.sh --alone; }
 
-run_slack() { ./standalone/slack.sh; }
+run_slack() { limited ./standalone/slack.sh; }
 
-run_telegram() { ./standalone/telegram.sh && ./standalone/telegram.sh --alone; }
+run_telegram() { limited ./standalone/telegram.sh && limited ./standalone/telegram.sh --alone; }
 
 # The dashboard.
-run_browser() { ./standalone/browser.sh; }
+run_browser() { limited ./standalone/browser.sh; }
 
 run_openclaw() {
     step "The real OpenClaw"
-    ./standalone/openclaw.sh
+    limited ./standalone/openclaw.sh
 }
 
 run_programs() {
     step "The real agent programs"
-    ./standalone/programs.sh
+    limited ./standalone/programs.sh
 }
 
 run_kills() {
     step "Random kills under load"
-    ./standalone/kills.sh
+    limited ./standalone/kills.sh
 }
 
 run_load() {
     step "Memory and clients of many kinds under load"
-    ./standalone/load.sh
+    limited ./standalone/load.sh
 }
 
 run_compose() {
     step "The whole life of a home, in a container with the host's engine"
-    ./standalone/compose.sh
+    limited ./standalone/compose.sh
 }
 
 beside=()
