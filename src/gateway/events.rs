@@ -157,9 +157,7 @@ impl WantedEvents {
     /// Returns `true` if the reader wants events of this name.
     #[must_use]
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|wanted| {
-            name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        self.0.iter().any(|word| names(word, name))
     }
 }
 
@@ -167,14 +165,17 @@ impl TryFrom<String> for WantedEvents {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wanted = Self(text.split(',').map(str::to_owned).collect());
         // A reader that misspells a name would wait for ever.
-        let is_known = |word: &&String| NAMES.iter().any(|name| Self(vec![(**word).clone()]).has(name));
-        match wanted.0.iter().find(|word| !is_known(word)) {
+        match text.split(',').find(|word| !NAMES.iter().any(|name| names(word, name))) {
             Some(word) => Err(format!("there are no events '{}'", word.escape_debug())),
-            None => Ok(wanted),
+            None => Ok(Self(text.split(',').map(str::to_owned).collect())),
         }
     }
+}
+
+/// Returns `true` if a word is an event's name or its first words.
+fn names(word: &str, name: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 impl GatewayEvent {
