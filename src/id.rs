@@ -30,6 +30,11 @@ pub enum IdError {
          a letter or a digit"
     )]
     Folder(String),
+    /// Does not match the grammar of project names.
+    #[error(
+        "{0:?} is not the name of a project: use 1 to 32 of a-z, 0-9 and '-', starting with a letter or a digit"
+    )]
+    Project(String),
     /// Does not match the grammar of session keys.
     #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
     Session(String),
@@ -108,11 +113,25 @@ macro_rules! stored_as_text {
     )*};
 }
 
-stored_as_text!(AgentId, ChannelId, FolderName, Party, SessionKey, ModelRef);
+stored_as_text!(AgentId, ChannelId, FolderName, Party, ProjectName, SessionKey, ModelRef);
 
 text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
 text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
+text_id!(ProjectName, "The name of a project: `[a-z0-9][a-z0-9-]{0,31}`.");
 text_id!(FolderName, "The name of a vault or a skill: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.");
+
+impl FromStr for ProjectName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        // It names a folder on the host and in the sandboxes, and a part of an address.
+        if text.len() > 32 || !text.starts_with(first) || !text.chars().all(|c| first(c) || c == '-') {
+            return Err(IdError::Project(truncate(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
 
 impl FromStr for FolderName {
     type Err = IdError;

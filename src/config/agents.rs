@@ -203,6 +203,7 @@ pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
         entries.retain(|entry| entry["id"] != id.as_str());
         found |= entries.len() != before;
     }
+    super::projects::replace_agent(document, id, None);
     if found { Ok(()) } else { Err(ConfigError::Unknown(id.clone())) }
 }
 
@@ -243,6 +244,7 @@ pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -
         budgets.insert(new.to_string(), own);
     }
     rename_in_lists(document, old, new);
+    super::projects::replace_agent(document, old, Some(new));
     Ok(())
 }
 

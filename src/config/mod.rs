@@ -23,6 +23,7 @@ pub mod parse;
 mod parse_agent;
 pub(crate) mod path;
 pub mod policy;
+pub mod projects;
 mod providers;
 pub(crate) mod relocate;
 pub(crate) mod restore;
@@ -52,6 +53,7 @@ pub use model::{
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;
+pub use projects::{Project, Review};
 pub(crate) use providers::is_aws_region;
 
 /// The reasons why the configuration cannot be read or changed.

@@ -13,6 +13,7 @@ pub use super::choices::{
 pub use super::docker::DockerSettings;
 pub use super::origins::TrustedOrigin;
 use super::policy::CommandPolicy;
+use super::projects::Project;
 pub(crate) use super::providers::ModelCost;
 pub use super::providers::{Api, ModelSettings, ProviderSettings};
 use crate::id::{AgentId, ModelRef, Party};
@@ -158,6 +159,8 @@ pub struct Config {
     pub openclaw: OpenClawSettings,
     /// Accounts on other platforms, sorted by name.
     pub bridges: Vec<Bridge>,
+    /// Repositories that agents work on, sorted by name.
+    pub projects: Vec<Project>,
 }
 
 impl Config {

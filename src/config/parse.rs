@@ -141,6 +141,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .map(Duration::from_secs),
         compaction: blocks::compaction(&own)?,
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
+        projects: super::projects::projects(&own.get("projects")?)?,
     })
 }
 
