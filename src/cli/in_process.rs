@@ -10,6 +10,7 @@ use super::{Context, Failure, team};
 use crate::error::chain;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::projects::Projects;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
 use crate::supervise::gateway_client::Call;
@@ -30,8 +31,9 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
-    let mut routes =
-        routes::team().with_state(TeamState { swarm, triage: None, sandbox: None, bridges: None });
+    let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
+    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, projects };
+    let mut routes = routes::team().with_state(state);
     let mut response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},

@@ -34,6 +34,7 @@ mod pending_operations;
 mod people;
 mod person;
 mod programs;
+mod project;
 mod prompt;
 mod reconnect;
 mod remove;
@@ -146,6 +147,7 @@ enum Verb {
     Approvals(approvals::Args),
     Token(token::Args),
     Bridge(bridge::Args),
+    Project(project::Args),
     Person(people::Args),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
@@ -193,6 +195,7 @@ impl Verb {
             Self::Approvals(args) => approvals::run(&args, context),
             Self::Token(args) => token::run(&args, context),
             Self::Bridge(args) => bridge::run(&args, context),
+            Self::Project(args) => project::run(&args, context),
             Self::Person(args) => people::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),

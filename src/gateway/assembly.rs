@@ -11,6 +11,7 @@ use super::events::EventBuffer;
 use super::grants::TeamGrants;
 use super::limits::ServerLimits;
 use super::middleware::Middleware;
+use super::projects::Projects;
 use super::relay::Relay;
 use super::state::{Gateway, GatewayParts};
 use super::status_source::DockerStatusSource;
@@ -76,6 +77,7 @@ impl GatewayAssembly {
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
             let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
             let triage = tools::triage(&live, &swarm, &sandboxes);
+            let projects = Arc::new(Projects::new(swarm.clone()));
             let catalog = Catalog::new(live.home().clone());
             let approval = Arc::new(TriageApproval(triage.clone()));
             let oversight = Arc::new(TeamOversight::new(swarm.clone(), approval));
@@ -84,7 +86,7 @@ impl GatewayAssembly {
                 let engine = Engine::new(agent::EngineParts {
                     config: live.clone(),
                     store: store.clone(),
-                    registry: tools::registry(&live, &triage, &sandboxes, gateway.clone()),
+                    registry: tools::registry(&live, &triage, &sandboxes, &projects, gateway.clone()),
                     catalog,
                     limits: agent::TurnLimits::default(),
                     oversight,
@@ -110,6 +112,7 @@ impl GatewayAssembly {
                     engine,
                     relay,
                     bridges,
+                    projects,
                 }
             });
             let team = Team::new(gateway.clone());

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
+use super::projects::ProjectsError;
 use super::relay;
 use crate::error::{Explain, Kind, chain};
 use crate::id::{SessionKey, TurnId};
@@ -275,6 +276,28 @@ pub(crate) fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: Tur
 }
 
 /// Keeps the wording of the team's refusals, and maps each reason to the status that clients know.
+impl From<ProjectsError> for ApiError {
+    fn from(error: ProjectsError) -> Self {
+        let (status, code) = match error {
+            ProjectsError::Swarm(error) => return error.into(),
+            ProjectsError::Unknown(_) => (StatusCode::NOT_FOUND, "project_not_found"),
+            ProjectsError::NoSubmission { .. } => (StatusCode::NOT_FOUND, "submission_not_found"),
+            ProjectsError::NotPushed { .. } => (StatusCode::NOT_FOUND, "branch_not_found"),
+            ProjectsError::Exists(_) => (StatusCode::CONFLICT, "project_exists"),
+            ProjectsError::State { .. } => (StatusCode::CONFLICT, "submission_state"),
+            ProjectsError::NotAssigned { .. } => (StatusCode::CONFLICT, "not_assigned"),
+            ProjectsError::NoSandbox(_) => (StatusCode::CONFLICT, "no_sandbox"),
+            ProjectsError::NothingNew { .. } => (StatusCode::CONFLICT, "nothing_new"),
+            ProjectsError::Unanswered(_) => (StatusCode::CONFLICT, "findings_unanswered"),
+            ProjectsError::NotLanded { .. } => (StatusCode::CONFLICT, "not_landed"),
+            ProjectsError::Forbidden(_) => (StatusCode::FORBIDDEN, "not_asked"),
+            ProjectsError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid_project"),
+            other => return Self::explained(other),
+        };
+        Self { cause: None, ..Self::described(status, code, &error) }
+    }
+}
+
 impl From<SwarmError> for ApiError {
     fn from(error: SwarmError) -> Self {
         let (status, code) = match &error {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::sync::lock;
 
 /// The names of all events.
-pub(crate) const NAMES: [&str; 24] = [
+pub(crate) const NAMES: [&str; 25] = [
     "turn.started",
     "turn.ended",
     "turn.retrying",
@@ -37,6 +37,7 @@ pub(crate) const NAMES: [&str; 24] = [
     "channel.message",
     "channel.changed",
     "config.changed",
+    "project.changed",
     "gateway.stopping",
 ];
 

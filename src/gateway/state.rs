@@ -15,6 +15,7 @@ use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::projects::Projects;
 use super::push::VapidKeyCell;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
@@ -56,6 +57,8 @@ pub struct GatewayParts {
     pub relay: Arc<Relay>,
     /// The connections to other platforms.
     pub bridges: Arc<Bridges>,
+    /// The repositories that agents work on.
+    pub(crate) projects: Arc<Projects>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -91,6 +94,8 @@ pub struct Gateway {
     pub relay: Arc<Relay>,
     /// The connections to other platforms.
     pub bridges: Arc<Bridges>,
+    /// The repositories that agents work on.
+    pub(crate) projects: Arc<Projects>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.
@@ -133,6 +138,7 @@ impl Gateway {
                 engine: parts.engine,
                 relay: parts.relay,
                 bridges: parts.bridges,
+                projects: parts.projects,
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
                 doctor: DoctorRuns::default(),

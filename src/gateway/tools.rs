@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use super::projects::{self, Projects};
 use super::sessions::GatewaySessions;
 use super::state::Gateway;
 use crate::bridge::tool::GrantedLinks;
@@ -18,6 +19,7 @@ pub fn registry(
     live: &Arc<Live>,
     triage: &Arc<Triage>,
     sandboxes: &Arc<DockerSandbox>,
+    projects: &Arc<Projects>,
     gateway: Weak<Gateway>,
 ) -> Registry {
     // Tools look an agent up at each call, so they follow a change of the configuration.
@@ -29,7 +31,7 @@ pub fn registry(
     });
     let tools = swarm::tools::assembled(triage.swarm(), triage, live.home());
     let bridges = crate::bridge::tool::all(triage);
-    tools.into_iter().chain(bridges).for_each(|tool| registry.add(tool));
+    tools.into_iter().chain(bridges).chain(projects::tools::all(projects)).for_each(|tool| registry.add(tool));
     registry
 }
 

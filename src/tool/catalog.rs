@@ -9,7 +9,7 @@ use crate::provider::ToolSpec;
 use crate::sandbox::Sandbox;
 
 /// All tools, in the order in which they are offered.
-pub static TOOLS: [&ToolDefinition; 39] = [
+pub static TOOLS: [&ToolDefinition; 43] = [
     // Tools stand at the beginning of each request, so another order would invalidate every prompt cache.
     &exec::EXEC,
     &process::PROCESS,
@@ -50,6 +50,10 @@ pub static TOOLS: [&ToolDefinition; 39] = [
     &team::CREATE_AGENT,
     &team::DECOMMISSION_AGENT,
     &team::BRIDGE,
+    &team::PROJECT_STATUS,
+    &team::PROJECT_SUBMIT,
+    &team::PROJECT_CLAIM,
+    &team::PROJECT_REVIEW,
 ];
 
 /// Returns the definition of the tool with this name.

@@ -303,3 +303,44 @@ pub(crate) static BRIDGE: ToolDefinition = ToolDefinition {
     changes: true,
     ..CHANNEL
 };
+
+pub(crate) static PROJECT_STATUS: ToolDefinition = ToolDefinition {
+    name: "flock_project_status",
+    description: "Show a git project you work on: your clone, checks, branches, submissions, who claims what.",
+    properties: || json!({"project": text()}),
+    parallel: true,
+    ..TEAM
+};
+
+pub(crate) static PROJECT_SUBMIT: ToolDefinition = ToolDefinition {
+    name: "flock_project_submit",
+    description: "Submit a pushed branch (default flock/YOU/work): flock joins it with the tip, runs the checks and tells you. \
+                  answers: {finding number: text} after a review.",
+    properties: || {
+        json!({
+            "project": text(), "branch": text(), "title": text(), "taskId": text(), "answers": {"type": "object"}
+        })
+    },
+    required: &["title"],
+    changes: true,
+    ..TEAM
+};
+
+pub(crate) static PROJECT_CLAIM: ToolDefinition = ToolDefinition {
+    name: "flock_project_claim",
+    description: "Tell others which paths of a project you work on. release ends it.",
+    properties: || json!({"project": text(), "paths": texts(), "minutes": number(), "release": flag()}),
+    changes: true,
+    ..TEAM
+};
+
+pub(crate) static PROJECT_REVIEW: ToolDefinition = ToolDefinition {
+    name: "flock_project_review",
+    description: "Review a submission you were asked about. findings: [{text, path?, line?, blocking?}].",
+    properties: || {
+        json!({"submission": number(), "approve": flag(), "findings": {"type": "array", "items": {"type": "object"}}})
+    },
+    required: &["submission", "approve"],
+    changes: true,
+    ..TEAM
+};

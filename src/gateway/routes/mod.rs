@@ -23,6 +23,7 @@ pub mod models;
 pub(crate) mod openapi;
 pub(crate) mod people;
 pub mod plugin;
+pub(crate) mod projects;
 pub(crate) mod prompt;
 pub(crate) mod push;
 pub mod sessions;
@@ -41,6 +42,7 @@ use axum::extract::FromRef;
 use axum::routing::{delete, get, post, put};
 
 use super::error::ApiError;
+use super::projects::Projects;
 use super::state::Gateway;
 use crate::bridge::Bridges;
 use crate::sandbox::Sandbox;
@@ -60,6 +62,7 @@ pub(crate) struct TeamState {
     pub sandbox: Option<Arc<dyn Sandbox>>,
     /// The running bridges, or `None` if this process runs none.
     pub(crate) bridges: Option<Arc<Bridges>>,
+    pub(crate) projects: Arc<Projects>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -69,6 +72,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             triage: Some(gateway.triage.clone()),
             sandbox: Some(gateway.sandbox.clone()),
             bridges: Some(gateway.bridges.clone()),
+            projects: gateway.projects.clone(),
         }
     }
 }
@@ -108,6 +112,18 @@ where
         .route("/api/people", get(people::list))
         .route("/api/people/accounts", post(people::bind))
         .route("/api/people/rename", post(people::rename))
+        .route("/api/projects", get(projects::list).post(projects::add))
+        .route("/api/projects/{name}", get(projects::show).delete(projects::remove))
+        .route("/api/projects/{name}/agents", post(projects::change_agents))
+        .route("/api/projects/{name}/diff", get(projects::diff))
+        .route("/api/projects/{name}/land", post(projects::land))
+        .route("/api/projects/{name}/log", get(projects::log))
+        .route("/api/projects/{name}/submissions", get(projects::submissions).post(projects::submit))
+        .route("/api/projects/{name}/submissions/{number}", get(projects::submission))
+        .route("/api/projects/{name}/submissions/{number}/accept", post(projects::accept))
+        .route("/api/projects/{name}/submissions/{number}/refuse", post(projects::refuse))
+        .route("/api/projects/{name}/submissions/{number}/withdraw", post(projects::withdraw))
+        .route("/api/projects/{name}/sync", post(projects::sync))
         .route("/api/search", get(channels::search))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))

@@ -1,0 +1,430 @@
+//! The merge train: takes the submissions of each project one after the other, joins each with the tip, has exactly the
+//! joined tree checked, and moves the tip to it. A submission that fails goes back to its author; the others go on.
+//!
+//! The train alone moves the tip to an agent's work. A kill at any moment leaves the tip at a commit that passed its
+//! checks: what the database says afterwards is corrected from the repository.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::rule::{self, WaitsFor};
+use super::submission::wait_text;
+use super::{Projects, ProjectsError, along, news};
+use crate::clean;
+use crate::clock::unix_ms;
+use crate::config::Project;
+use crate::error::chain;
+use crate::id::ProjectName;
+use crate::project::diff::{self, DiffLimits};
+use crate::project::merge::{self, MergeMessage};
+use crate::project::{Conflict, MergeOutcome, ObjectId, ProjectError, ProjectRepository, RefChange};
+use crate::provider::BoxFuture;
+use crate::store::{NewInboxItem, Submission, SubmissionChange, SubmissionState};
+use crate::swarm::Actor;
+use crate::tool::safe_text;
+
+/// The pause after checks could not be run, for example because the container engine is down.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Longest part of a log that is kept with a submission, in bytes. The end of it is what says why.
+const MAX_LOG: usize = 16 * 1024;
+
+/// A tree that is to be checked.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckWork {
+    pub(crate) project: Project,
+    pub(crate) submission: Submission,
+    /// The tip that the submission was joined with.
+    pub(crate) base: ObjectId,
+    /// The commit that joins both.
+    pub(crate) candidate: ObjectId,
+}
+
+/// The result of the checks of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CheckVerdict {
+    /// It passed.
+    Passed {
+        /// The id of the receipt.
+        receipt: Option<String>,
+        /// Why a person has to accept it all the same, in words.
+        reasons: Vec<String>,
+    },
+    /// It did not pass. The log says why.
+    Failed { receipt: Option<String>, log: String },
+}
+
+/// Checks trees, outside of any agent's reach.
+pub(crate) trait TreeChecks: Send + Sync + 'static {
+    /// Checks exactly the tree of the candidate.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the checks could not be run. That says nothing about the tree.
+    fn check(&self, work: CheckWork) -> BoxFuture<'_, Result<CheckVerdict, ProjectsError>>;
+}
+
+/// The merge train of all projects.
+pub(crate) struct Train {
+    projects: Arc<Projects>,
+    checks: Arc<dyn TreeChecks>,
+}
+
+/// What joining a submission with the tip gave.
+enum Joined {
+    /// The tip has everything of it.
+    Contained,
+    Conflicts(ObjectId, Vec<Conflict>),
+    Candidate {
+        base: ObjectId,
+        commit: ObjectId,
+        /// A short account of the change.
+        stat: String,
+    },
+}
+
+impl Train {
+    pub(crate) fn new(projects: Arc<Projects>, checks: Arc<dyn TreeChecks>) -> Self {
+        Self { projects, checks }
+    }
+
+    /// Works off the queues of all projects until `stop` is cancelled. Each project has a task of its own.
+    pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut queued = self.projects.queued();
+        let mut running: JoinSet<()> = JoinSet::new();
+        let mut tasks: HashMap<ProjectName, AbortHandle> = HashMap::new();
+        loop {
+            for project in &self.projects.swarm.config().projects {
+                if tasks.get(&project.name).is_none_or(AbortHandle::is_finished) {
+                    let task = running.spawn(Arc::clone(&self).work(project.name.clone()));
+                    tasks.insert(project.name.clone(), task);
+                }
+            }
+            tokio::select! {
+                // What is running is given up. It goes on from what was committed.
+                () = stop.cancelled() => return running.shutdown().await,
+                _ = queued.changed() => {}
+            }
+        }
+    }
+
+    /// Works off the queue of one project for as long as there is such a project.
+    async fn work(self: Arc<Self>, name: ProjectName) {
+        let mut queued = self.projects.queued();
+        while self.projects.find(&name).is_ok() {
+            queued.borrow_and_update();
+            if let Err(error) = self.drain(&name).await {
+                tracing::error!(project = %name, error = chain(&error), "the merge train waits for a minute");
+                self.projects.note_trouble(&name, Some(chain(&error)));
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            self.projects.note_trouble(&name, None);
+            if queued.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn drain(&self, name: &ProjectName) -> Result<(), ProjectsError> {
+        while self.advance(name).await? {}
+        Ok(())
+    }
+
+    /// Takes the next submission of a project one step on. Returns `false` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the repository or the database can't be used, or the checks can't be run.
+    pub(crate) async fn advance(&self, name: &ProjectName) -> Result<bool, ProjectsError> {
+        let Some(next) = self.projects.swarm.store().submissions().next(name).await? else { return Ok(false) };
+        let project = self.projects.find(name)?;
+        match self.take(&project, &next).await {
+            // Somebody withdrew or replaced it meanwhile.
+            Err(ProjectsError::State { .. }) => Ok(true),
+            done => done.map(|()| true),
+        }
+    }
+
+    async fn take(&self, project: &Project, next: &Submission) -> Result<(), ProjectsError> {
+        if next.checked.is_some() && next.checked == next.candidate {
+            // It passed its checks before somebody looked at it. That still counts if the tip has not moved since.
+            return self.decided(project, next).await;
+        }
+        match self.join(project, next).await? {
+            Joined::Contained => self.merged(project, next, None).await,
+            Joined::Conflicts(tip, conflicts) => self.conflict(next, tip, &conflicts).await,
+            Joined::Candidate { base, commit, stat } => {
+                let to = SubmissionChange {
+                    base: Some(base.to_string()),
+                    candidate: Some(commit.to_string()),
+                    ..SubmissionChange::to(SubmissionState::Checking)
+                };
+                const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+                let checking = self.projects.step(next, FROM, to, None).await?;
+                let work = CheckWork {
+                    project: project.clone(),
+                    submission: checking.clone(),
+                    base,
+                    candidate: commit,
+                };
+                match self.checks.check(work).await? {
+                    CheckVerdict::Failed { receipt, log } => self.failed(&checking, receipt, &log).await,
+                    CheckVerdict::Passed { receipt, reasons } => {
+                        self.passed(project, &checking, receipt, reasons, &stat).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Joins a submission's commit with the tip, and keeps the result by a reference of flock's own.
+    async fn join(&self, project: &Project, next: &Submission) -> Result<Joined, ProjectsError> {
+        let (tip_name, commit, reference) = (project.branch.clone(), next.commit.clone(), kept(next));
+        let text = format!(
+            "Merge {} ({})\n\n{}\n\nSubmission {} of {}.\n",
+            next.branch, next.project, next.title, next.id, next.agent
+        );
+        let at = next.created_at / 1000;
+        self.projects
+            .with(&project.name, move |repository| {
+                let tip = repository.find(&tip_name)?;
+                let commit = repository.find(&commit)?;
+                let joined = merge::merge(repository, tip, commit, MergeMessage { text: &text, at })?;
+                Ok(match joined {
+                    MergeOutcome::Contained => Joined::Contained,
+                    MergeOutcome::Conflicts(conflicts) => Joined::Conflicts(tip, conflicts),
+                    MergeOutcome::Merged(merged) => {
+                        // Without a reference, a clean-up could remove it before the tip leads to it.
+                        let old = repository.target(&reference)?;
+                        repository.update(&[RefChange { name: reference, old, new: Some(merged) }])?;
+                        let changes = diff::diff(repository, Some(tip), merged, DiffLimits::default())?;
+                        Joined::Candidate { base: tip, commit: merged, stat: diff::stat(&changes) }
+                    }
+                })
+            })
+            .await
+    }
+
+    async fn passed(
+        &self,
+        project: &Project,
+        checking: &Submission,
+        receipt: Option<String>,
+        reasons: Vec<String>,
+        stat: &str,
+    ) -> Result<(), ProjectsError> {
+        // Whoever accepted it before saw other reasons.
+        let is_new = reasons.iter().any(|reason| !checking.reasons.contains(reason));
+        let mut to = SubmissionChange {
+            receipt,
+            reasons: Some(reasons.clone()),
+            checked: checking.candidate.clone(),
+            ends_acceptance: is_new && checking.accepted_by.is_some(),
+            ..SubmissionChange::to(SubmissionState::Checking)
+        };
+        let mut items = Vec::new();
+        if checking.reviewer.is_none() {
+            let seen = Submission { receipt: to.receipt.clone(), ..checking.clone() };
+            match self.projects.ask_reviewer(project, &seen, stat) {
+                Some((reviewer, item)) => {
+                    to.reviewer = Some(reviewer);
+                    items.push(item);
+                }
+                None if project.review == crate::config::Review::Agent => {
+                    let reasons = to.reasons.get_or_insert_default();
+                    reasons.push("no other agent of the project can review it".to_owned());
+                }
+                None => {}
+            }
+        }
+        let mut after = checking.clone();
+        after.reasons = to.reasons.clone().unwrap_or_default();
+        after.reviewer = to.reviewer.clone().or(after.reviewer);
+        if to.ends_acceptance {
+            after.accepted_by = None;
+        }
+        let wait = rule::waits_for(project.review, &after);
+        to.state = if wait.is_some() { SubmissionState::Review } else { SubmissionState::Checking };
+        to.detail = Some(wait_text(wait, &after).unwrap_or_default());
+        if wait == Some(WaitsFor::Person)
+            && let Some(text) = &to.detail
+        {
+            items.extend(news(checking, text, unix_ms()));
+        }
+        let rows = along(&Actor::system(), "project.check", checking, format!("passed; {stat}"), items);
+        let after = self.projects.step(checking, &[SubmissionState::Checking], to, Some(rows)).await?;
+        if wait.is_some() { Ok(()) } else { self.finish(project, &after).await }
+    }
+
+    /// Goes on with a submission that passed its checks, after a decision about it.
+    async fn decided(&self, project: &Project, checked: &Submission) -> Result<(), ProjectsError> {
+        let Some(wait) = rule::waits_for(project.review, checked) else {
+            return self.finish(project, checked).await;
+        };
+        let text = wait_text(Some(wait), checked);
+        let items = text.iter().filter_map(|text| news(checked, text, unix_ms())).collect();
+        let to = SubmissionChange { detail: text, ..SubmissionChange::to(SubmissionState::Review) };
+        let rows = along(&Actor::system(), "project.wait", checked, String::new(), items);
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        self.projects.step(checked, FROM, to, Some(rows)).await.map(drop)
+    }
+
+    /// Moves the tip to a candidate that passed. If the tip has moved meanwhile, the submission is joined again.
+    async fn finish(&self, project: &Project, checked: &Submission) -> Result<(), ProjectsError> {
+        let (Some(base), Some(candidate)) = (checked.base.clone(), checked.candidate.clone()) else {
+            return self.again(checked).await;
+        };
+        let held = self.projects.hold(&project.name).await;
+        let (branch, name) = (project.branch.clone(), project.name.clone());
+        let moved = self
+            .projects
+            .with(&name, move |repository| move_tip(repository, &branch, &base, &candidate))
+            .await?;
+        drop(held);
+        if moved { self.merged(project, checked, checked.candidate.clone()).await } else { self.again(checked).await }
+    }
+
+    /// Puts a submission back into the queue: what was checked is no longer what the tip would become.
+    async fn again(&self, checked: &Submission) -> Result<(), ProjectsError> {
+        let to = SubmissionChange {
+            detail: Some("the tip has moved; it is joined and checked again".to_owned()),
+            // A candidate that is not the checked one is joined again.
+            candidate: Some(String::new()),
+            ..SubmissionChange::to(SubmissionState::Queued)
+        };
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        self.projects.step(checked, FROM, to, None).await.map(drop)
+    }
+
+    async fn merged(
+        &self,
+        project: &Project,
+        found: &Submission,
+        candidate: Option<String>,
+    ) -> Result<(), ProjectsError> {
+        let tip = candidate.as_deref().map_or("it has everything of it already", |commit| {
+            commit.get(..12).unwrap_or(commit)
+        });
+        let text = format!("it is merged; the tip of {} is {tip}", project.branch);
+        let items: Vec<NewInboxItem> = news(found, &text, unix_ms()).into_iter().collect();
+        let to = SubmissionChange {
+            detail: Some(text.clone()),
+            ..SubmissionChange::to(SubmissionState::Merged)
+        };
+        let rows = along(&Actor::system(), "project.merge", found, format!("{} {tip}", found.title), items);
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        let merged = self.projects.step(found, FROM, to, Some(rows)).await?;
+        self.announce(&merged).await;
+        self.forget(&merged).await
+    }
+
+    async fn conflict(
+        &self,
+        found: &Submission,
+        tip: ObjectId,
+        conflicts: &[Conflict],
+    ) -> Result<(), ProjectsError> {
+        let text = format!(
+            "it conflicts with the tip ({}). Join them in your clone (git fetch origin && git merge {tip}), push and \
+             submit again.\n{}",
+            &tip.to_string()[..12],
+            conflict_lines(conflicts, "the tip")
+        );
+        let items = news(found, &text, unix_ms()).into_iter().collect();
+        let to = SubmissionChange { detail: Some(text), ..SubmissionChange::to(SubmissionState::Conflict) };
+        let detail = format!("{} files", conflicts.len());
+        let rows = along(&Actor::system(), "project.conflict", found, detail, items);
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        self.projects.step(found, FROM, to, Some(rows)).await?;
+        self.forget(found).await
+    }
+
+    async fn failed(
+        &self,
+        found: &Submission,
+        receipt: Option<String>,
+        log: &str,
+    ) -> Result<(), ProjectsError> {
+        let log = safe_text::end(log, MAX_LOG);
+        let text = format!("a check failed on the tree that joins it with the tip:\n{log}");
+        let items = news(found, &text, unix_ms()).into_iter().collect();
+        let to =
+            SubmissionChange { detail: Some(text), receipt, ..SubmissionChange::to(SubmissionState::Refused) };
+        let detail = clean::summary(log.lines().last().unwrap_or_default(), 200);
+        let rows = along(&Actor::system(), "project.refuse", found, detail, items);
+        self.projects.step(found, &[SubmissionState::Checking], to, Some(rows)).await?;
+        self.forget(found).await
+    }
+
+    /// Says in the channel from which it was submitted that it is merged. It informs: it wakes nobody.
+    async fn announce(&self, merged: &Submission) {
+        let Some(channel) = merged.session.as_ref().and_then(crate::id::SessionKey::channel) else { return };
+        let text = format!(
+            "{} merged submission {} of {}: {}",
+            merged.project, merged.id, merged.agent, merged.title
+        );
+        if let Err(error) = self.projects.swarm.post_as_system(&channel, text, false).await {
+            tracing::warn!(error = chain(&error), "failed to say in a channel that work was merged");
+        }
+    }
+
+    /// Removes the reference that kept the candidate.
+    async fn forget(&self, found: &Submission) -> Result<(), ProjectsError> {
+        let name = kept(found);
+        self.projects
+            .with(&found.project, move |repository| match repository.target(&name)? {
+                None => Ok(()),
+                old => repository.update(&[RefChange { name, old, new: None }]),
+            })
+            .await
+    }
+}
+
+/// Returns the reference that keeps the candidate of a submission.
+fn kept(submission: &Submission) -> String {
+    format!("refs/flock/train/{}", submission.id)
+}
+
+/// Moves the tip from `base` to `candidate`. Returns `false` if it is elsewhere, and `true` also if it has the candidate
+/// already, because an earlier process was killed before it wrote that down.
+fn move_tip(
+    repository: &ProjectRepository,
+    branch: &str,
+    base: &str,
+    candidate: &str,
+) -> Result<bool, ProjectError> {
+    let (base, candidate) = (repository.find(base)?, repository.find(candidate)?);
+    let tip = repository.find(branch)?;
+    if repository.contains(tip, candidate)? {
+        return Ok(true);
+    }
+    let name = format!("refs/heads/{branch}");
+    match repository.update(&[RefChange { name, old: Some(base), new: Some(candidate) }]) {
+        Ok(()) => Ok(true),
+        Err(ProjectError::Moved { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns a line for each file that conflicts, with the newest commits of both sides.
+#[must_use]
+pub(super) fn conflict_lines(conflicts: &[Conflict], other: &str) -> String {
+    let side = |commits: &[crate::project::CommitSummary]| {
+        let one = |commit: &crate::project::CommitSummary| {
+            format!("{} {:?} by {}", commit.commit.get(..12).unwrap_or_default(), commit.subject, commit.author)
+        };
+        commits.iter().take(2).map(one).collect::<Vec<_>>().join(", ")
+    };
+    let line = |conflict: &Conflict| {
+        format!("{}: yours {}; {other}: {}", conflict.path, side(&conflict.branch), side(&conflict.tip))
+    };
+    conflicts.iter().take(20).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+#[path = "train_tests.rs"]
+mod tests;
