@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
-//! | 4 | `swarm` |
+//! | 4 | `swarm`, `project` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
@@ -47,6 +47,7 @@ pub mod nix_store;
 pub mod openclaw;
 pub(crate) mod picture;
 pub mod process;
+pub mod project;
 pub mod provider;
 pub mod runtime;
 pub mod sandbox;

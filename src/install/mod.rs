@@ -26,7 +26,7 @@ pub(crate) mod staging;
 pub(crate) mod step;
 mod swap;
 pub(crate) mod tags;
-mod transport;
+pub(crate) mod transport;
 pub(crate) mod update;
 pub(crate) mod versions;
 

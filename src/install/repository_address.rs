@@ -75,6 +75,12 @@ impl RepositoryAddress {
         is_open && !is_this_machine(rest.split(['/', '?', '#']).next().unwrap_or_default())
     }
 
+    /// Returns the address as libgit2 takes it.
+    #[must_use]
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Returns the address as it is recorded and shown. A path is absolute, anything else is as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -11,7 +11,7 @@ use std::sync::Once;
 use git2::transport::Transport;
 
 /// Registers the transports with libgit2. Only the first call does anything.
-pub(super) fn register() {
+pub(crate) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // If a registration fails, libgit2 uses its own transport or none, and the fetch reports that.
