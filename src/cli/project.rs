@@ -163,7 +163,11 @@ fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     let answer = change(context, Call::post("/api/projects").json(&new)?)?;
     let tip = answer["tip"]["commit"].as_str().unwrap_or_default();
     let short = tip.get(..12).unwrap_or(tip);
-    done(context, &answer, &format!("{} is added; its tip is {short} of your branch {}", new.name, new.branch))
+    done(
+        context,
+        &answer,
+        &format!("{} is added; its tip is {short} of your branch {}", new.name, new.branch),
+    )
 }
 
 /// Returns a path as the gateway needs it, because the gateway runs in another folder. A URL stays as it is.
@@ -198,7 +202,8 @@ fn assign(
 ) -> Result<Exit, Failure> {
     let by = Some(person::name());
     let (add, remove) = if is_assigned { (agents.to_vec(), vec![]) } else { (vec![], agents.to_vec()) };
-    let call = Call::post(&format!("/api/projects/{project}/agents")).json(&AgentsChange { add, remove, by })?;
+    let call =
+        Call::post(&format!("/api/projects/{project}/agents")).json(&AgentsChange { add, remove, by })?;
     let answer = change(context, call)?;
     let names: Vec<&str> = agents.iter().map(AsRef::as_ref).collect();
     let verb = match (is_assigned, names.len()) {
@@ -232,7 +237,9 @@ fn change(context: &Context, call: Call) -> Result<Value, Failure> {
 /// Asks for something that changes nothing.
 fn fetch(context: &Context, path: &str) -> Result<Value, Failure> {
     let home = context.writable_home()?;
-    Ok(context.block_on(Reconnector::new(&home, context).send(Call::get(path), Repeat::Safe, TIMEOUT))?.answer)
+    Ok(context
+        .block_on(Reconnector::new(&home, context).send(Call::get(path), Repeat::Safe, TIMEOUT))?
+        .answer)
 }
 
 fn done(context: &Context, answer: &Value, text: &str) -> Result<Exit, Failure> {

@@ -204,7 +204,8 @@ fn entry(project: &Project) -> Value {
     if let Some(setup) = &project.setup {
         entry["setup"] = json!(setup);
     }
-    for (key, list) in [("setupEgress", &project.setup_egress), ("checks", &project.checks), ("files", &project.files)]
+    for (key, list) in
+        [("setupEgress", &project.setup_egress), ("checks", &project.checks), ("files", &project.files)]
     {
         if !list.is_empty() {
             entry[key] = json!(list);

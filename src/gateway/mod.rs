@@ -35,7 +35,7 @@ pub mod middleware;
 pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
-pub(crate) mod projects;
+pub mod projects;
 pub mod push;
 pub(crate) mod queue;
 pub mod relay;

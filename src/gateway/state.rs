@@ -58,7 +58,7 @@ pub struct GatewayParts {
     /// The connections to other platforms.
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
-    pub(crate) projects: Arc<Projects>,
+    pub projects: Arc<Projects>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -95,7 +95,7 @@ pub struct Gateway {
     /// The connections to other platforms.
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
-    pub(crate) projects: Arc<Projects>,
+    pub projects: Arc<Projects>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.

@@ -31,7 +31,11 @@ pub fn registry(
     });
     let tools = swarm::tools::assembled(triage.swarm(), triage, live.home());
     let bridges = crate::bridge::tool::all(triage);
-    tools.into_iter().chain(bridges).chain(projects::tools::all(projects)).for_each(|tool| registry.add(tool));
+    tools
+        .into_iter()
+        .chain(bridges)
+        .chain(projects::tools::all(projects))
+        .for_each(|tool| registry.add(tool));
     registry
 }
 

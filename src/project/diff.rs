@@ -349,11 +349,8 @@ pub fn stat(diff: &BranchDiff) -> String {
             Some(old) => format!("{old} → {}", file.path),
             None => file.path.clone(),
         };
-        let changed = if file.is_binary {
-            "binary".to_owned()
-        } else {
-            format!("+{} −{}", file.added, file.removed)
-        };
+        let changed =
+            if file.is_binary { "binary".to_owned() } else { format!("+{} −{}", file.added, file.removed) };
         text.push_str(&format!("\n{} {} ({changed})", file.status.letter(), clean::summary(&path, 120)));
     }
     if diff.changed > STAT_FILES {

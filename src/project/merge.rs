@@ -152,8 +152,8 @@ fn touched(
         };
         for (path, found) in paths.iter_mut() {
             let now = entry(&tree, path);
-            let is_changed = trees.iter().all(|parent| entry(parent, path) != now)
-                && !(trees.is_empty() && now.is_none());
+            let is_changed =
+                trees.iter().all(|parent| entry(parent, path) != now) && !(trees.is_empty() && now.is_none());
             if is_changed && found[side].len() < MAX_COMMITS {
                 found[side].push(CommitSummary::of(&commit));
             }

@@ -12,6 +12,7 @@
 //! | [`mirror`] | the owner's branch is fetched and joined with the tip |
 //! | [`overview`] | the tip, the owner's branch, the agents' branches, the log |
 //! | [`diff`] | the changes between two commits, by file |
+//! | [`landing`] | what the owner is given of a project |
 //! | [`merge`] | two commits are merged, or their conflicts are named |
 //! | [`tree`] | the files of a commit are written into a folder |
 //! | [`incoming`] | a pack that an agent pushed is checked before it is stored |
@@ -19,6 +20,7 @@
 pub mod diff;
 mod error;
 pub mod incoming;
+pub mod landing;
 pub mod merge;
 pub mod mirror;
 pub mod overview;

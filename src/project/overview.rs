@@ -148,9 +148,9 @@ pub fn branches(repository: &ProjectRepository) -> Result<Vec<(String, ObjectId)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::RefChange;
     use crate::project::reference::OWNER;
     use crate::project::testing::Sample;
-    use crate::project::RefChange;
 
     #[test]
     fn branches_are_compared_with_the_tip() {

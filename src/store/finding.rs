@@ -55,8 +55,7 @@ fn finding(row: &Row<'_>) -> rusqlite::Result<Finding> {
     })
 }
 
-const SELECT: &str =
-    "SELECT f.id, f.submission, f.reviewer, f.is_blocking, f.path, f.line, f.content, f.answer, f.created_at FROM finding f";
+const SELECT: &str = "SELECT f.id, f.submission, f.reviewer, f.is_blocking, f.path, f.line, f.content, f.answer, f.created_at FROM finding f";
 
 fn of(connection: &Connection, submission: i64) -> rusqlite::Result<Vec<Finding>> {
     connection

@@ -265,11 +265,11 @@ pub(super) mod tests {
         });
     }
 
-    /// Overwrites two of the later pages, which hold audit rows.
+    /// Overwrites two of the last pages, which hold audit rows.
     pub(in crate::store) fn flip(path: &Path) {
         use std::os::unix::fs::FileExt as _;
         let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-        let page = file.metadata().unwrap().len() / 4096 / 4 * 3;
+        let page = file.metadata().unwrap().len() / 4096 - 6;
         file.write_all_at(&[0xA5; 2 * 4096], page * 4096).unwrap();
     }
 

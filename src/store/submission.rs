@@ -225,7 +225,12 @@ fn find(connection: &Connection, id: i64) -> rusqlite::Result<Option<Submission>
     connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], submission).optional()
 }
 
-fn change(transaction: &Transaction<'_>, id: i64, change: &SubmissionChange, now: i64) -> rusqlite::Result<()> {
+fn change(
+    transaction: &Transaction<'_>,
+    id: i64,
+    change: &SubmissionChange,
+    now: i64,
+) -> rusqlite::Result<()> {
     let reasons = change.reasons.as_ref().map(|reasons| serde_json::json!(reasons).to_string());
     transaction
         .prepare_cached(

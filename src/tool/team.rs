@@ -337,9 +337,7 @@ pub(crate) static PROJECT_CLAIM: ToolDefinition = ToolDefinition {
 pub(crate) static PROJECT_REVIEW: ToolDefinition = ToolDefinition {
     name: "flock_project_review",
     description: "Review a submission you were asked about. findings: [{text, path?, line?, blocking?}].",
-    properties: || {
-        json!({"submission": number(), "approve": flag(), "findings": {"type": "array", "items": {"type": "object"}}})
-    },
+    properties: || json!({"submission": number(), "approve": flag(), "findings": {"type": "array", "items": {"type": "object"}}}),
     required: &["submission", "approve"],
     changes: true,
     ..TEAM

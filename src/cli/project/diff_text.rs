@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cli::Context;
 use crate::clean;
+use crate::cli::Context;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Prints a diff, or with `is_stat` only the names and sizes of its files.

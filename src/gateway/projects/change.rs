@@ -160,7 +160,9 @@ fn described(outcome: &SyncOutcome) -> (&'static str, String) {
     match outcome {
         SyncOutcome::UpToDate { .. } => ("upToDate", "the tip has everything of your branch".to_owned()),
         SyncOutcome::Began { owner } => ("began", format!("the tip begins at {}", short(owner))),
-        SyncOutcome::Forwarded { owner, .. } => ("forwarded", format!("the tip moved to your {}", short(owner))),
+        SyncOutcome::Forwarded { owner, .. } => {
+            ("forwarded", format!("the tip moved to your {}", short(owner)))
+        }
         SyncOutcome::Merged { owner, tip, .. } => {
             ("merged", format!("your {} was merged into the tip, which is now {}", short(owner), short(tip)))
         }

@@ -53,7 +53,8 @@ impl Projects {
             Landing::Patch => json!({"patch": found.patch, "commit": found.tip, "message": found.stat}),
             Landing::Branch(wanted) => {
                 let branch = self.push(&project, wanted, &found.tip).await?;
-                let message = format!("{branch} of {} is at {}: {}", project.repo, short(&found.tip), found.stat);
+                let message =
+                    format!("{branch} of {} is at {}: {}", project.repo, short(&found.tip), found.stat);
                 json!({"branch": branch, "commit": found.tip, "message": message})
             }
             Landing::PullRequest(wanted) => {
@@ -110,8 +111,18 @@ async fn open_pull_request(
     let title = found.title.as_str();
     let body = format!("{}\n\n{}", found.log, found.stat);
     let arguments = [
-        "pr", "create", "--repo", &project.repo, "--head", branch, "--base", &project.branch, "--title", title,
-        "--body", &body,
+        "pr",
+        "create",
+        "--repo",
+        &project.repo,
+        "--head",
+        branch,
+        "--base",
+        &project.branch,
+        "--title",
+        title,
+        "--body",
+        &body,
     ];
     let text = run(&gh, Path::new("/"), &arguments).await.map_err(|output| ProjectsError::NotLanded {
         project: project.name.clone(),

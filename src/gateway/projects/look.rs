@@ -107,11 +107,14 @@ impl Projects {
             .with(name, move |repository| {
                 let tip = repository.find(&branch)?;
                 let (base, head, shown) = match &target {
-                    DiffTarget::Branch(own) => (Some(tip), repository.branch(&own.to_string())?, own.to_string()),
+                    DiffTarget::Branch(own) => {
+                        (Some(tip), repository.branch(&own.to_string())?, own.to_string())
+                    }
                     DiffTarget::Tip => (repository.owner()?, Some(tip), branch.clone()),
                 };
                 let (Some(base), Some(head)) = (base, head) else { return Ok(None) };
-                diff::branch_diff(repository, base, head, DiffLimits::default()).map(|diff| Some((shown, diff)))
+                diff::branch_diff(repository, base, head, DiffLimits::default())
+                    .map(|diff| Some((shown, diff)))
             })
             .await?;
         found.ok_or(missing)

@@ -31,9 +31,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use tokio::sync::{OwnedMutexGuard, watch};
 
+pub(crate) use change::sync_result;
 pub(crate) use error::ProjectsError;
 pub(crate) use land::Landing;
-pub(crate) use change::sync_result;
 pub(crate) use look::{DiffTarget, shown_submission};
 pub(crate) use review::ReviewVerdict;
 pub(crate) use submission::Work;
@@ -49,7 +49,7 @@ use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
 
 /// The projects of a home.
-pub(crate) struct Projects {
+pub struct Projects {
     swarm: Arc<Swarm>,
     /// One lock for each project: its tip and its queue are changed by one at a time.
     held: Mutex<HashMap<ProjectName, Arc<tokio::sync::Mutex<()>>>>,
@@ -60,7 +60,9 @@ pub(crate) struct Projects {
 }
 
 impl Projects {
-    pub(crate) fn new(swarm: Arc<Swarm>) -> Self {
+    /// Creates the service of a team. It reads and writes nothing yet.
+    #[must_use]
+    pub fn new(swarm: Arc<Swarm>) -> Self {
         Self { swarm, held: Mutex::default(), queued: watch::Sender::default(), troubles: Mutex::default() }
     }
 
@@ -169,7 +171,8 @@ impl Projects {
 
 /// Returns what flock tells the author of a submission. Nobody is told if no session submitted it.
 fn news(submission: &Submission, text: &str, now: i64) -> Option<NewInboxItem> {
-    let told = format!("Submission {} to {} ({}): {text}", submission.id, submission.project, submission.title);
+    let told =
+        format!("Submission {} to {} ({}): {text}", submission.id, submission.project, submission.title);
     submission.session.as_ref().map(|session| notice(session, told, now))
 }
 

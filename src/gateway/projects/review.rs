@@ -63,17 +63,11 @@ impl Projects {
         };
         self.of_agent(&found.project, agent)?;
         if found.state != SubmissionState::Review || found.reviewed_at.is_some() {
-            return Err(ProjectsError::State {
-                project: found.project,
-                number,
-                state: found.state,
-            });
+            return Err(ProjectsError::State { project: found.project, number, state: found.state });
         }
         check(&verdict)?;
         let submissions = self.swarm.store().submissions();
-        submissions
-            .add_findings(number, agent.to_string(), verdict.findings.clone(), unix_ms())
-            .await?;
+        submissions.add_findings(number, agent.to_string(), verdict.findings.clone(), unix_ms()).await?;
         let count = verdict.findings.len();
         let detail = format!("{count} finding{}", if count == 1 { "" } else { "s" });
         if verdict.approve {

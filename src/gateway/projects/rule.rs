@@ -65,7 +65,8 @@ pub(crate) fn unanswered<'a>(findings: &'a [Finding], answered: &[i64]) -> Vec<&
 #[must_use]
 pub(crate) fn overlaps(one: &str, other: &str) -> bool {
     let inside = |path: &str, folder: &str| {
-        folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        folder.is_empty()
+            || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     inside(one, other) || inside(other, one)
 }
@@ -121,7 +122,11 @@ mod tests {
             (Review::Person, Submission { accepted_by: Some("kim".into()), ..plain.clone() }, None),
             (Review::None, Submission { reasons: reason.clone(), ..plain.clone() }, Some(WaitsFor::Person)),
             (Review::Agent, Submission { reviewer: bob.clone(), ..plain.clone() }, Some(WaitsFor::Reviewer)),
-            (Review::Agent, Submission { reviewer: bob.clone(), reviewed_at: Some(1), ..plain.clone() }, None),
+            (
+                Review::Agent,
+                Submission { reviewer: bob.clone(), reviewed_at: Some(1), ..plain.clone() },
+                None,
+            ),
             // An agent's approval does not replace a person's.
             (
                 Review::Agent,
@@ -144,8 +149,12 @@ mod tests {
             answer: answer.map(str::to_owned),
             created_at: 0,
         };
-        let all =
-            [finding(1, true, None), finding(2, false, None), finding(3, true, Some("y")), finding(4, true, None)];
+        let all = [
+            finding(1, true, None),
+            finding(2, false, None),
+            finding(3, true, Some("y")),
+            finding(4, true, None),
+        ];
         let left: Vec<i64> = unanswered(&all, &[4]).iter().map(|finding| finding.id).collect();
         assert_eq!(left, [1]);
     }

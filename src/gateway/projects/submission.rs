@@ -6,8 +6,8 @@ use crate::clean;
 use crate::clock::unix_ms;
 use crate::config::Project;
 use crate::id::{AgentId, ProjectName, SessionKey};
-use crate::project::reference::FIRST_TASK;
 use crate::project::diff::{self, DiffLimits};
+use crate::project::reference::FIRST_TASK;
 use crate::project::{AgentBranch, Conflict, ProjectError, ProjectRepository, merge};
 use crate::store::{
     NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState, TaskFilter,
@@ -101,7 +101,19 @@ impl Projects {
                 detail,
             ))
         };
+        let held = self.hold(name).await;
+        let filter = SubmissionFilter {
+            project: Some(name.clone()),
+            agent: Some(work.agent.clone()),
+            is_open: true,
+            ..Default::default()
+        };
+        let earlier = self.swarm.store().submissions().list(&filter, 10).await?;
+        for earlier in earlier.into_iter().filter(|earlier| earlier.branch == new.branch) {
+            self.settled(&project, earlier).await?;
+        }
         let submission = self.swarm.store().submissions().add(new, rows).await?;
+        drop(held);
         self.publish(name, Some(&submission));
         self.wake_train();
         let claims = self.swarm.store().claims().list(name, unix_ms()).await?;
@@ -227,16 +239,15 @@ impl Projects {
         number: i64,
         reason: &str,
     ) -> Result<Submission, ProjectsError> {
-        let found = self.submission(name, number).await?;
         if reason.trim().is_empty() || reason.len() > MAX_REASON {
             return Err(ProjectsError::Invalid("the reason is empty or too long".to_owned()));
         }
+        let _held = self.hold(name).await;
+        let found = self.settled(&self.find(name)?, self.submission(name, number).await?).await?;
         let text = format!("{} sent it back: {reason}", by.party);
         let items: Vec<_> = news(&found, &text, unix_ms()).into_iter().collect();
-        let to = SubmissionChange {
-            detail: Some(text.clone()),
-            ..SubmissionChange::to(SubmissionState::Refused)
-        };
+        let to =
+            SubmissionChange { detail: Some(text.clone()), ..SubmissionChange::to(SubmissionState::Refused) };
         let rows = along(by, "project.refuse", &found, clean::summary(reason, MAX_TITLE), items);
         self.step(&found, &SubmissionState::OPEN, to, Some(rows)).await
     }
@@ -252,7 +263,8 @@ impl Projects {
         name: &ProjectName,
         number: i64,
     ) -> Result<Submission, ProjectsError> {
-        let found = self.submission(name, number).await?;
+        let _held = self.hold(name).await;
+        let found = self.settled(&self.find(name)?, self.submission(name, number).await?).await?;
         let to = SubmissionChange {
             detail: Some(format!("withdrawn by {}", by.party)),
             ..SubmissionChange::to(SubmissionState::Withdrawn)
@@ -297,7 +309,9 @@ pub(crate) fn wait_text(wait: Option<WaitsFor>, submission: &Submission) -> Opti
             "its checks passed; {} reviews it",
             submission.reviewer.as_ref().map_or("an agent", AgentId::as_str)
         ),
-        WaitsFor::Person if submission.reasons.is_empty() => "its checks passed; a person reviews it".to_owned(),
+        WaitsFor::Person if submission.reasons.is_empty() => {
+            "its checks passed; a person reviews it".to_owned()
+        }
         WaitsFor::Person => {
             format!("its checks passed, but a person has to accept it: {}", submission.reasons.join("; "))
         }

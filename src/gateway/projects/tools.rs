@@ -31,11 +31,7 @@ pub(crate) fn all(projects: &Arc<Projects>) -> Vec<Arc<dyn Tool>> {
 }
 
 /// Returns the project that a call names, or the only one of the agent.
-fn project(
-    projects: &Projects,
-    agent: &AgentId,
-    arguments: &Arguments,
-) -> Result<Project, ToolError> {
+fn project(projects: &Projects, agent: &AgentId, arguments: &Arguments) -> Result<Project, ToolError> {
     let name = arguments.optional::<String>("project")?.filter(|name| !name.trim().is_empty());
     let Some(name) = name else {
         return match <[Project; 1]>::try_from(projects.of(agent)) {
@@ -97,7 +93,10 @@ async fn status(projects: &Arc<Projects>, context: &CallContext, arguments: &Arg
 async fn submit(projects: &Arc<Projects>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let project = project(projects, &context.agent, &arguments)?;
     let words = |name| -> Result<Option<String>, ToolError> {
-        Ok(arguments.optional::<String>(name)?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+        Ok(arguments
+            .optional::<String>(name)?
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty()))
     };
     let branch = words("branch")?.map(|branch| {
         let own = format!("flock/{}/", context.agent);
@@ -122,7 +121,8 @@ async fn submit(projects: &Arc<Projects>, context: &CallContext, arguments: Argu
     for (branch, conflicts) in &done.conflicts {
         let lines = conflict_lines(conflicts, branch.agent.as_str());
         let lines = lines.lines().map(|line| notice::one_line(&without_marks(line))).collect::<Vec<_>>();
-        let _ = write!(text, "\nIt conflicts with {branch}; agree with {}:\n{}", branch.agent, lines.join("\n"));
+        let _ =
+            write!(text, "\nIt conflicts with {branch}; agree with {}:\n{}", branch.agent, lines.join("\n"));
     }
     for claim in &done.claimed {
         let _ = write!(text, "\n{} is claimed by {}", claim.path, claim.agent);
@@ -148,7 +148,8 @@ async fn claim(projects: &Arc<Projects>, context: &CallContext, arguments: Argum
         projects.release(&context.agent, &project.name, &paths).await?;
         return Ok("released".to_owned());
     }
-    let minutes = arguments.optional::<u64>("minutes")?.map(|minutes| u32::try_from(minutes).unwrap_or(u32::MAX));
+    let minutes =
+        arguments.optional::<u64>("minutes")?.map(|minutes| u32::try_from(minutes).unwrap_or(u32::MAX));
     let others = projects.claim(&context.agent, &project.name, &paths, minutes).await?;
     if others.is_empty() {
         return Ok("claimed; nobody else works there".to_owned());

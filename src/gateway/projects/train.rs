@@ -140,7 +140,9 @@ impl Train {
     ///
     /// Returns an error if the repository or the database can't be used, or the checks can't be run.
     pub(crate) async fn advance(&self, name: &ProjectName) -> Result<bool, ProjectsError> {
-        let Some(next) = self.projects.swarm.store().submissions().next(name).await? else { return Ok(false) };
+        let Some(next) = self.projects.swarm.store().submissions().next(name).await? else {
+            return Ok(false);
+        };
         let project = self.projects.find(name)?;
         match self.take(&project, &next).await {
             // Somebody withdrew or replaced it meanwhile.
@@ -155,7 +157,7 @@ impl Train {
             return self.decided(project, next).await;
         }
         match self.join(project, next).await? {
-            Joined::Contained => self.merged(project, next, None).await,
+            Joined::Contained => self.projects.merged(project, next, None).await,
             Joined::Conflicts(tip, conflicts) => self.conflict(next, tip, &conflicts).await,
             Joined::Candidate { base, commit, stat } => {
                 let to = SubmissionChange {
@@ -278,14 +280,18 @@ impl Train {
         let (Some(base), Some(candidate)) = (checked.base.clone(), checked.candidate.clone()) else {
             return self.again(checked).await;
         };
-        let held = self.projects.hold(&project.name).await;
+        // Held until the row says so too: whoever replaces the submission meanwhile would call it withdrawn.
+        let _held = self.projects.hold(&project.name).await;
         let (branch, name) = (project.branch.clone(), project.name.clone());
         let moved = self
             .projects
             .with(&name, move |repository| move_tip(repository, &branch, &base, &candidate))
             .await?;
-        drop(held);
-        if moved { self.merged(project, checked, checked.candidate.clone()).await } else { self.again(checked).await }
+        if moved {
+            self.projects.merged(project, checked, checked.candidate.clone()).await
+        } else {
+            self.again(checked).await
+        }
     }
 
     /// Puts a submission back into the queue: what was checked is no longer what the tip would become.
@@ -298,28 +304,6 @@ impl Train {
         };
         const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
         self.projects.step(checked, FROM, to, None).await.map(drop)
-    }
-
-    async fn merged(
-        &self,
-        project: &Project,
-        found: &Submission,
-        candidate: Option<String>,
-    ) -> Result<(), ProjectsError> {
-        let tip = candidate.as_deref().map_or("it has everything of it already", |commit| {
-            commit.get(..12).unwrap_or(commit)
-        });
-        let text = format!("it is merged; the tip of {} is {tip}", project.branch);
-        let items: Vec<NewInboxItem> = news(found, &text, unix_ms()).into_iter().collect();
-        let to = SubmissionChange {
-            detail: Some(text.clone()),
-            ..SubmissionChange::to(SubmissionState::Merged)
-        };
-        let rows = along(&Actor::system(), "project.merge", found, format!("{} {tip}", found.title), items);
-        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
-        let merged = self.projects.step(found, FROM, to, Some(rows)).await?;
-        self.announce(&merged).await;
-        self.forget(&merged).await
     }
 
     async fn conflict(
@@ -340,7 +324,7 @@ impl Train {
         let rows = along(&Actor::system(), "project.conflict", found, detail, items);
         const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
         self.projects.step(found, FROM, to, Some(rows)).await?;
-        self.forget(found).await
+        self.projects.forget(found).await
     }
 
     async fn failed(
@@ -352,12 +336,64 @@ impl Train {
         let log = safe_text::end(log, MAX_LOG);
         let text = format!("a check failed on the tree that joins it with the tip:\n{log}");
         let items = news(found, &text, unix_ms()).into_iter().collect();
-        let to =
-            SubmissionChange { detail: Some(text), receipt, ..SubmissionChange::to(SubmissionState::Refused) };
+        let to = SubmissionChange {
+            detail: Some(text),
+            receipt,
+            ..SubmissionChange::to(SubmissionState::Refused)
+        };
         let detail = clean::summary(log.lines().last().unwrap_or_default(), 200);
         let rows = along(&Actor::system(), "project.refuse", found, detail, items);
         self.projects.step(found, &[SubmissionState::Checking], to, Some(rows)).await?;
-        self.forget(found).await
+        self.projects.forget(found).await
+    }
+}
+
+impl Projects {
+    /// Returns a submission as it is, after correcting what a process that was killed did not write down: the tip may
+    /// have it already. To be called while the project is held.
+    pub(super) async fn settled(
+        &self,
+        project: &Project,
+        found: Submission,
+    ) -> Result<Submission, ProjectsError> {
+        let Some(candidate) = found.candidate.clone().filter(|_| found.state.is_open()) else {
+            return Ok(found);
+        };
+        if candidate.is_empty() {
+            return Ok(found);
+        }
+        let (branch, commit) = (project.branch.clone(), candidate.clone());
+        let is_in = self
+            .with(&project.name, move |repository| {
+                repository.contains(repository.find(&branch)?, repository.find(&commit)?)
+            })
+            .await?;
+        if !is_in {
+            return Ok(found);
+        }
+        self.merged(project, &found, Some(candidate)).await?;
+        self.submission(&project.name, found.id).await
+    }
+
+    /// Writes down that the tip has everything of a submission.
+    async fn merged(
+        &self,
+        project: &Project,
+        found: &Submission,
+        candidate: Option<String>,
+    ) -> Result<(), ProjectsError> {
+        let tip = candidate
+            .as_deref()
+            .map_or("it has everything of it already", |commit| commit.get(..12).unwrap_or(commit));
+        let text = format!("it is merged; the tip of {} is {tip}", project.branch);
+        let items: Vec<NewInboxItem> = news(found, &text, unix_ms()).into_iter().collect();
+        let to =
+            SubmissionChange { detail: Some(text.clone()), ..SubmissionChange::to(SubmissionState::Merged) };
+        let rows = along(&Actor::system(), "project.merge", found, format!("{} {tip}", found.title), items);
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        let merged = self.step(found, FROM, to, Some(rows)).await?;
+        self.announce(&merged).await;
+        self.forget(&merged).await
     }
 
     /// Says in the channel from which it was submitted that it is merged. It informs: it wakes nobody.
@@ -367,7 +403,7 @@ impl Train {
             "{} merged submission {} of {}: {}",
             merged.project, merged.id, merged.agent, merged.title
         );
-        if let Err(error) = self.projects.swarm.post_as_system(&channel, text, false).await {
+        if let Err(error) = self.swarm.post_as_system(&channel, text, false).await {
             tracing::warn!(error = chain(&error), "failed to say in a channel that work was merged");
         }
     }
@@ -375,12 +411,11 @@ impl Train {
     /// Removes the reference that kept the candidate.
     async fn forget(&self, found: &Submission) -> Result<(), ProjectsError> {
         let name = kept(found);
-        self.projects
-            .with(&found.project, move |repository| match repository.target(&name)? {
-                None => Ok(()),
-                old => repository.update(&[RefChange { name, old, new: None }]),
-            })
-            .await
+        self.with(&found.project, move |repository| match repository.target(&name)? {
+            None => Ok(()),
+            old => repository.update(&[RefChange { name, old, new: None }]),
+        })
+        .await
     }
 }
 
@@ -415,7 +450,12 @@ fn move_tip(
 pub(super) fn conflict_lines(conflicts: &[Conflict], other: &str) -> String {
     let side = |commits: &[crate::project::CommitSummary]| {
         let one = |commit: &crate::project::CommitSummary| {
-            format!("{} {:?} by {}", commit.commit.get(..12).unwrap_or_default(), commit.subject, commit.author)
+            format!(
+                "{} {:?} by {}",
+                commit.commit.get(..12).unwrap_or_default(),
+                commit.subject,
+                commit.author
+            )
         };
         commits.iter().take(2).map(one).collect::<Vec<_>>().join(", ")
     };

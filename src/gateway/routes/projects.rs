@@ -14,7 +14,9 @@ use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query, flag};
-use crate::gateway::projects::{DiffTarget, Landing, Projects, ProjectsError, Work, shown_submission, sync_result};
+use crate::gateway::projects::{
+    DiffTarget, Landing, Projects, ProjectsError, Work, shown_submission, sync_result,
+};
 use crate::id::{AgentId, ProjectName};
 use crate::project::AgentBranch;
 use crate::project::reference::FIRST_TASK;
@@ -169,7 +171,8 @@ pub(crate) async fn add(
 }
 
 fn checked(new: NewProject) -> Result<Project, ApiError> {
-    let wrong = |param: &'static str, text: String| ApiError::invalid("invalid_project", text).with_param(param);
+    let wrong =
+        |param: &'static str, text: String| ApiError::invalid("invalid_project", text).with_param(param);
     if !projects::is_location(&new.repo) {
         return Err(wrong("repo", format!("{:?} is neither an absolute path nor a URL", new.repo)));
     }

@@ -10,6 +10,7 @@ use flock::config::setting::{self, Setting};
 use flock::config::{Api, Live, Role, agents, starter};
 use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
+use flock::gateway::projects::Projects;
 use flock::gateway::relay::{Relay, Ticket};
 use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server, tools};
 use flock::home::{Home, atomic};
@@ -272,7 +273,8 @@ impl Crew {
             knew_on: Arc::clone(&knew_on),
         };
         let gateway = Gateway::new(|gateway| {
-            let mut registry = tools::registry(&live, &triage, &sandboxes, gateway.clone());
+            let projects = Arc::new(Projects::new(swarm.clone()));
+            let mut registry = tools::registry(&live, &triage, &sandboxes, &projects, gateway.clone());
             let spec = registry.get(HELD).unwrap().spec().clone();
             registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
             let engine = Engine::new(agent::EngineParts {
@@ -286,6 +288,7 @@ impl Crew {
             let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
             GatewayParts {
                 bridges: Arc::default(),
+                projects,
                 live,
                 swarm,
                 events,

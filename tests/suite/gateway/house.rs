@@ -12,6 +12,7 @@ use flock::gateway::driver::{EventCallback, TurnRunner};
 use flock::gateway::error::ApiError;
 use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
+use flock::gateway::projects::Projects;
 use flock::gateway::relay::Relay;
 use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server};
 use flock::home::{Home, atomic};
@@ -89,6 +90,7 @@ impl House {
             oversight: oversight.clone(),
         });
         let mut parts = GatewayParts {
+            projects: Arc::new(Projects::new(swarm.clone())),
             relay: Arc::new(Relay::new(live.clone(), catalog, oversight, port)),
             engine: Arc::new(engine),
             triage,
