@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
-//! | 4 | `swarm` |
+//! | 4 | `swarm`, `receipt` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
@@ -48,6 +48,7 @@ pub mod openclaw;
 pub(crate) mod picture;
 pub mod process;
 pub mod provider;
+pub mod receipt;
 pub mod runtime;
 pub mod sandbox;
 pub mod store;

@@ -246,6 +246,12 @@ impl Home {
         self.data().join("check-setups")
     }
 
+    /// Returns the lock file that is held while the key for receipts is made.
+    #[must_use]
+    pub(crate) fn receipt_key_lock(&self) -> PathBuf {
+        self.run().join("receipt-key.lock")
+    }
+
     /// Returns the file that pins the version of the package set.
     #[must_use]
     pub(crate) fn nix_pin(&self) -> PathBuf {

@@ -8,7 +8,7 @@ use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 17] = [
+const ID_COLUMNS: [(&str, &str); 18] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -26,6 +26,7 @@ const ID_COLUMNS: [(&str, &str); 17] = [
     ("request", "decided_by"),
     ("usage", "agent"),
     ("link", "created_by"),
+    ("receipt", "author"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
