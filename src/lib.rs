@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
-//! | 4 | `swarm`, `project` |
+//! | 4 | `swarm`, `project`, `receipt` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
@@ -49,6 +49,7 @@ pub(crate) mod picture;
 pub mod process;
 pub mod project;
 pub mod provider;
+pub mod receipt;
 pub mod runtime;
 pub mod sandbox;
 pub mod store;

@@ -246,6 +246,24 @@ impl Home {
         self.run().join("helper")
     }
 
+    /// Returns the folder of the checks that run, with one folder for each run.
+    #[must_use]
+    pub fn checks(&self) -> PathBuf {
+        self.run().join("checks")
+    }
+
+    /// Returns the folder of the results of setup steps, which later checks use again.
+    #[must_use]
+    pub fn check_setups(&self) -> PathBuf {
+        self.data().join("check-setups")
+    }
+
+    /// Returns the lock file that is held while the key for receipts is made.
+    #[must_use]
+    pub(crate) fn receipt_key_lock(&self) -> PathBuf {
+        self.run().join("receipt-key.lock")
+    }
+
     /// Returns the file that pins the version of the package set.
     #[must_use]
     pub(crate) fn nix_pin(&self) -> PathBuf {

@@ -54,6 +54,7 @@ fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) 
 fn folders(home: &Home) -> Vec<PathBuf> {
     let mut folders =
         vec![home.root().to_owned(), home.data(), home.pending(), home.run(), home.backups(), home.secrets()];
+    folders.push(home.check_setups());
     let openclaw = home.openclaw_versions();
     folders.extend([openclaw.join("roles"), openclaw.clone()]);
     // In these folders, all subfolders as well.

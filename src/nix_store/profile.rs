@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::flake::Flake;
 use super::manifest::PackageOrigin;
+use super::path::{InvalidStorePath, StorePath};
 use super::realise::RealisedPackage;
 use super::store::{PROFILES, exec, shell};
 use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest};
@@ -254,6 +255,33 @@ impl PackageStore {
     pub async fn installed(&self, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
         let (_writing, container) = self.lock_running().await?;
         self.read(&container, agent).await
+    }
+
+    /// Returns all paths that these paths of the store need, with the hashes of their content, sorted by path. The paths
+    /// themselves are among them.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Nix`] if a path is not in the store.
+    pub(crate) async fn closure(&self, paths: &[String]) -> Result<Vec<(String, String)>, NixError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what = "read what packages need";
+        let valid: Vec<StorePath> = paths
+            .iter()
+            .map(|path| path.parse().map_err(|error: InvalidStorePath| NixError::Lost { reason: error.to_string() }))
+            .collect::<Result<_, _>>()?;
+        let words: Vec<String> = valid.iter().map(|path| format!("'{path}'")).collect();
+        let script = format!(
+            "set -e; nix-store --query --requisites {} | sort -u | while read -r path; do \
+             echo \"$path $(nix-store --query --hash \"$path\")\"; done",
+            words.join(" ")
+        );
+        let (_writing, container) = self.lock_running().await?;
+        let found = self.script(&container, what, &script, LONG).await?;
+        let line = |line: &str| line.split_once(' ').map(|(path, hash)| (path.to_owned(), hash.to_owned()));
+        Ok(found.lines().filter_map(line).collect())
     }
 
     /// Switches to the generation before the last change.

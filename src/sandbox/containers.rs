@@ -19,10 +19,12 @@ use crate::sandbox::{SandboxError, names};
 pub struct Container {
     pub id: String,
     pub name: String,
-    /// The agent it belongs to. `None` for the containers of the store and of builds.
+    /// The agent it belongs to. `None` for the containers of the store, of builds and of checks.
     pub agent: Option<String>,
     /// The request and step that a build container was made for.
     pub build: Option<String>,
+    /// The run of checks that a check container was made for.
+    pub check: Option<String>,
     /// The engine's state, for example `running` or `exited`.
     pub state: String,
     /// The engine's description, for example `Up 3 minutes`.
@@ -224,6 +226,7 @@ impl From<ContainerSummary> for Container {
             name: name.trim_start_matches('/').to_owned(),
             agent: labels.get(names::LABEL_AGENT).cloned(),
             build: labels.get(names::LABEL_BUILD).cloned(),
+            check: labels.get(names::LABEL_CHECK).cloned(),
             state: found.state.map(|state| state.to_string()).unwrap_or_default(),
             status: found.status.unwrap_or_default(),
             created_at: found.created.unwrap_or_default().saturating_mul(1000),

@@ -23,8 +23,11 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse, limits_s
     findings.check("entrypoint", entrypoint == [HELPER_TARGET]);
     findings.check("command", config.cmd.unwrap_or_default().is_empty());
     findings.check("terminal", config.tty != Some(true));
-    // A second attach does not get an answer if the engine closes standard input after the first one.
-    findings.check("standard input", config.open_stdin == Some(true) && config.stdin_once != Some(true));
+    // A second attach does not get an answer if the engine closes standard input after the first one. A check container
+    // is attached to once and has to end with its owner.
+    let closes_once = config.stdin_once == Some(true);
+    findings
+        .check("standard input", config.open_stdin == Some(true) && closes_once == spec.check.is_some());
     match &found.host_config {
         Some(host) => {
             host_config(spec, host, &mut findings);

@@ -186,6 +186,7 @@ mod tests {
             name: format!("flock-sbx-a{number}"),
             agent: (number != 3).then(|| format!("a{number}")),
             build: None,
+            check: None,
             state: if number == 4 { "exited" } else { "running" }.to_owned(),
             status: String::new(),
             created_at: 0,

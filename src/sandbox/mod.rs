@@ -3,6 +3,7 @@
 
 pub(crate) mod advisory;
 pub(crate) mod binds;
+pub mod check;
 pub mod containers;
 pub mod docker;
 pub mod egress;

@@ -20,6 +20,9 @@ pub(crate) const LABEL_RECIPE: &str = "flock.recipe";
 /// Label: the request and step that a build container was made for.
 pub(crate) const LABEL_BUILD: &str = "flock.build";
 
+/// Label: the run of checks that a container was made for.
+pub(crate) const LABEL_CHECK: &str = "flock.check";
+
 /// Returns the name of the agent's container.
 #[must_use]
 pub fn sandbox(home: &Home, agent: &AgentId) -> String {
@@ -48,6 +51,12 @@ pub(crate) fn build_volume(home: &Home) -> String {
 #[must_use]
 pub fn build(home: &Home, id: &str) -> String {
     format!("flock-nix-build-{id}{}", home.suffix())
+}
+
+/// Returns the name of a container in which a delivered tree is checked.
+#[must_use]
+pub fn check(home: &Home, id: &str) -> String {
+    format!("flock-check-{id}{}", home.suffix())
 }
 
 /// Returns the value of [`LABEL_HOME`].

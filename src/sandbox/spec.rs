@@ -91,7 +91,11 @@ pub(crate) struct ContainerSpec {
     pub name: String,
     /// The home that owns the container, as [`names::owner`] writes it.
     pub home: String,
+    /// The agent it belongs to. Empty for the container of a check, which belongs to no agent.
     pub agent: String,
+    /// The run of checks it is made for. `None` for an agent's container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     pub image: String,
     /// User and group as `uid:gid`.
     pub user: String,
@@ -177,6 +181,7 @@ impl ContainerSpec {
             name: names::sandbox(home, &agent.id),
             home: names::owner(home),
             agent: agent.id.to_string(),
+            check: None,
             image: host.image.clone(),
             user: format!("{}:{}", host.user.uid, host.user.gid),
             runtime: agent.docker.runtime.clone(),
@@ -205,9 +210,13 @@ impl ContainerSpec {
     pub fn labels(&self) -> HashMap<String, String> {
         let mut labels = HashMap::from([
             (names::LABEL_HOME.to_owned(), self.home.clone()),
-            (names::LABEL_AGENT.to_owned(), self.agent.clone()),
             (names::LABEL_SPEC.to_owned(), self.hash()),
         ]);
+        // A check container must never be taken for an agent's.
+        match &self.check {
+            Some(id) => labels.insert(names::LABEL_CHECK.to_owned(), id.clone()),
+            None => labels.insert(names::LABEL_AGENT.to_owned(), self.agent.clone()),
+        };
         labels.extend(self.runtime.iter().map(|name| (names::LABEL_RUNTIME.to_owned(), name.clone())));
         labels
     }
@@ -235,10 +244,12 @@ impl ContainerSpec {
             mounts: Some(self.mounts.iter().map(|mount| mount.body(&self.home)).collect()),
             // The helper itself is the init process.
             init: Some(false),
+            // A check container is gone when its helper ends.
+            auto_remove: self.check.as_ref().map(|_| true),
             ..confined_host_config()
         };
         ContainerCreateBody {
-            hostname: Some(self.agent.clone()),
+            hostname: Some(self.check.as_ref().map_or_else(|| self.agent.clone(), |_| "check".to_owned())),
             user: Some(self.user.clone()),
             image: Some(self.image.clone()),
             entrypoint: Some(vec![HELPER_TARGET.to_owned()]),
@@ -251,8 +262,9 @@ impl ContainerSpec {
             // The helper's frames use standard input and output only.
             attach_stderr: Some(false),
             open_stdin: Some(true),
-            // With `true`, a second attach after the first connection is closed never gets an answer.
-            stdin_once: Some(false),
+            // With `true`, a second attach after the first connection is closed never gets an answer. A check is attached
+            // to only once, and its container ends with the process that made it.
+            stdin_once: Some(self.check.is_some()),
             // SIGKILL is enough, because the helper has no state to save.
             stop_signal: Some("SIGKILL".to_owned()),
             network_disabled: Some(false),
@@ -299,7 +311,7 @@ pub(crate) fn ulimits(open_files: i64) -> Vec<ResourcesUlimits> {
 
 impl MountSpec {
     /// Returns the mount of a file or folder of the host.
-    fn path(target: impl Into<String>, source: impl Into<PathBuf>, writable: bool) -> Self {
+    pub(super) fn path(target: impl Into<String>, source: impl Into<PathBuf>, writable: bool) -> Self {
         Self { target: target.into(), source: MountSource::Path(source.into()), writable }
     }
 

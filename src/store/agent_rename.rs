@@ -8,7 +8,7 @@ use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 21] = [
+const ID_COLUMNS: [(&str, &str); 22] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -30,6 +30,7 @@ const ID_COLUMNS: [(&str, &str); 21] = [
     ("submission", "reviewer"),
     ("finding", "reviewer"),
     ("claim", "agent"),
+    ("receipt", "author"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.

@@ -100,7 +100,7 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
         session.unwrap_or_default(),
         turn.as_deref().unwrap_or_default(),
     ];
-    let hash = link(&previous, &fields);
+    let hash = link(&previous, &contents(&fields));
     transaction
         .prepare_cached(
             "INSERT INTO audit (at, actor, action, subject, level, detail, session, turn, previous, hash)
@@ -242,17 +242,38 @@ impl<A> AuditLog<&Database<A>> {
     }
 }
 
-/// Computes the hash of a row.
+/// Computes the hash of a row from the hash of the row before it and the digest of its own fields. So a part of the chain
+/// can be verified by somebody who may not see what its rows say.
+pub(super) fn link(previous: &[u8], contents: &[u8; 32]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(b"flock audit 2\0");
+    hash.update(previous);
+    hash.update(contents);
+    hash.finalize().into()
+}
+
+/// Computes the digest of a row's fields.
 ///
-/// Each field is preceded by its length, so text cannot move from one field into the next without changing the hash.
-pub(super) fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
+/// Each field is preceded by its length, so text cannot move from one field into the next without changing the digest.
+pub(super) fn contents(fields: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    add_fields(&mut hash, fields);
+    hash.finalize().into()
+}
+
+/// Computes the hash of a row that was written by flock 0.2 or earlier, which had no digest of the fields alone.
+pub(super) fn old_link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(previous);
+    add_fields(&mut hash, fields);
+    hash.finalize().into()
+}
+
+fn add_fields(hash: &mut Sha256, fields: &[&str]) {
     for field in fields {
         hash.update(field.len().to_le_bytes());
         hash.update(field.as_bytes());
     }
-    hash.finalize().into()
 }
 
 /// Returns a short digest of a text, for a row that must not contain the text itself.

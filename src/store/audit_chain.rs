@@ -375,7 +375,12 @@ fn check_row(
         Ok(row.get::<_, Option<String>>(column)?.unwrap_or_default())
     };
     let fields = [at.to_string(), text(4)?, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
-    if audit::link(previous, &fields.each_ref().map(String::as_str)) != hash {
+    let texts = fields.each_ref().map(String::as_str);
+    // Rows of earlier versions stay as they are. A row that fits in either way is unchanged, because no other content
+    // gives the same hash.
+    let is_whole = audit::link(previous, &audit::contents(&texts)) == hash
+        || audit::old_link(previous, &texts) == hash;
+    if !is_whole {
         return broken("was changed");
     }
     // The row is intact but reports that flock once found the chain cut off, so the audit as a whole is not complete.
@@ -385,7 +390,119 @@ fn check_row(
     Ok(None)
 }
 
+/// A row in a slice of the chain: its content, or only the digest of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainRow {
+    /// The digest of the row's fields, in hex.
+    pub digest: String,
+    /// The fields in the order in which they are hashed. `None` for a row whose content is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+}
+
+/// A part of the chain: the row that it follows, its rows in order, and its last row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainSlice {
+    pub start: (i64, String),
+    pub rows: Vec<ChainRow>,
+    pub end: (i64, String),
+}
+
+/// Follows the rows of a slice from a hash, and returns the hash of the last one. Returns `None` if a digest is none, or
+/// is not that of the fields beside it.
+#[must_use]
+pub fn follow(start: &str, rows: &[ChainRow]) -> Option<String> {
+    let mut hash = unhex(start)?;
+    for row in rows {
+        let digest = unhex(&row.digest)?;
+        if let Some(fields) = &row.fields {
+            let texts: Vec<&str> = fields.iter().map(String::as_str).collect();
+            if audit::contents(&texts) != digest {
+                return None;
+            }
+        }
+        hash = audit::link(&hash, &digest);
+    }
+    Some(hex(&hash))
+}
+
+/// Decodes a SHA-256 from lower-case hex.
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = text
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect();
+    bytes?.try_into().ok()
+}
+
+/// Reads the slice from the row after `start` to `own`, and at most `after` more rows. Only `own` shows its content.
+fn slice(
+    connection: &Connection,
+    start: i64,
+    own: i64,
+    after: i64,
+) -> rusqlite::Result<Option<ChainSlice>> {
+    let view = connection.unchecked_transaction()?;
+    let first = match base(&view)? {
+        Some((id, hash)) if id == start => Some(hash),
+        _ if start == 0 => Some(vec![0; 32]),
+        _ => view.query_row("SELECT hash FROM audit WHERE id = ?1", [start], |row| row.get(0)).optional()?,
+    };
+    let Some(first) = first else { return Ok(None) };
+    let mut statement = view.prepare_cached(
+        "SELECT id, previous, hash, at, actor, action, subject, level, detail, session, turn
+         FROM audit WHERE id > ?1 AND id <= ?2 ORDER BY id",
+    )?;
+    let mut rows = statement.query((start, own.saturating_add(after)))?;
+    let mut slice = ChainSlice {
+        start: (start, hex(&first)),
+        rows: Vec::new(),
+        end: (start, hex(&first)),
+    };
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let at: i64 = row.get(3)?;
+        let text = |column| row.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+        let fields =
+            vec![at.to_string(), text(4)?, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
+        let texts: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let digest = hex(&audit::contents(&texts));
+        slice.rows.push(ChainRow { digest, fields: (id == own).then_some(fields) });
+        slice.end = (id, hex(&row.get::<_, Vec<u8>>(2)?));
+    }
+    // Rows that were deleted since leave a gap, which nobody could follow.
+    let is_whole = slice.end.0 >= own && slice.end.0 - start == i64::try_from(slice.rows.len()).unwrap_or(0);
+    Ok(is_whole.then_some(slice))
+}
+
 impl<A> AuditLog<&Database<A>> {
+    /// Returns the number and the hash of the last row; 0 and zeros without rows.
+    pub(crate) async fn end(self) -> Result<(i64, String), StoreError> {
+        let end = self.read("read the end of the audit", head).await?;
+        Ok((end.id, end.hash))
+    }
+
+    /// Returns the part of the chain from the row after `start` to the row `own` and at most `after` more. `None` if rows
+    /// of it were deleted since.
+    pub(crate) async fn slice(
+        self,
+        start: i64,
+        own: i64,
+        after: i64,
+    ) -> Result<Option<ChainSlice>, StoreError> {
+        self.read_long("read a part of the audit", move |connection| slice(connection, start, own, after)).await
+    }
+
     /// Returns what is missing at the two ends of the audit, without walking along it; `None` if nothing is.
     ///
     /// A cut that was found when the database was opened is reported through the row that recorded it.

@@ -1,0 +1,146 @@
+//! The names of files that concern tests.
+
+use std::path::Path;
+
+/// Folders whose files are tests or belong to them.
+const FOLDERS: [&str; 9] =
+    ["test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "specs", "testing", "testdata"];
+
+/// Files that decide which tests run, or that a runner or an interpreter loads by itself.
+const CONFIGURATION: [&str; 46] = [
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
+    "tox.ini",
+    "tox.toml",
+    "noxfile.py",
+    "setup.cfg",
+    "pyproject.toml",
+    ".coveragerc",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "package.json",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "babel.config.js",
+    ".babelrc",
+    "makefile",
+    "gnumakefile",
+    "justfile",
+    ".justfile",
+    "taskfile.yml",
+    "taskfile.yaml",
+    "rakefile",
+    "cmakelists.txt",
+    "cargo.toml",
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".config/nextest.toml",
+    "nextest.toml",
+    "build.rs",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    "go.work",
+    "bunfig.toml",
+    "deno.json",
+    "deno.jsonc",
+    "phpunit.xml",
+    "phpunit.xml.dist",
+    ".rspec",
+    "build.gradle",
+    "build.gradle.kts",
+    "pom.xml",
+];
+
+/// Stems of configuration files that have several endings, as in `jest.config.ts`.
+const CONFIGURATION_STEMS: [&str; 9] = [
+    "jest.config.",
+    "vitest.config.",
+    "vitest.workspace.",
+    "vite.config.",
+    ".mocharc.",
+    "karma.conf.",
+    "playwright.config.",
+    "cypress.config.",
+    "ava.config.",
+];
+
+/// Modules that a test runner imports. Python looks for them in the tree first.
+const SHADOWED: [&str; 12] = [
+    "pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest", "nose", "nose2", "coverage", "tox",
+    "nox",
+];
+
+/// Folders of installed programs, which a check uses in place of those of the sandbox.
+const INSTALLED: [&str; 6] = ["node_modules", ".venv", "venv", "site-packages", ".flock-home", ".tox"];
+
+fn lower_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+/// Returns the reason why a file is a program or a module of the checks that should not come from the tree.
+pub(super) fn program(path: &Path) -> Option<&'static str> {
+    let parts: Vec<String> =
+        path.components().map(|part| part.as_os_str().to_string_lossy().to_lowercase()).collect();
+    if parts.iter().any(|part| INSTALLED.contains(&part.as_str())) {
+        return Some("is in a folder of installed programs, which the checks use");
+    }
+    let stem = parts.first().map(|part| part.trim_end_matches(".py")).unwrap_or_default();
+    if SHADOWED.contains(&stem) && (parts.len() > 1 || parts[0].ends_with(".py")) {
+        return Some("takes the place of a module of the test runner");
+    }
+    parts.last().is_some_and(|name| name.ends_with(".pth")).then_some("is run when Python starts")
+}
+
+/// Returns `true` if a file decides which tests run.
+pub(super) fn is_configuration(path: &Path) -> bool {
+    let name = lower_name(path);
+    let whole = path.to_string_lossy().to_lowercase();
+    let is_named = |known: &&str| match known.contains('/') {
+        true => whole == **known || whole.ends_with(&format!("/{known}")),
+        false => name == **known,
+    };
+    CONFIGURATION.iter().any(|known| is_named(&known))
+        || CONFIGURATION_STEMS.iter().any(|stem| name.starts_with(stem))
+        || name.ends_with(".mk")
+}
+
+/// Returns `true` if a file is a test or is in a folder of tests.
+pub(super) fn is_test(path: &Path) -> bool {
+    let in_folder = path.parent().is_some_and(|above| {
+        above.components().any(|part| {
+            let part = part.as_os_str().to_string_lossy().to_lowercase();
+            FOLDERS.contains(&part.as_str())
+        })
+    });
+    in_folder || is_test_file(path)
+}
+
+/// Returns `true` if a runner takes a file of this name for a test.
+pub(super) fn is_test_file(path: &Path) -> bool {
+    let name = lower_name(path);
+    let Some((stem, ending)) = name.rsplit_once('.') else { return false };
+    match ending {
+        "py" => stem.starts_with("test_") || stem.ends_with("_test") || stem == "test" || stem == "tests",
+        "go" => stem.ends_with("_test"),
+        "rs" => {
+            let in_tests = path.parent().and_then(Path::file_name).is_some_and(|name| name == "tests");
+            in_tests || stem == "tests" || stem.ends_with("_test") || stem.ends_with("_tests")
+        }
+        "js" | "jsx" | "ts" | "tsx" | "mjs" | "cjs" | "mts" | "cts" => {
+            stem.ends_with(".test") || stem.ends_with(".spec") || stem.starts_with("test-") || stem == "test"
+        }
+        "rb" => stem.ends_with("_spec") || stem.ends_with("_test"),
+        "java" | "kt" | "php" | "cs" => stem.ends_with("test") || stem.ends_with("tests"),
+        "t" | "bats" => true,
+        _ => false,
+    }
+}
+
+pub(super) fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "rs")
+}
