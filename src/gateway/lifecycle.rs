@@ -12,6 +12,8 @@ use super::backup;
 use super::bind::{BindError, bind};
 use super::driver::{EventCallback, TurnDriver, TurnRunner};
 use super::operation_recovery::{self, OperationRecovery};
+use super::projects::SandboxChecks;
+use super::projects::train::Train;
 use super::state::Gateway;
 use super::team::Team;
 use super::{disk_quota, push, retention, server, uploads};
@@ -137,6 +139,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
+    tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     tokio::spawn(push::run(gateway.clone()));
@@ -323,6 +326,13 @@ fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &DockerSandbox) -> O
         sandbox: gateway.sandbox.clone(),
         packages: PackageStore::new(live.home().clone(), Arc::new(move || newest.current()), engine),
     }
+}
+
+/// Returns the train that joins submitted work with the tips of the projects.
+fn merge_train(gateway: &Gateway, live: &Arc<Live>) -> Arc<Train> {
+    let store = gateway.swarm.store().clone();
+    let checks = SandboxChecks::new(live.clone(), store, gateway.stop.clone());
+    Arc::new(Train::new(gateway.projects.clone(), Arc::new(checks)))
 }
 
 /// Stops all containers of this home. If no engine answers, nothing can be running.

@@ -4,6 +4,7 @@ use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ProjectName};
 use crate::project::ProjectError;
+use crate::receipt::ReceiptError;
 use crate::store::{StoreError, SubmissionState};
 use crate::swarm::SwarmError;
 use crate::tool::ToolError;
@@ -51,6 +52,9 @@ pub(crate) enum ProjectsError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Repository(#[from] ProjectError),
+    /// The checks of a tree could not be run.
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     /// A task of flock's own ended before its work was done.
     #[error("the work on the repository was given up")]
     GivenUp(#[from] tokio::task::JoinError),
@@ -66,6 +70,7 @@ impl Explain for ProjectsError {
             Self::Config(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Repository(error) => error.kind(),
+            Self::Receipt(error) => error.kind(),
             Self::GivenUp(_) => Kind::Internal,
             _ => Kind::Failed,
         }
@@ -89,6 +94,7 @@ impl Explain for ProjectsError {
             Self::Config(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Repository(error) => error.hint(),
+            Self::Receipt(error) => error.hint(),
             Self::Unanswered(_) | Self::Forbidden(_) | Self::Invalid(_) | Self::GivenUp(_) => None,
         }
     }
@@ -104,7 +110,10 @@ impl From<ProjectsError> for ToolError {
         match error {
             ProjectsError::Swarm(error) => error.into(),
             ProjectsError::Store(error) => SwarmError::from(error).into(),
-            ProjectsError::Config(_) | ProjectsError::Repository(_) | ProjectsError::GivenUp(_) => {
+            ProjectsError::Config(_)
+            | ProjectsError::Repository(_)
+            | ProjectsError::Receipt(_)
+            | ProjectsError::GivenUp(_) => {
                 tracing::error!(error = crate::error::chain(&error), "a tool could not use a project");
                 Self::model("the project can't be used now; a person has to look at it (flock doctor)")
             }

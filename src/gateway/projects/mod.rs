@@ -9,11 +9,13 @@
 //! | [`claim`] | agents announce what they work on |
 //! | [`review`] | an agent reviews the work of another |
 //! | [`train`] | submissions are joined with the tip, one after the other |
+//! | [`checks`] | trees are checked in throw-away sandboxes |
 //! | [`land`] | the tip is handed to the owner |
 //! | [`rule`] | the decisions about submissions, without effects |
 //! | [`tools`] | the tools of agents |
 
 mod change;
+mod checks;
 mod claim;
 mod error;
 mod land;
@@ -32,6 +34,7 @@ use serde_json::json;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 pub(crate) use change::sync_result;
+pub(crate) use checks::SandboxChecks;
 pub(crate) use error::ProjectsError;
 pub(crate) use land::Landing;
 pub(crate) use look::{DiffTarget, shown_submission};
