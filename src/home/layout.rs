@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::id::{AgentId, hex};
+use crate::id::{AgentId, ProjectName, hex};
 
 /// A home's folder, as a canonical path, and the paths of everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +148,18 @@ impl Home {
     #[must_use]
     pub fn workspace(&self, agent: &AgentId) -> PathBuf {
         self.workspaces().join(agent.as_str())
+    }
+
+    /// Returns the folder of flock's copies of the projects' repositories.
+    #[must_use]
+    pub fn projects(&self) -> PathBuf {
+        self.root.join("projects")
+    }
+
+    /// Returns flock's bare copy of a project's repository.
+    #[must_use]
+    pub fn project_repository(&self, project: &ProjectName) -> PathBuf {
+        self.projects().join(format!("{project}.git"))
     }
 
     /// Returns the folder of shared knowledge.

@@ -8,7 +8,7 @@ use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 17] = [
+const ID_COLUMNS: [(&str, &str); 21] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -26,10 +26,14 @@ const ID_COLUMNS: [(&str, &str); 17] = [
     ("request", "decided_by"),
     ("usage", "agent"),
     ("link", "created_by"),
+    ("submission", "agent"),
+    ("submission", "reviewer"),
+    ("finding", "reviewer"),
+    ("claim", "agent"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEY_COLUMNS: [(&str, &str); 10] = [
+const KEY_COLUMNS: [(&str, &str); 11] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -40,6 +44,7 @@ const KEY_COLUMNS: [(&str, &str); 10] = [
     ("usage", "session"),
     ("charge", "id"),
     ("idempotency_key", "session"),
+    ("submission", "session"),
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.

@@ -16,6 +16,7 @@ mod budget_use;
 mod card;
 mod channel;
 mod channel_archive;
+mod claim;
 mod connection;
 mod damage_recheck;
 mod database;
@@ -24,6 +25,7 @@ mod delivery;
 mod direct_message;
 mod error;
 mod exchange;
+mod finding;
 mod freeze;
 mod health;
 mod idempotency;
@@ -47,6 +49,7 @@ mod schema;
 mod session;
 mod sign_in;
 mod subjects;
+mod submission;
 pub(crate) mod sync;
 mod task;
 #[cfg(test)]
@@ -75,6 +78,7 @@ pub(crate) use card::{CardUpdate, StoredCard};
 pub use channel::NewChannel;
 pub(crate) use channel::{Channel, ChannelState, Member, MemberChange};
 pub(crate) use channel_archive::ArchiveStep;
+pub use claim::Claim;
 pub use connection::BESIDE;
 pub(crate) use connection::beside;
 pub use database::{Database, Reader, Store};
@@ -83,6 +87,7 @@ pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary
 pub(crate) use direct_message::{DirectAnswer, DirectMessage};
 pub(crate) use error::StoreError;
 pub(crate) use exchange::NewExchange;
+pub use finding::{Finding, NewFinding};
 pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
@@ -102,6 +107,7 @@ pub(crate) use request::{RequestStep, RequestTransition};
 pub use session::NewSession;
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};
+pub use submission::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
 pub use task::TaskFilter;
 pub(crate) use task::{
     NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskKind, TaskMessage, TaskState,

@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/019.sql"),
     include_str!("migrations/020.sql"),
     include_str!("migrations/021.sql"),
+    include_str!("migrations/022.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -46,6 +46,8 @@ handles! {
     cards: Cards;
     /// The channels and their members.
     channels: Channels;
+    /// The paths of projects that agents work on.
+    claims: Claims;
     /// The messages on other platforms that show waiting requests.
     decision_messages: DecisionMessages;
     /// The delivery positions of agents in channels.
@@ -80,6 +82,8 @@ handles! {
     sessions: Sessions;
     /// The browsers that are signed in to the dashboard.
     sign_ins: SignIns;
+    /// The branches that are to be joined with their projects, and what reviewers found in them.
+    submissions: Submissions;
     /// The tasks.
     tasks: Tasks;
     /// The client tokens.

@@ -135,7 +135,7 @@ impl Along {
         Self { entry, items: Vec::new(), post: None }
     }
 
-    fn write(&self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+    pub(in crate::store) fn write(&self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
         audit::append(transaction, &self.entry, now)?;
         for item in &self.items {
             inbox::add(transaction, item)?;
