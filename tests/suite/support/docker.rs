@@ -76,6 +76,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         bridges: Vec::new(),
+        projects: Vec::new(),
     }
 }
 
