@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use super::events::EventBuffer;
+use super::git::GitService;
 use super::grants::TeamGrants;
 use super::limits::ServerLimits;
 use super::middleware::Middleware;
@@ -39,6 +40,8 @@ pub(crate) struct GatewayAssembly {
     pub middleware: Arc<Middleware>,
     pub team: Arc<Team>,
     pub sandboxes: Arc<DockerSandbox>,
+    /// Serves the projects' repositories to the sandboxes.
+    pub git: Arc<GitService>,
     pub(super) grants: Arc<TeamGrants>,
 }
 
@@ -75,6 +78,7 @@ impl GatewayAssembly {
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
+            let git = Arc::new(GitService::new(live.clone()));
             let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
             let triage = tools::triage(&live, &swarm, &sandboxes);
             let projects = Arc::new(Projects::new(swarm.clone()));
@@ -117,7 +121,7 @@ impl GatewayAssembly {
             });
             let team = Team::new(gateway.clone());
             let middleware = Arc::new(Middleware::new(gateway.clone()));
-            Self { gateway, middleware, team, sandboxes, grants }
+            Self { gateway, middleware, team, sandboxes, git, grants }
         });
         Ok((assembly, rings))
     }
@@ -125,6 +129,9 @@ impl GatewayAssembly {
 
 impl SandboxApi for GatewayAssembly {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
+        if GitService::serves(request.uri().path()) {
+            return Box::pin(self.git.answer(agent, request));
+        }
         SandboxApi::answer(&*self.middleware, agent, request)
     }
 }

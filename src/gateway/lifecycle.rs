@@ -115,7 +115,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let opened = open_database(&home).map_err(|error| classify_error(&home, error))?;
     let assembled = GatewayAssembly::new(live.clone(), opened.store, instance, config.port).await;
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
-    let GatewayAssembly { gateway, middleware, team, sandboxes, grants } = &*assembly;
+    let GatewayAssembly { gateway, middleware, team, sandboxes, git, grants } = &*assembly;
     let (engine, triage) = (&gateway.engine, &gateway.triage);
     // The newest time is read before this process writes any row with the clock's time.
     let newest = gateway.swarm.store().audit().newest_time().await;
@@ -123,6 +123,9 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let limits = gateway.limits;
     let server = tokio::spawn(server::serve(listener, middleware.clone(), limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
+    // Until then a push waits for the lock of its repository, so it finds nothing half done.
+    let repaired = git.clone();
+    tokio::task::spawn_blocking(move || repaired.repair());
     // On the host these programs outlive a gateway only if the process that held them was killed too.
     programs::host::sweep(&home.digest());
     let swept = home.clone();

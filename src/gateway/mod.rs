@@ -26,6 +26,7 @@ pub mod error;
 pub mod events;
 pub(crate) mod extract;
 pub(crate) mod file_response;
+pub mod git;
 mod grants;
 pub(crate) mod idempotency;
 pub mod lifecycle;

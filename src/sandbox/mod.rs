@@ -19,6 +19,7 @@ pub mod mount;
 pub mod names;
 pub(crate) mod probe;
 pub mod program_mounts;
+pub mod project_mount;
 pub mod seccomp;
 pub(crate) mod spec;
 #[cfg(test)]

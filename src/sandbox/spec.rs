@@ -18,6 +18,7 @@ use crate::id::hex;
 use crate::sandbox::binds;
 use crate::sandbox::mount::{self, Mounts};
 use crate::sandbox::program_mounts::ProgramMount;
+use crate::sandbox::project_mount::{PROJECTS_TARGET, ProjectMount};
 use crate::sandbox::{SandboxError, names, seccomp};
 
 /// Path of the helper program in the sandbox.
@@ -68,6 +69,8 @@ pub(crate) struct HostFacts {
     pub mounts: Mounts,
     /// The mounts needed by the agent program that runs the agent's turns. Empty if flock itself runs them.
     pub fittings: Vec<ProgramMount>,
+    /// The objects of the projects that the agent is assigned to.
+    pub projects: Vec<ProjectMount>,
 }
 
 /// A user of the container, by number because the image may not know the name.
@@ -106,7 +109,7 @@ pub(crate) struct ContainerSpec {
     pub mounts: Vec<MountSpec>,
     /// The identity files mounted over the workspace's own files of the same name.
     pub identity: Vec<IdentityMount>,
-    /// Inode and modification time of each mounted file or folder of an agent program.
+    /// Inode and modification time of each mounted file or folder of an agent program or a project.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(u64, i64)>,
     /// Memory limit in bytes. Swap is not allowed beyond it.
@@ -174,6 +177,7 @@ impl ContainerSpec {
         for fitting in &host.fittings {
             mounts.push(fitting.mount(home, engine_socket).map_err(refused)?);
         }
+        mounts.extend(host.projects.iter().map(ProjectMount::mount));
         // The hash is taken over the list, so its order must not depend on the configuration's order.
         mounts.sort();
         let (memory, tmp_bytes, cpu_millis) = limits(agent, host.cores);
@@ -187,7 +191,7 @@ impl ContainerSpec {
             runtime: agent.docker.runtime.clone(),
             mounts,
             identity: host.identity.clone(),
-            parts: host.fittings.iter().filter_map(ProgramMount::seen).collect(),
+            parts: seen_parts(host),
             memory: i64::try_from(memory).unwrap_or(i64::MAX),
             nano_cpus: i64::try_from(cpu_millis.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
             pids: PIDS,
@@ -309,6 +313,12 @@ pub(crate) fn ulimits(open_files: i64) -> Vec<ResourcesUlimits> {
     vec![limit("nofile", open_files), limit("core", 0)]
 }
 
+/// Returns what changes when a mounted file or folder is replaced by another one of the same name.
+fn seen_parts(host: &HostFacts) -> Vec<(u64, i64)> {
+    let programs = host.fittings.iter().filter_map(ProgramMount::seen);
+    programs.chain(host.projects.iter().map(ProjectMount::seen)).collect()
+}
+
 impl MountSpec {
     /// Returns the mount of a file or folder of the host.
     pub(super) fn path(target: impl Into<String>, source: impl Into<PathBuf>, writable: bool) -> Self {
@@ -316,9 +326,10 @@ impl MountSpec {
     }
 
     fn body(&self, home: &str) -> Mount {
-        // A read-only bind does not make the mounts below it read-only. An approved folder is therefore mounted
-        // non-recursively: file systems mounted below it are not visible.
-        let approved = Path::new(&self.target).starts_with(mount::MOUNTS_TARGET);
+        // A read-only bind does not make the mounts below it read-only. An approved folder and a project's are therefore
+        // mounted non-recursively: file systems mounted below them are not visible.
+        let target = Path::new(&self.target);
+        let approved = [mount::MOUNTS_TARGET, PROJECTS_TARGET].iter().any(|above| target.starts_with(above));
         let bind_options = approved.then(|| MountBindOptions {
             propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
             non_recursive: Some(true),

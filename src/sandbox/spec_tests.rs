@@ -24,6 +24,7 @@ fn host() -> HostFacts {
         engine_socket: Some("/var/run/docker.sock".into()),
         mounts: Mounts::default(),
         fittings: Vec::new(),
+        projects: Vec::new(),
     }
 }
 

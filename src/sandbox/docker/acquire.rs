@@ -76,6 +76,8 @@ impl DockerSandbox {
             self.kill(&live.container).await;
             return Err(error);
         }
+        // Before the container is used for anything else, so that the first command finds them.
+        Box::pin(self.make_clones(agent, &live)).await;
         let live = Arc::new(live);
         slot.set(Arc::clone(&live));
         // A freeze may have come in while the container was made. It is applied here, because the freeze itself found

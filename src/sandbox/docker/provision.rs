@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use bollard::models::ContainerStateStatusEnum;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
 use crate::home::atomic;
@@ -18,7 +19,9 @@ use crate::sandbox::engine;
 use crate::sandbox::helper::{self, HelperClient, PortForward};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
-use crate::sandbox::{SandboxError, containers, image, inspect, names, workspace};
+use crate::sandbox::{
+    CommandExit, CommandOutcome, SandboxError, containers, image, inspect, names, workspace,
+};
 
 use super::DockerSandbox;
 
@@ -110,6 +113,7 @@ impl DockerSandbox {
             engine_socket: socket,
             mounts: plan.mounts.clone(),
             fittings: plan.fittings.clone(),
+            projects: plan.projects.clone(),
         })
     }
 
@@ -243,6 +247,25 @@ impl DockerSandbox {
             "its sandbox can't be attached; commands go through the engine's exec, which is much slower"
         );
         Ok(CommandTransport::Exec)
+    }
+
+    /// Has the sandbox make the clones that its agent does not have yet. A failure is logged: the agent can still work,
+    /// and the next container tries again.
+    pub(super) async fn make_clones(&self, agent: &AgentId, live: &LiveContainer) {
+        for project in &live.plan.projects {
+            let (mount, id) = (project.clone(), agent.clone());
+            let command = tokio::task::spawn_blocking(move || mount.clone_command(&id)).await;
+            let Ok(Some(command)) = command else { continue };
+            let failure = match self.run_in(agent, live, command, &CancellationToken::new()).await {
+                Ok(CommandOutcome { end: CommandExit::Exited(0), .. }) => continue,
+                Ok(outcome) => {
+                    let output = [outcome.output.head, outcome.output.tail].concat();
+                    crate::clean::summary(&String::from_utf8_lossy(&output), 300)
+                }
+                Err(error) => crate::error::chain(&error),
+            };
+            tracing::warn!(%agent, project = %project.name(), failure, "its clone of a project could not be made");
+        }
     }
 
     /// Returns the proxy that the helper has to listen for. `None` if the agent has no network and does not call flock

@@ -14,6 +14,7 @@ use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::ProgramMount;
+use crate::sandbox::project_mount::ProjectMount;
 use crate::sandbox::spec::IdentityMount;
 use crate::sandbox::{BackgroundJob, JobRequest, SandboxError, workspace};
 
@@ -186,7 +187,9 @@ pub(crate) struct ContainerPlan {
     pub mounts: Mounts,
     /// The mounts needed by the agent program that runs the agent's turns.
     pub fittings: Vec<ProgramMount>,
-    /// `true` if a program in the container asks flock for models and tools.
+    /// The projects that the agent is assigned to.
+    pub projects: Vec<ProjectMount>,
+    /// `true` if a program in the container asks flock for models, tools or a project's repository.
     pub asks_flock: bool,
     identity: Option<Vec<IdentityMount>>,
 }
@@ -202,7 +205,10 @@ impl ContainerPlan {
         let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();
         let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
-        let asks_flock = agent.is_run_by_program() && !agent.runs_on_host();
+        let assigned = config.projects.iter().filter(|project| project.has_agent(&agent.id));
+        let projects: Vec<_> = assigned.filter_map(|project| ProjectMount::new(home, project)).collect();
+        let is_program_inside = agent.is_run_by_program() && !agent.runs_on_host();
+        let asks_flock = is_program_inside || !projects.is_empty();
         // Keep only the settings that need another container. A change of the model or the tool policy must not replace
         // it.
         let agent = Agent {
@@ -220,7 +226,7 @@ impl ContainerPlan {
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();
-        Self { agent, image, mounts, fittings, asks_flock, identity }
+        Self { agent, image, mounts, fittings, projects, asks_flock, identity }
     }
 
     /// Reads the identity files again after the workspace was prepared, because preparing it may create them.

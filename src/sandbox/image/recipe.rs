@@ -30,8 +30,8 @@ impl Recipe {
     #[must_use]
     pub const fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Sandbox => &["ca-certificates", "python3"],
-            Self::Store => &["ca-certificates", "python3", "nix-bin"],
+            Self::Sandbox => &["ca-certificates", "git", "python3"],
+            Self::Store => &["ca-certificates", "git", "python3", "nix-bin"],
         }
     }
 
