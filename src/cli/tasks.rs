@@ -56,17 +56,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let home = context.home()?;
     let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
-    let found = database::read(&home, async |reader| reader.tasks().list(&filter, args.limit).await)?;
+    let found = database::read(&home, async |reader| {
+        let mut shown = Vec::new();
+        for task in reader.tasks().list(&filter, args.limit).await? {
+            let described = describe(&reader, &task).await?;
+            shown.push((task, described));
+        }
+        Ok(shown)
+    })?;
     // A home without a database has no tasks.
     let found = found.unwrap_or_default();
-    let tasks: Vec<Value> = found.iter().map(describe).collect();
-    let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
-    found.iter().for_each(|task| table.styled_row(row(task)));
+    let tasks: Vec<&Value> = found.iter().map(|(_, described)| described).collect();
+    let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WORK", "WHAT"]);
+    found.iter().for_each(|(task, described)| table.styled_row(row(task, described)));
     context.printer.list(&json!({"tasks": tasks}), &table, "There are no such tasks.");
     Ok(Exit::Done)
 }
 
-fn row(task: &Task) -> Vec<(TextStyle, String)> {
+fn row(task: &Task, described: &Value) -> Vec<(TextStyle, String)> {
     let tone = match task.state {
         TaskState::Completed => TextStyle::Good,
         TaskState::Submitted | TaskState::Working | TaskState::Canceled => TextStyle::Plain,
@@ -74,11 +81,18 @@ fn row(task: &Task) -> Vec<(TextStyle, String)> {
     };
     // The summary is cut for the table. `--json` has all of it.
     let what: String = task.summary.chars().take(60).collect();
+    let work = &described["work"];
+    let work = match (work["branch"].as_str(), work["state"].as_str(), &task.project) {
+        (Some(branch), Some(state), _) => format!("{branch} {state}"),
+        (_, _, Some(project)) => format!("for {project}"),
+        _ => String::new(),
+    };
     vec![
         (TextStyle::Plain, task.id.clone()),
         (tone, task.state.as_str().to_owned()),
         (TextStyle::Plain, task.requester.clone()),
         (TextStyle::Accent, task.assignee().to_string()),
+        (TextStyle::Plain, work),
         (TextStyle::Plain, what),
     ]
 }

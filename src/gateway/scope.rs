@@ -89,10 +89,17 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "usage", "budgets" | "hours"]
         | ["api", "sandboxes", "usage"]
         | ["api", "audit", "verify"]
+        | ["api", "projects"]
+        | ["api", "projects", _]
+        | ["api", "projects", _, "diff" | "log" | "submissions"]
+        | ["api", "projects", _, "submissions", _]
         | ["metrics"]
             if is_get =>
         {
             RequiredAccess::ForAll(Right::Read)
+        }
+        ["api", "projects", _, "submissions", _, "accept" | "refuse"] if is_post => {
+            RequiredAccess::ForAll(Right::Approve)
         }
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]

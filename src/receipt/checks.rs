@@ -82,9 +82,8 @@ impl Checks {
         let wrong = |reason: &str| Err(ReceiptError::Checks { reason: reason.to_owned() });
         let setup = self.setup.as_ref();
         let texts = || self.commands.iter().chain(setup.map(|setup| &setup.command));
-        let paths = || {
-            self.files.iter().chain(&self.required).chain(setup.iter().flat_map(|setup| &setup.inputs))
-        };
+        let paths =
+            || self.files.iter().chain(&self.required).chain(setup.iter().flat_map(|setup| &setup.inputs));
         if self.commands.len() > MAX_COMMANDS {
             return wrong("there are more than 50 commands");
         }

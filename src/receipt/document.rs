@@ -221,7 +221,10 @@ impl Receipt {
         let receipt: Self = canonical::read("the receipt", bytes)?;
         let malformed = |reason: String| ReceiptError::Malformed { what: "the receipt", reason };
         if receipt.format != FORMAT {
-            return Err(malformed(format!("it has format {}, and this flock reads {FORMAT}", receipt.format)));
+            return Err(malformed(format!(
+                "it has format {}, and this flock reads {FORMAT}",
+                receipt.format
+            )));
         }
         if receipt.checks.hash()? != receipt.checks_hash {
             return Err(malformed("the hash of its checks is not theirs".to_owned()));

@@ -4,8 +4,8 @@
 //! key of the home and named by a row of the audit chain. It owns `secrets/receipt-key` and the rows of
 //! `store/receipt.rs`. How branches come about, and what happens with an accepted one, does not belong here.
 
-pub mod check_files;
 pub(crate) mod canonical;
+pub mod check_files;
 mod checks;
 pub mod document;
 mod error;

@@ -59,8 +59,12 @@ pub fn acceptance(checks: &Checks, receipt: &Receipt, delivered: &str) -> Result
 
 /// Returns the reasons to refuse the tree.
 fn failures(checks: &Checks, receipt: &Receipt) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        receipt.probe.findings.iter().map(|finding| format!("the sandbox was not confined: {finding}")).collect();
+    let mut reasons: Vec<String> = receipt
+        .probe
+        .findings
+        .iter()
+        .map(|finding| format!("the sandbox was not confined: {finding}"))
+        .collect();
     if let Some(setup) = receipt.setup.as_ref().filter(|setup| !setup.run.is_success()) {
         reasons.push(format!("the setup step {}", setup.run.verdict()));
     }

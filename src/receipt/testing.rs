@@ -51,7 +51,8 @@ pub(crate) fn tree_objects(files: &[(&str, &str, &str)]) -> (ObjectMap, String) 
 
 fn folder(map: &mut ObjectMap, files: &[(&str, &str, &str)]) -> String {
     let mut entries: Vec<(String, String, String)> = Vec::new();
-    let mut below: std::collections::BTreeMap<&str, Vec<(&str, &str, &str)>> = std::collections::BTreeMap::new();
+    let mut below: std::collections::BTreeMap<&str, Vec<(&str, &str, &str)>> =
+        std::collections::BTreeMap::new();
     for (path, mode, text) in files {
         match path.split_once('/') {
             Some((name, rest)) => below.entry(name).or_default().push((rest, mode, text)),

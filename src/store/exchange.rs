@@ -136,6 +136,7 @@ mod tests {
             session: session.clone(),
             summary: "s".into(),
             request: "r".into(),
+            project: None,
             exchange: exchange("sent"),
             key: None,
             now: 7,

@@ -13,7 +13,7 @@ use super::inbox::{self, NewInboxItem};
 use super::session::parsed;
 use super::subjects::Tasks;
 use super::{Database, Store, StoreError, usage};
-use crate::id::{AgentId, ChannelId, SessionKey, TurnId};
+use crate::id::{AgentId, ChannelId, ProjectName, SessionKey, TurnId};
 
 /// The way in which a task was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,12 @@ pub struct Task {
     pub response: Option<String>,
     /// The latest turn that worked on it.
     pub turn: Option<TurnId>,
+    /// The project in which it has to be delivered: it is done only when the project's tip has the work.
+    pub project: Option<ProjectName>,
+    /// The turn that said that it is done.
+    pub delivered_in: Option<TurnId>,
+    /// How often a turn said so without having submitted anything.
+    pub reminders: u32,
     /// Unix milliseconds of its acceptance.
     pub created_at: i64,
     /// Unix milliseconds of its last change.
@@ -193,6 +199,8 @@ pub struct NewTask {
     pub summary: String,
     /// The full request.
     pub request: String,
+    /// The project in which it has to be delivered.
+    pub project: Option<ProjectName>,
     /// A row for the brakes on agents that talk to each other.
     pub exchange: Option<NewExchange>,
     /// The name of the message and the digest of the request, if the client may repeat it.
@@ -276,10 +284,11 @@ pub struct TaskCounts {
 
 const COLUMNS: &str =
     "id, context, kind, requester, origin, session, state, summary, request, question, asked_in,
-    reply, response, turn, created_at, updated_at, completed_at";
+    reply, response, turn, created_at, updated_at, completed_at, project, delivered_in, reminders";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<Task> {
     let origin: Option<String> = row.get(4)?;
+    let project: Option<String> = row.get(17)?;
     Ok(Task {
         id: row.get(0)?,
         context: row.get(1)?,
@@ -298,6 +307,9 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Task> {
         created_at: row.get(14)?,
         updated_at: row.get(15)?,
         completed_at: row.get(16)?,
+        project: project.map(|_| parsed(row, 17)).transpose()?,
+        delivered_in: turn(row, 18)?,
+        reminders: row.get(19)?,
     })
 }
 
@@ -399,7 +411,7 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
     transaction
         .prepare_cached(
             "UPDATE task SET state = ?2, question = ?3, asked_in = ?4, reply = ?5, response = ?6, turn = ?7,
-             updated_at = ?8, completed_at = ?9 WHERE id = ?1",
+             updated_at = ?8, completed_at = ?9, delivered_in = ?10, reminders = ?11 WHERE id = ?1",
         )?
         .execute((
             &task.id,
@@ -411,6 +423,8 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
             task.turn.map(|turn| turn.to_string()),
             task.updated_at,
             task.completed_at,
+            task.delivered_in.map(|turn| turn.to_string()),
+            task.reminders,
         ))
         .map(drop)
 }
@@ -474,13 +488,16 @@ impl<A> Tasks<&Database<A>> {
     /// Their turn ended, and the process was killed before it could record that. A task whose assignee asked a question
     /// waits for the reply and is not among them.
     pub async fn stranded(self) -> Result<Vec<String>, StoreError> {
-        // An item stays in the inbox until its turn has ended, so an open task without one is lost.
+        // An item stays in the inbox until its turn has ended, so an open task without one is lost. One that was delivered
+        // waits for its submission.
         self.read("look for lost tasks", |connection| {
             connection
                 .prepare(
                     "SELECT id FROM task WHERE state IN ('submitted', 'working')
-                     AND NOT EXISTS
-                         (SELECT 1 FROM inbox WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume'))",
+                     AND NOT EXISTS (SELECT 1 FROM inbox
+                         WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume', 'notice'))
+                     AND NOT EXISTS (SELECT 1 FROM submission
+                         WHERE submission.task = task.id AND submission.state IN ('queued', 'checking', 'review'))",
                 )?
                 .query_map((), |row| row.get(0))?
                 .collect()
@@ -544,8 +561,8 @@ impl Tasks<&Store> {
             transaction
                 .prepare_cached(
                     "INSERT INTO task (id, context, kind, requester, origin, assignee, session, state, summary,
-                     request, created_at, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'submitted', ?8, ?9, ?10, ?10)",
+                     request, created_at, updated_at, project)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'submitted', ?8, ?9, ?10, ?10, ?11)",
                 )?
                 .execute((
                     &id,
@@ -558,6 +575,7 @@ impl Tasks<&Store> {
                     &new.summary,
                     &new.request,
                     new.now,
+                    new.project.as_ref().map(ProjectName::as_str),
                 ))?;
             // The task and its inbox item are written together: nobody would work on a task without an item.
             inbox::add(transaction, &NewInboxItem { task: Some(id.clone()), ..item })?;

@@ -36,6 +36,7 @@ impl Swarm {
             session,
             summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),
+            project: None,
             exchange: None,
             key: Some(key),
             now: unix_ms(),

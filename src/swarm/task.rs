@@ -12,10 +12,11 @@ use super::scheduler::{Priority, SchedulerEvent};
 use super::{Actor, Swarm, SwarmError};
 use crate::clean;
 use crate::clock::unix_ms;
-use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
+use crate::id::{AgentId, Party, ProjectName, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    AuditEntry, IdempotencyKey, InboxItemKind, Level, NewExchange, NewInboxItem, NewTask, StoreError, Task,
-    TaskAdded, TaskChange, TaskChangeResult, TaskKind, TaskState,
+    AuditEntry, IdempotencyKey, InboxItemKind, Level, NewExchange, NewInboxItem, NewTask, StoreError,
+    Submission, SubmissionFilter, SubmissionState, Task, TaskAdded, TaskChange, TaskChangeResult, TaskKind,
+    TaskState,
 };
 use crate::tool::safe_text::start;
 
@@ -25,6 +26,8 @@ pub(crate) const MAX_TEXT: usize = 256 * 1024;
 pub(crate) const MAX_SUMMARY: usize = 200;
 /// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
+/// How often an assignee is reminded that a task needs delivered work, until the task fails.
+const MAX_REMINDERS: u32 = 3;
 /// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
 const A2A_PREFIX: &str = "a2a:";
 /// Name of the client that has the owner's token.
@@ -52,6 +55,15 @@ enum TaskEvent {
     Asked(Option<TurnId>, String),
     /// The requester replies.
     Replied(String),
+    /// A turn says that the work for a project is done. It counts once the project's tip has it.
+    Delivered {
+        turn: TurnId,
+        text: String,
+        /// Set if something is submitted for it and on its way.
+        is_submitted: bool,
+    },
+    /// The project's tip has the work.
+    Proven,
     /// Somebody stops the task.
     Stopped,
     /// The task can't be done any more, for this reason.
@@ -75,6 +87,8 @@ enum Recipient {
     Nobody,
     Requester,
     Assignee,
+    /// The assignee, who said that it is done and has submitted nothing.
+    Reminded,
 }
 
 /// Returns the task after an event, and the party that has to act. A pure function.
@@ -126,6 +140,32 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Recipient), S
         TaskEvent::Replied(_) => {
             return Err(format!("task {} is {}: nothing was asked", task.id, state.as_str()));
         }
+        TaskEvent::Delivered { turn, .. } if task.delivered_in == Some(*turn) => {
+            return Err(format!("task {} was delivered by that turn before", task.id));
+        }
+        TaskEvent::Delivered { turn, text, is_submitted } => {
+            after.turn = Some(*turn);
+            after.delivered_in = Some(*turn);
+            after.response = Some(text.clone());
+            after.state = TaskState::Working;
+            if *is_submitted {
+                Recipient::Nobody
+            } else if task.reminders < MAX_REMINDERS {
+                after.reminders += 1;
+                Recipient::Reminded
+            } else {
+                after.state = TaskState::Failed;
+                after.response = Some(
+                    "it was said to be done, but nothing was delivered that passes the checks".to_owned(),
+                );
+                Recipient::Requester
+            }
+        }
+        TaskEvent::Proven if state == TaskState::Working && task.delivered_in.is_some() => {
+            after.state = TaskState::Completed;
+            Recipient::Requester
+        }
+        TaskEvent::Proven => return Err(format!("nobody has said yet that task {} is done", task.id)),
         TaskEvent::Stopped => {
             after.state = TaskState::Canceled;
             after.response = Some("it was stopped".to_owned());
@@ -157,6 +197,19 @@ fn item(after: &Task, told: Recipient, now: i64) -> Option<NewInboxItem> {
     let task = Some(after.id.clone());
     match told {
         Recipient::Nobody => None,
+        Recipient::Reminded => Some(NewInboxItem {
+            session: after.session.clone(),
+            kind: InboxItemKind::Notice,
+            sender: Party::System.to_string(),
+            text: format!(
+                "Task {} is not done: nothing that you submitted for it to {} has passed. Push your branch and call \
+                 flock_project_submit with taskId {0}, or say with flock_task_respond what you need.",
+                after.id,
+                after.project.as_ref().map_or("its project", ProjectName::as_str)
+            ),
+            task,
+            now,
+        }),
         Recipient::Assignee => Some(NewInboxItem {
             session: after.session.clone(),
             kind: InboxItemKind::Dm,
@@ -225,9 +278,7 @@ impl Swarm {
     ///
     /// # Errors
     ///
-    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the sender is not an agent or is the
-    /// recipient. Returns [`SwarmError::NoAgent`] if the recipient does not exist, and [`SwarmError::Refused`] if the
-    /// brake stops the message.
+    /// Returns the errors of [`Self::send_work`].
     pub async fn send_message(
         &self,
         by: &Actor,
@@ -235,7 +286,33 @@ impl Swarm {
         text: &str,
         data: Option<&Value>,
     ) -> Result<Task, SwarmError> {
+        self.send_work(by, to, text, data, None).await
+    }
+
+    /// Sends another agent a message as [`Self::send_message`] does. With a project, the task is done only when the
+    /// project's tip has what the agent submitted for it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, the recipient does not work on the project, or
+    /// the sender is not an agent or is the recipient. Returns [`SwarmError::NoAgent`] if the recipient does not exist, and [`SwarmError::Refused`] if the
+    /// brake stops the message.
+    pub(crate) async fn send_work(
+        &self,
+        by: &Actor,
+        to: &AgentId,
+        text: &str,
+        data: Option<&Value>,
+        project: Option<ProjectName>,
+    ) -> Result<Task, SwarmError> {
         check_text(text)?;
+        if let Some(name) = &project {
+            let config = self.config();
+            let works = config.projects.iter().any(|found| found.name == *name && found.has_agent(to));
+            if !works {
+                return Err(SwarmError::Invalid(format!("{to} does not work on a project {name}")));
+            }
+        }
         let Some(sender) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent sends direct messages".to_owned()));
         };
@@ -267,6 +344,7 @@ impl Swarm {
             session,
             summary: clean::summary(text, MAX_SUMMARY),
             request,
+            project,
             exchange: Some(exchange),
             key: None,
             now: unix_ms(),
@@ -304,6 +382,7 @@ impl Swarm {
             session: a2a_session(to, client, context),
             summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),
+            project: None,
             exchange: None,
             key,
             now: unix_ms(),
@@ -487,9 +566,43 @@ impl Swarm {
             TaskEnd::Cancelled => "stopped".to_owned(),
         };
         let entry = Actor::agent(session, Some(turn)).entry("task.end", id, Level::Green, detail);
-        match self.change(id, TaskEvent::Ended(turn, end), Some(entry)).await {
+        let event = match end {
+            TaskEnd::Done(text) if self.needs_proof(id).await? => {
+                TaskEvent::Delivered { turn, text, is_submitted: self.is_submitted(id).await? }
+            }
+            end => TaskEvent::Ended(turn, end),
+        };
+        match self.change(id, event, Some(entry)).await {
             Err(SwarmError::Store(error)) => Err(error),
             // Any other error means that the task was stopped, waits for a reply, or has ended before.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if a task has a project whose tip does not have the work for it yet.
+    async fn needs_proof(&self, id: &str) -> Result<bool, StoreError> {
+        if self.store().tasks().find(id).await?.is_none_or(|task| task.project.is_none()) {
+            return Ok(false);
+        }
+        let submitted = self.newest_submission(id).await?;
+        Ok(submitted.is_none_or(|found| found.state != SubmissionState::Merged))
+    }
+
+    async fn is_submitted(&self, id: &str) -> Result<bool, StoreError> {
+        Ok(self.newest_submission(id).await?.is_some_and(|found| found.state.is_open()))
+    }
+
+    async fn newest_submission(&self, task: &str) -> Result<Option<Submission>, StoreError> {
+        let filter = SubmissionFilter { task: Some(task.to_owned()), ..SubmissionFilter::default() };
+        Ok(self.store().submissions().list(&filter, 1).await?.pop())
+    }
+
+    /// Records that a project's tip has the work for a task. The task is completed with the answer that a turn gave before,
+    /// or when a turn gives one.
+    pub(crate) async fn prove_task(&self, id: &str) -> Result<(), StoreError> {
+        let entry = AuditEntry::new("system", "task.prove", id, Level::Green, String::new());
+        match self.change(id, TaskEvent::Proven, Some(entry)).await {
+            Err(SwarmError::Store(error)) => Err(error),
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -582,7 +695,7 @@ impl Swarm {
         };
         self.publish_task(&after);
         match next(&before, &asked, now) {
-            Ok((_, Recipient::Assignee)) => {
+            Ok((_, Recipient::Assignee | Recipient::Reminded)) => {
                 self.notifier().notify_session_after(after.session.clone(), Priority::Mention, after_while);
             }
             Ok((_, Recipient::Requester)) => {

@@ -286,6 +286,9 @@ fn sample() -> Task {
         created_at: 0,
         updated_at: 0,
         completed_at: None,
+        project: None,
+        delivered_in: None,
+        reminders: 0,
     }
 }
 

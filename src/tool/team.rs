@@ -113,8 +113,9 @@ pub(crate) static SLEEP: ToolDefinition = ToolDefinition {
 
 pub(crate) static MESSAGE: ToolDefinition = ToolDefinition {
     name: "flock_message",
-    description: "Send another agent a message. Returns at once; the answer comes to this session later.",
-    properties: || json!({"to": text(), "message": text(), "contextData": {"type": "object"}}),
+    description: "Send another agent a message. Returns at once; the answer comes to this session later. With project, \
+                  it is done only when its submitted work is merged there.",
+    properties: || json!({"to": text(), "message": text(), "contextData": {"type": "object"}, "project": text()}),
     required: &["to", "message"],
     ..TEAM
 };

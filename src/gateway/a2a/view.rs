@@ -216,6 +216,9 @@ mod tests {
             created_at: 0,
             updated_at: 1_500,
             completed_at: None,
+            project: None,
+            delivered_in: None,
+            reminders: 0,
         }
     }
 

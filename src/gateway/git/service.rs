@@ -12,8 +12,8 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::advertisement::{self, Service};
-use super::upload_pack::{FetchError, FetchRequest};
 use super::request_body::{self, BodyStream};
+use super::upload_pack::{FetchError, FetchRequest};
 use super::{PREFIX, receive_pack, upload_pack};
 use crate::config::Live;
 use crate::gateway::draining_body::DrainingBody;

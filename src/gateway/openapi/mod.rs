@@ -30,6 +30,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("audit.json", include_str!("audit.json")),
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),
+    ("projects.json", include_str!("projects.json")),
     ("people.json", include_str!("people.json")),
     ("dashboard.json", include_str!("dashboard.json")),
     ("a2a.json", include_str!("a2a.json")),

@@ -35,7 +35,7 @@ impl SandboxChecks {
     /// Creates the value without calling the engine. `stop` ends what is running.
     pub(crate) fn new(live: Arc<Live>, store: Arc<Store>, stop: CancellationToken) -> Self {
         let (home, newest) = (live.home().clone(), live.clone());
-        let config: crate::sandbox::ConfigSource = Arc::new(move || newest.current());
+        let config: crate::sandbox::docker::ConfigSource = Arc::new(move || newest.current());
         let runner = DockerChecks::new(home.clone(), config.clone(), Arc::new(Engine::from_env()));
         let packages = PackageStore::new(home, config, Arc::new(Engine::from_env()));
         Self { live, store, runner, packages, stop }
@@ -60,8 +60,7 @@ impl SandboxChecks {
             commit: &work.candidate.to_string(),
             checks: &checks,
         };
-        let prover =
-            Prover { home, store: &self.store, runner: &self.runner, packages: &self.packages };
+        let prover = Prover { home, store: &self.store, runner: &self.runner, packages: &self.packages };
         let proof = Box::pin(receipt::prove(&delivery, &prover, &self.stop)).await?;
         Ok(verdict(proof))
     }
@@ -101,7 +100,9 @@ fn verdict(proof: Proof) -> CheckVerdict {
             CheckVerdict::Failed { receipt, log }
         }
         // The receipt is for the tree that it was just made for.
-        Acceptance::Stale => CheckVerdict::Failed { receipt, log: "the receipt is for another tree".to_owned() },
+        Acceptance::Stale => {
+            CheckVerdict::Failed { receipt, log: "the receipt is for another tree".to_owned() }
+        }
     }
 }
 

@@ -176,7 +176,9 @@ impl Projects {
 fn news(submission: &Submission, text: &str, now: i64) -> Option<NewInboxItem> {
     let told =
         format!("Submission {} to {} ({}): {text}", submission.id, submission.project, submission.title);
-    submission.session.as_ref().map(|session| notice(session, told, now))
+    let session = submission.session.as_ref()?;
+    // The turn that gets it is one of the task, which may be done with it.
+    Some(NewInboxItem { task: submission.task.clone(), ..notice(session, told, now) })
 }
 
 fn notice(session: &SessionKey, text: String, now: i64) -> NewInboxItem {

@@ -9,9 +9,7 @@ use crate::id::{AgentId, ProjectName, SessionKey};
 use crate::project::diff::{self, DiffLimits};
 use crate::project::reference::FIRST_TASK;
 use crate::project::{AgentBranch, Conflict, ProjectError, ProjectRepository, merge};
-use crate::store::{
-    NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState, TaskFilter,
-};
+use crate::store::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
 use crate::swarm::Actor;
 
 /// Longest title of a submission, in characters.
@@ -70,9 +68,11 @@ impl Projects {
         let project = self.of_agent(name, &work.agent)?;
         let branch = AgentBranch::new(work.agent.clone(), work.branch.as_deref().unwrap_or(FIRST_TASK))
             .map_err(|error| ProjectsError::Invalid(error.to_string()))?;
-        if let Some(task) = &work.task {
-            self.require_task(task, &work.agent).await?;
-        }
+        let session = match &work.task {
+            // What becomes of it is told where the task is worked on.
+            Some(task) => Some(self.task_session(task, &work.agent).await?),
+            None => work.session,
+        };
         let found = self.read_branch(&project, &branch).await?;
         if !found.is_new {
             return Err(ProjectsError::NothingNew { project: name.clone(), branch: branch.to_string() });
@@ -86,7 +86,7 @@ impl Projects {
             branch: branch.to_string(),
             commit: found.commit.clone(),
             title: title.clone(),
-            session: work.session,
+            session,
             task: work.task,
             now: unix_ms(),
         };
@@ -125,14 +125,13 @@ impl Projects {
         Ok(Submitted { submission, conflicts: found.conflicts, claimed })
     }
 
-    /// Refuses a task that is not this agent's.
-    async fn require_task(&self, task: &str, agent: &AgentId) -> Result<(), ProjectsError> {
-        let filter = TaskFilter { assignee: Some(agent.clone()), ..TaskFilter::default() };
+    /// Returns the session of a task, which must be this agent's.
+    async fn task_session(&self, task: &str, agent: &AgentId) -> Result<SessionKey, ProjectsError> {
         let found = self.swarm.store().tasks().find(task).await?;
-        match found {
-            Some(found) if Some(found.assignee()) == filter.assignee.as_ref() => Ok(()),
-            _ => Err(ProjectsError::Invalid(format!("you were given no task {task}"))),
-        }
+        let own = found.filter(|found| found.assignee() == agent);
+        let missing =
+            || ProjectsError::Invalid(format!("{agent} was given no task {}", clean::summary(task, 80)));
+        own.map(|found| found.session).ok_or_else(missing)
     }
 
     async fn read_branch(&self, project: &Project, branch: &AgentBranch) -> Result<Found, ProjectsError> {
@@ -265,11 +264,10 @@ impl Projects {
     ) -> Result<Submission, ProjectsError> {
         let _held = self.hold(name).await;
         let found = self.settled(&self.find(name)?, self.submission(name, number).await?).await?;
-        let to = SubmissionChange {
-            detail: Some(format!("withdrawn by {}", by.party)),
-            ..SubmissionChange::to(SubmissionState::Withdrawn)
-        };
-        let rows = along(by, "project.withdraw", &found, String::new(), Vec::new());
+        let text = format!("it was withdrawn by {}", by.party);
+        let items = news(&found, &text, unix_ms()).into_iter().collect();
+        let to = SubmissionChange { detail: Some(text), ..SubmissionChange::to(SubmissionState::Withdrawn) };
+        let rows = along(by, "project.withdraw", &found, String::new(), items);
         self.step(&found, &SubmissionState::OPEN, to, Some(rows)).await
     }
 

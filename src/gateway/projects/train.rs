@@ -391,9 +391,21 @@ impl Projects {
             SubmissionChange { detail: Some(text.clone()), ..SubmissionChange::to(SubmissionState::Merged) };
         let rows = along(&Actor::system(), "project.merge", found, format!("{} {tip}", found.title), items);
         const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        // Before the row, so that a kill between the two loses no answer: the next start writes the row. And after it, for
+        // a turn that said meanwhile that the task is done.
+        self.prove(found).await?;
         let merged = self.step(found, FROM, to, Some(rows)).await?;
+        self.prove(found).await?;
         self.announce(&merged).await;
         self.forget(&merged).await
+    }
+
+    /// Completes the task for which something was submitted, if its assignee has said that it is done.
+    async fn prove(&self, found: &Submission) -> Result<(), ProjectsError> {
+        match &found.task {
+            Some(task) => Ok(self.swarm.prove_task(task).await?),
+            None => Ok(()),
+        }
     }
 
     /// Says in the channel from which it was submitted that it is merged. It informs: it wakes nobody.

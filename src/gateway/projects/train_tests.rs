@@ -405,6 +405,103 @@ async fn whatever_is_cut_off_the_tip_stays_green_and_no_commit_is_lost() {
     }
 }
 
+/// Gives the agent `coder` a task in the project. Returns its id.
+async fn assign(scene: &Scene) -> String {
+    let by = scene.team.by("tester", "agent:tester:flock:main:kim");
+    let coder = "coder".parse().unwrap();
+    let task = scene.team.swarm.send_work(&by, &coder, "do it", None, Some(name())).await.unwrap();
+    task.id
+}
+
+async fn say_done(scene: &Scene, task: &str) {
+    let session = "agent:coder:flock:dm:tester".parse().unwrap();
+    let turn = TurnId::new();
+    assert!(scene.team.swarm.begin_task(task, &session, turn).await.unwrap());
+    let end = crate::swarm::TaskEnd::Done("it is done".into());
+    scene.team.swarm.end_task(task, &session, turn, end.clone()).await.unwrap();
+    // A turn's end may be written again after a kill.
+    scene.team.swarm.end_task(task, &session, turn, end).await.unwrap();
+}
+
+async fn task_state(scene: &Scene, task: &str) -> (crate::store::TaskState, u32) {
+    let found = scene.team.store.tasks().find(task).await.unwrap().unwrap();
+    (found.state, found.reminders)
+}
+
+/// Submits work for a task.
+async fn deliver(scene: &Scene, task: &str, files: &[(&str, &str)]) -> Submission {
+    let commit = scene.sample.commit(&[scene.base], files);
+    scene.sample.set("flock/coder/work", commit);
+    let work = Work {
+        agent: "coder".parse().unwrap(),
+        branch: None,
+        title: None,
+        session: None,
+        task: Some(task.to_owned()),
+        answers: vec![],
+    };
+    let by = scene.team.by("coder", "agent:coder:flock:dm:tester");
+    scene.projects.submit(&by, &name(), work).await.unwrap().submission
+}
+
+#[tokio::test]
+async fn a_task_is_done_only_when_the_tip_has_its_work() {
+    use crate::store::TaskState;
+    let scene = Scene::new(Review::None, &["coder"]);
+    let task = assign(&scene).await;
+    // Said, but nothing is delivered: the assignee is reminded, and the requester hears nothing.
+    say_done(&scene, &task).await;
+    assert_eq!(task_state(&scene, &task).await, (TaskState::Working, 1));
+    assert_eq!(scene.told("agent:coder:flock:dm:tester").await, "do it");
+    assert!(scene.told("agent:coder:flock:dm:tester").await.contains("is not done"));
+    // Delivered, but it fails: nobody calls it done, and the news begins a turn of the task.
+    deliver(&scene, &task, &[("a", "1\n"), ("broken", "")]).await;
+    say_done(&scene, &task).await;
+    assert_eq!(task_state(&scene, &task).await, (TaskState::Working, 1));
+    scene.run().await;
+    assert_eq!(task_state(&scene, &task).await.0, TaskState::Working);
+    let turn = TurnId::new();
+    let item = scene.team.take(&"agent:coder:flock:dm:tester".parse().unwrap(), turn).await.unwrap();
+    assert_eq!(item.task.as_deref(), Some(&*task));
+    assert!(item.text.contains("1 test failed"), "{}", item.text);
+    // Delivered and merged: the answer goes to whoever asked.
+    deliver(&scene, &task, &[("a", "1\n"), ("b", "1\n"), ("c", "")]).await;
+    say_done(&scene, &task).await;
+    scene.run().await;
+    assert_eq!(task_state(&scene, &task).await.0, TaskState::Completed);
+    assert_eq!(scene.told("agent:tester:flock:main:kim").await, "it is done");
+}
+
+#[tokio::test]
+async fn a_task_that_is_only_said_to_be_done_fails_in_the_end() {
+    use crate::store::TaskState;
+    let scene = Scene::new(Review::None, &["coder"]);
+    let task = assign(&scene).await;
+    for _ in 0..3 {
+        say_done(&scene, &task).await;
+    }
+    assert_eq!(task_state(&scene, &task).await, (TaskState::Working, 3));
+    say_done(&scene, &task).await;
+    assert_eq!(task_state(&scene, &task).await.0, TaskState::Failed);
+    assert!(scene.told("agent:tester:flock:main:kim").await.contains("nothing was delivered"));
+    let by = scene.team.by("coder", "agent:coder:flock:main:kim");
+    let tester = "tester".parse().unwrap();
+    let refused = scene.team.swarm.send_work(&by, &tester, "x", None, Some(name())).await;
+    assert!(refused.is_err(), "it does not work on the project");
+}
+
+#[tokio::test]
+async fn work_that_is_merged_before_the_turn_ends_completes_its_task_then() {
+    use crate::store::TaskState;
+    let scene = Scene::new(Review::None, &["coder"]);
+    let task = assign(&scene).await;
+    deliver(&scene, &task, &[("a", "1\n"), ("b", "1\n"), ("c", "")]).await;
+    scene.run().await;
+    assert_eq!(task_state(&scene, &task).await.0, TaskState::Submitted);
+    say_done(&scene, &task).await;
+    assert_eq!(task_state(&scene, &task).await, (TaskState::Completed, 0));
+}
+
 #[tokio::test]
 async fn a_finding_of_advice_needs_no_answer() {
     let scene = Scene::new(Review::Agent, &["coder", "tester"]);

@@ -14,7 +14,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
-use crate::store::{StoreError, Task, TaskFilter, TaskState};
+use crate::store::{Database, StoreError, SubmissionFilter, Task, TaskFilter, TaskState};
 use crate::swarm::SwarmError;
 
 /// The query parameters of the list.
@@ -45,7 +45,11 @@ pub(crate) async fn list(
     };
     let limit = asked.limit.unwrap_or(50).clamp(1, 200);
     let found = covered(&gateway, &caller, filter, limit).await.map_err(ApiError::explained)?;
-    Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
+    let mut tasks = Vec::new();
+    for task in &found {
+        tasks.push(describe(gateway.swarm.store(), task).await.map_err(ApiError::explained)?);
+    }
+    Ok(Json(json!({"tasks": tasks})))
 }
 
 /// Returns the newest tasks that the caller may see, at most `limit`.
@@ -79,7 +83,7 @@ pub(crate) async fn show(
     let task = find(&gateway, &id).await.map_err(ApiError::explained)?;
     // A task that the caller may not see looks like a missing one.
     let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
-    let mut shown = describe(&task);
+    let mut shown = describe(gateway.swarm.store(), &task).await.map_err(ApiError::explained)?;
     for (key, text) in [
         ("request", Some(&task.request)),
         ("question", task.question.as_ref()),
@@ -96,7 +100,10 @@ pub(crate) async fn cancel(State(gateway): State<Arc<Gateway>>, Path(id): Path<S
     // A missing task is 404, and one that has ended is 409.
     find(&gateway, &id).await.map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {
-        Ok(task) => Ok(Json(describe(&task))),
+        Ok(task) => {
+            let shown = describe(gateway.swarm.store(), &task).await;
+            shown.map(Json).map_err(ApiError::explained)
+        }
         Err(SwarmError::Refused(reason)) => Err(ApiError::conflict("task_ended", reason)),
         Err(error) => Err(ApiError::explained(error)),
     }
@@ -114,10 +121,22 @@ fn unknown() -> ApiError {
     ApiError::not_found("task_not_found", "there is no such task").with_hint("flock tasks")
 }
 
-/// Returns a task in the JSON form of the API, without its texts.
-#[must_use]
-pub(crate) fn describe(task: &Task) -> Value {
-    json!({
+/// Returns a task in the JSON form of the API, without its texts, and with the newest work that was submitted for it.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read.
+pub(crate) async fn describe<A>(database: &Database<A>, task: &Task) -> Result<Value, StoreError> {
+    let filter = SubmissionFilter { task: Some(task.id.clone()), ..SubmissionFilter::default() };
+    let work = database.submissions().list(&filter, 1).await?.pop();
+    let work = work.map(|work| {
+        json!({
+            "submission": work.id, "branch": work.branch, "state": work.state, "receipt": work.receipt,
+        })
+    });
+    Ok(json!({
+        "project": task.project,
+        "work": work,
         "id": task.id,
         "contextId": task.context,
         "kind": task.kind.as_str(),
@@ -130,5 +149,5 @@ pub(crate) fn describe(task: &Task) -> Value {
         "createdAt": task.created_at,
         "updatedAt": task.updated_at,
         "completedAt": task.completed_at,
-    })
+    }))
 }

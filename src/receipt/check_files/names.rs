@@ -71,7 +71,17 @@ const CONFIGURATION_STEMS: [&str; 9] = [
 
 /// Modules that a test runner imports. Python looks for them in the tree first.
 const SHADOWED: [&str; 12] = [
-    "pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest", "nose", "nose2", "coverage", "tox",
+    "pytest",
+    "_pytest",
+    "py",
+    "pluggy",
+    "iniconfig",
+    "unittest",
+    "doctest",
+    "nose",
+    "nose2",
+    "coverage",
+    "tox",
     "nox",
 ];
 

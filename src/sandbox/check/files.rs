@@ -46,7 +46,9 @@ pub(super) fn write_tree(
                 let target = OsString::from_vec(tree.read(file).map_err(failed)?);
                 root.link(&file.path, Path::new(&target))
             }
-            TreeFileKind::File => root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o644), owner),
+            TreeFileKind::File => {
+                root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o644), owner)
+            }
             TreeFileKind::Executable => {
                 root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o755), owner)
             }
@@ -73,7 +75,8 @@ impl TreePaths {
 
     /// Returns `true` if an entry at this path would stand in the place of a part of the tree, or below a file of it.
     pub fn shadows(&self, path: &Path, is_folder: bool) -> bool {
-        path.ancestors().any(|above| self.files.contains(above)) || (!is_folder && self.folders.contains(path))
+        path.ancestors().any(|above| self.files.contains(above))
+            || (!is_folder && self.folders.contains(path))
     }
 }
 
@@ -140,7 +143,8 @@ impl<W: Write> Packing<'_, W> {
             let limit = format!("{} GiB", MAX_BYTES >> 30);
             return Err(CheckError::TooLarge { what: "the result of the setup step", limit });
         }
-        let metadata = file.metadata().map_err(|source| CheckError::Tree { path: path.to_owned(), source })?;
+        let metadata =
+            file.metadata().map_err(|source| CheckError::Tree { path: path.to_owned(), source })?;
         let mode = if metadata.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 };
         self.entry(path, tar::EntryType::Regular, mode, size, file.take(size))
     }
@@ -318,7 +322,10 @@ pub(super) mod tests {
         let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
         assert_eq!((read("lib/a.py"), read("lock")), ("delivered".to_owned(), "delivered".to_owned()));
         assert_eq!((read("lib/extra"), read("node_modules/x/bin/run")), ("z".to_owned(), "y".to_owned()));
-        assert_eq!(std::fs::read_link(workspace.join("node_modules/link")).unwrap(), Path::new("../../outside"));
+        assert_eq!(
+            std::fs::read_link(workspace.join("node_modules/link")).unwrap(),
+            Path::new("../../outside")
+        );
     }
 
     #[test]

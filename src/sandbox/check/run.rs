@@ -13,7 +13,9 @@ use super::container::{CheckCommand, CheckContainer, host_error};
 use super::files::{self, TreePaths};
 use super::leftovers::{self, WorkFolder};
 use super::specification::CheckHost;
-use super::{CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, SetupReport, SetupStep, TreeSource, setup};
+use super::{
+    CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, SetupReport, SetupStep, TreeSource, setup,
+};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
@@ -150,7 +152,8 @@ impl DockerChecks {
     fn proxy(&self, step: &SetupStep) -> Result<Arc<Proxy>, CheckError> {
         let rules = step.egress.iter().map(|rule| rule.parse()).collect::<Result<Vec<EgressRule>, _>>()?;
         // The proxy names its client only in the log.
-        let agent: AgentId = "setup-step".parse().map_err(|_| CheckError::Lost { reason: "no id".to_owned() })?;
+        let agent: AgentId =
+            "setup-step".parse().map_err(|_| CheckError::Lost { reason: "no id".to_owned() })?;
         Ok(Arc::new(Proxy {
             agent,
             policy: Arc::new(StepEgress(rules)),
@@ -221,7 +224,8 @@ impl DockerChecks {
             use std::os::unix::fs::MetadataExt as _;
             SandboxUser { uid: owner.uid(), gid: owner.gid() }
         };
-        let host = CheckHost { home: &self.home, id: &work.id, image: image.to_owned(), user, helper, workspace };
+        let host =
+            CheckHost { home: &self.home, id: &work.id, image: image.to_owned(), user, helper, workspace };
         let spec = plan.sandbox.container(host);
         let container = CheckContainer::start(&self.engine, &spec, proxy).await?;
         let at = container.probe.at;

@@ -55,3 +55,9 @@ CREATE TABLE claim (
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (project, agent, path)
 ) STRICT, WITHOUT ROWID;
+
+-- A task with a project is done only when the project's tip has what was submitted for it. `delivered_in` is the turn that
+-- said that it is done.
+ALTER TABLE task ADD COLUMN project TEXT;
+ALTER TABLE task ADD COLUMN delivered_in TEXT;
+ALTER TABLE task ADD COLUMN reminders INTEGER NOT NULL DEFAULT 0;

@@ -38,7 +38,10 @@ async fn message(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments
     let text: String = arguments.required("message")?;
     // An object and nothing else, as the schema says. The recipient gets it as JSON text.
     let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
-    let task = swarm.send_message(&Actor::call(context), &to, text.trim(), data.as_ref()).await?;
+    let project = arguments.optional::<String>("project")?.filter(|name| !name.trim().is_empty());
+    let project = project.map(|name| name.trim().parse()).transpose()?;
+    let by = Actor::call(context);
+    let task = swarm.send_work(&by, &to, text.trim(), data.as_ref(), project).await?;
     Ok(format!(
         "task {} was sent to {to}. The answer will come to this session by itself: don't wait, don't ask again",
         task.id

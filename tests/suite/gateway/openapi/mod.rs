@@ -1,6 +1,7 @@
 //! Every answer of a gateway has the form that the OpenAPI document describes.
 
 pub mod document;
+mod projects;
 
 use std::time::Duration;
 
@@ -116,6 +117,7 @@ async fn every_answer_fits_the_document() {
     decide(&scene).await;
     use_agents(&scene).await;
     use_bridges(&scene).await;
+    projects::use_projects(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
     use_the_machine(&scene).await;
