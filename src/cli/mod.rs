@@ -36,6 +36,7 @@ mod person;
 mod programs;
 mod project;
 mod prompt;
+mod receipt;
 mod reconnect;
 mod remove;
 mod rename;
@@ -59,6 +60,7 @@ mod usage;
 mod usage_error;
 mod util_linux;
 mod value_completion;
+mod verify;
 mod write_check;
 
 use std::ffi::OsString;
@@ -153,6 +155,8 @@ enum Verb {
     Thaw(freeze::ThawArgs),
     Usage(usage::Args),
     Audit(audit::Args),
+    Receipt(receipt::Args),
+    Verify(verify::Args),
     Doctor(doctor::Args),
     Restore(restore::Args),
     Uninstall(uninstall::Args),
@@ -201,6 +205,8 @@ impl Verb {
             Self::Thaw(args) => freeze::thaw(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
+            Self::Receipt(args) => receipt::run(&args, context),
+            Self::Verify(args) => verify::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Restore(args) => restore::run(&args, context),
             Self::Uninstall(args) => uninstall::run(&args, context),

@@ -296,7 +296,7 @@ pub(crate) fn home_frozen_text(freeze: &Freeze) -> String {
 }
 
 /// Returns a configuration source that never changes. A verb ends before it could follow a change.
-fn fixed_config(config: &Config) -> ConfigSource {
+pub(super) fn fixed_config(config: &Config) -> ConfigSource {
     let config = Arc::new(config.clone());
     Arc::new(move || Arc::clone(&config))
 }

@@ -91,6 +91,15 @@ impl PackageStore {
         Ok(())
     }
 
+    /// Returns the pin of the home's package set. `None` if it is not pinned yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the flake cannot be used or the record cannot be read.
+    pub(crate) fn current_pin(&self) -> Result<Option<super::Pin>, NixError> {
+        super::Pin::read(&self.home, (self.config)().nix_flake.as_deref())
+    }
+
     /// Returns the current state of the store.
     pub async fn state(&self) -> Result<StoreStatus, SandboxError> {
         let container = names::store(&self.home);

@@ -133,6 +133,8 @@ pub struct Run {
     /// The exit code of a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
+    /// The SHA-256 of the kept part of the output: of its first and last bytes, one after the other.
+    pub kept_sha256: String,
     /// Number of bytes of the whole output.
     pub output_bytes: u64,
     /// The SHA-256 of the whole output.
@@ -168,6 +170,7 @@ impl Run {
             counts,
             end: end.to_owned(),
             exit,
+            kept_sha256: canonical::hash(&[report.output.head.as_slice(), &report.output.tail].concat()),
             output_bytes: report.output.total,
             output_sha256: report.digest.clone(),
             took_ms: u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
@@ -239,6 +242,12 @@ impl Receipt {
         let required = receipt.required.iter().map(|file| &file.path);
         if !required.eq(receipt.checks.required.iter()) {
             return Err(malformed("its required files are not those of its checks".to_owned()));
+        }
+        // They become parts of a search path, and may come from a stranger.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "+-._?=/".contains(c);
+        let mut paths = receipt.sandbox.packages.iter();
+        if paths.any(|path| !path.starts_with("/nix/store/") || !path.chars().all(plain)) {
+            return Err(malformed("a package of it is not in the store".to_owned()));
         }
         if receipt.setup.is_some() != receipt.checks.setup.is_some() {
             return Err(malformed("its setup step is not that of its checks".to_owned()));

@@ -4,6 +4,7 @@
 //! key of the home and named by a row of the audit chain. It owns `secrets/receipt-key` and the rows of
 //! `store/receipt.rs`. How branches come about, and what happens with an accepted one, does not belong here.
 
+pub mod bundle;
 pub(crate) mod canonical;
 pub mod check_files;
 mod checks;
@@ -13,12 +14,14 @@ pub mod key;
 pub mod objects;
 mod packages;
 mod prove;
+pub mod rebuild;
 pub mod rule;
 pub mod sshsig;
 pub mod test_count;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;
+pub mod verify;
 
 pub use checks::{Checks, Setup};
 pub use document::Receipt;

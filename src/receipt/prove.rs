@@ -96,7 +96,9 @@ pub async fn prove(
     let receipt = parts.receipt(runs, base_runs, prover.store).await?;
     let acceptance = acceptance(checks, &receipt, &receipt.delivered.tree)?;
     let outputs: Vec<StoredOutput> = report.runs.iter().map(kept).collect();
-    let id = issue(prover, &receipt, &acceptance, outputs.clone()).await?;
+    let place = delivery.repository;
+    let place = place.strip_prefix(prover.home.root()).unwrap_or(place).to_string_lossy().into_owned();
+    let id = issue(prover, &receipt, &acceptance, (place, outputs.clone())).await?;
     Ok(Proof { id, receipt, acceptance, outputs })
 }
 
@@ -252,7 +254,7 @@ async fn issue(
     prover: &Prover<'_>,
     receipt: &Receipt,
     acceptance: &Acceptance,
-    outputs: Vec<StoredOutput>,
+    (repository, outputs): (String, Vec<StoredOutput>),
 ) -> Result<String, ReceiptError> {
     let document = receipt.canonical()?;
     let id = canonical::hash(&document);
@@ -278,6 +280,7 @@ async fn issue(
         // The canonical form is JSON, so it is text.
         document: String::from_utf8_lossy(&document).into_owned(),
         signature,
+        repository,
         outputs,
     };
     prover.store.receipts().add(stored, entry, clock::unix_ms()).await?;

@@ -78,6 +78,7 @@ pub(crate) fn run(command: &str, exit: i32, output: &str) -> Run {
         counts: test_count::count(output),
         end: "exited".to_owned(),
         exit: Some(exit),
+        kept_sha256: canonical::hash(output.as_bytes()),
         output_bytes: output.len() as u64,
         output_sha256: canonical::hash(output.as_bytes()),
         took_ms: 5,

@@ -71,7 +71,7 @@ pub(crate) use account::{Account, RenameOutcome};
 pub(crate) use agent_state::AgentState;
 pub use audit::{AuditEntry, Level};
 pub(crate) use audit::{AuditFilter, AuditRow, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest};
-pub(crate) use audit_chain::{AuditVerification, ChainRow, ChainSlice, follow as follow_chain};
+pub(crate) use audit_chain::{AuditVerification, ChainRow, follow as follow_chain};
 pub(crate) use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub(crate) use bridge_traffic::BridgeTraffic;
 pub(crate) use budget_use::LimitUse;

@@ -24,6 +24,8 @@ pub struct StoredReceipt {
     /// The document in its canonical form.
     pub document: String,
     pub signature: String,
+    /// The repository that has the delivered commit, relative to the home if it is in the home.
+    pub repository: String,
     /// The row of the audit that names the receipt.
     pub audit_row: i64,
     /// Unix milliseconds.
@@ -42,6 +44,7 @@ pub struct NewReceipt {
     pub checks: String,
     pub document: String,
     pub signature: String,
+    pub repository: String,
     /// The kept output of each command, in order.
     pub outputs: Vec<StoredOutput>,
 }
@@ -66,7 +69,7 @@ pub struct ReceiptFilter {
 }
 
 const COLUMNS: &str =
-    "id, project, task, branch, author, tree, checks, document, signature, audit_row, created_at";
+    "id, project, task, branch, author, tree, checks, document, signature, repository, audit_row, created_at";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<StoredReceipt> {
     Ok(StoredReceipt {
@@ -79,8 +82,9 @@ fn row(row: &Row<'_>) -> rusqlite::Result<StoredReceipt> {
         checks: row.get(6)?,
         document: row.get(7)?,
         signature: row.get(8)?,
-        audit_row: row.get(9)?,
-        created_at: row.get(10)?,
+        repository: row.get(9)?,
+        audit_row: row.get(10)?,
+        created_at: row.get(11)?,
     })
 }
 
@@ -142,7 +146,7 @@ impl<A> Receipts<&Database<A>> {
     pub(crate) async fn base_run(self, key: &str) -> Result<Option<String>, StoreError> {
         self.read("look up the checks of a base", |connection| {
             connection
-                .prepare_cached("SELECT runs FROM check_run WHERE key = ?1")?
+                .prepare_cached("SELECT runs FROM check_run WHERE inputs = ?1")?
                 .query_row([key], |row| row.get(0))
                 .optional()
         })
@@ -163,7 +167,7 @@ impl Receipts<&Store> {
             let audit_row = transaction.last_insert_rowid();
             transaction
                 .prepare_cached(&format!(
-                    "INSERT INTO receipt ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+                    "INSERT INTO receipt ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
                 ))?
                 .execute((
                     &receipt.id,
@@ -175,6 +179,7 @@ impl Receipts<&Store> {
                     &receipt.checks,
                     &receipt.document,
                     &receipt.signature,
+                    &receipt.repository,
                     audit_row,
                     now,
                 ))?;
@@ -197,14 +202,14 @@ impl Receipts<&Store> {
     pub(crate) async fn keep_base_run(self, key: String, runs: String, now: i64) -> Result<(), StoreError> {
         self.write("keep the checks of a base", move |transaction| {
             transaction.execute(
-                "INSERT INTO check_run (key, runs, created_at) VALUES (?1, ?2, ?3)
+                "INSERT INTO check_run (inputs, runs, created_at) VALUES (?1, ?2, ?3)
                  ON CONFLICT DO UPDATE SET runs = excluded.runs, created_at = excluded.created_at",
                 (key, runs, now),
             )?;
             transaction
                 .execute(
-                    "DELETE FROM check_run WHERE key NOT IN
-                     (SELECT key FROM check_run ORDER BY created_at DESC LIMIT 500)",
+                    "DELETE FROM check_run WHERE inputs NOT IN
+                     (SELECT inputs FROM check_run ORDER BY created_at DESC LIMIT 500)",
                     (),
                 )
                 .map(drop)
@@ -236,6 +241,7 @@ mod tests {
             checks: "1".repeat(64),
             document: "{}".to_owned(),
             signature: "sig".to_owned(),
+            repository: "projects/web.git".to_owned(),
             outputs: vec![StoredOutput { head: b"a".to_vec(), tail: b"z".to_vec(), total: 26 }],
         };
         let entry = || AuditEntry::new("system", "receipt.issue", "t1", Level::Green, String::new());

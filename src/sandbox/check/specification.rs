@@ -95,6 +95,9 @@ impl CheckSandbox {
             seccomp: hex(&Sha256::digest(seccomp::profile())),
             mounts: mounts(),
             network: "none".to_owned(),
+            // A receipt of a stranger must not get more than a sandbox of this home.
+            pids: self.pids.min(u64::try_from(PIDS).unwrap_or_default()),
+            open_files: self.open_files.min(u64::try_from(OPEN_FILES).unwrap_or_default()),
             ..self.clone()
         };
         let mut differs = Vec::new();
@@ -107,6 +110,7 @@ impl CheckSandbox {
         note("seccomp profile", own.seccomp == self.seccomp);
         note("mounts", own.mounts == self.mounts);
         note("network", own.network == self.network);
+        note("limits", (own.pids, own.open_files) == (self.pids, self.open_files));
         (own, differs)
     }
 

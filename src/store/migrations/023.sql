@@ -11,6 +11,8 @@ CREATE TABLE receipt (
     checks TEXT NOT NULL,
     document TEXT NOT NULL,
     signature TEXT NOT NULL,
+    -- The repository that has the delivered commit, relative to the home if it is in the home.
+    repository TEXT NOT NULL,
     -- The row of the audit that names the receipt.
     audit_row INTEGER NOT NULL,
     created_at INTEGER NOT NULL
@@ -31,7 +33,7 @@ CREATE TABLE receipt_output (
 
 -- The results of checks on a base tree, by the hash of all that decides about them.
 CREATE TABLE check_run (
-    key TEXT PRIMARY KEY,
+    inputs TEXT PRIMARY KEY,
     runs TEXT NOT NULL,
     created_at INTEGER NOT NULL
 ) STRICT;

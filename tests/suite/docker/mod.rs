@@ -15,6 +15,7 @@ mod hostile;
 mod images;
 mod measure;
 mod mounts;
+mod receipts;
 
 mod runtimes;
 mod sandbox;
