@@ -27,6 +27,7 @@ pub(super) enum NavItem {
     Team,
     Channels,
     Sessions,
+    Projects,
     Requests,
     Cost,
     Graph,
@@ -35,14 +36,15 @@ pub(super) enum NavItem {
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Team, Self::Channels, Self::Sessions, Self::Requests, Self::Cost, Self::Graph, Self::Machine];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Team, Self::Channels, Self::Sessions, Self::Projects, Self::Requests, Self::Cost, Self::Graph, Self::Machine];
 
     pub(super) const fn address(self) -> &'static str {
         match self {
             Self::Team => "/dashboard",
             Self::Channels => "/dashboard/channels",
             Self::Sessions => "/dashboard/sessions",
+            Self::Projects => "/dashboard/projects",
             Self::Requests => "/dashboard/requests",
             Self::Cost => "/dashboard/cost",
             Self::Graph => "/dashboard/graph",
@@ -55,6 +57,7 @@ impl NavItem {
             Self::Team => texts.team,
             Self::Channels => texts.channels,
             Self::Sessions => texts.sessions,
+            Self::Projects => texts.projects,
             Self::Requests => texts.requests,
             Self::Cost => texts.cost,
             Self::Graph => texts.graph,
@@ -68,6 +71,7 @@ impl NavItem {
             Self::Team => 't',
             Self::Channels => 'c',
             Self::Sessions => 's',
+            Self::Projects => 'p',
             Self::Requests => 'r',
             Self::Cost => 'o',
             Self::Graph => 'h',
@@ -120,7 +124,7 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    pub(super) fn items(&self) -> [NavItem; 7] {
+    pub(super) fn items(&self) -> [NavItem; 8] {
         NavItem::ALL
     }
 

@@ -26,6 +26,7 @@ const actions = {
     (await send("POST", `${channelRoute()}/members`, { remove: [target], as: person })) && texts.saved,
   "restore-config": async ({ target, sha256 }) =>
     (await send("POST", "/api/config/restore", { backup: target, sha256, by: person })) && texts.restored,
+  "accept-work": async ({ target }) => (await send("POST", `/api/projects/${target}/accept`, { by: person })) && texts.approved,
   revoke: async ({ target }) => (await send("POST", `/api/approvals/${target}/revoke`, { by: person })) && texts.revoked,
 };
 
@@ -75,6 +76,8 @@ const forms = {
   deny: async (form, data) =>
     (await send("POST", `/api/approvals/${form.dataset.target}/deny`, { reason: data.get("reason") || undefined, by: person })) &&
     texts.denied,
+  "refuse-work": async (form, data) =>
+    (await send("POST", `/api/projects/${form.dataset.target}/refuse`, { reason: data.get("reason"), by: person })) && texts.denied,
   "create-channel": async (form, data) => {
     const members = data.get("members").split(",").map((name) => name.trim()).filter(Boolean);
     const made = await send("POST", "/api/channels", { id: data.get("id").trim(), topic: data.get("topic"), members, as: person });

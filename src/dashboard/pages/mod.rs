@@ -9,6 +9,8 @@ mod freeze;
 pub(super) mod graph;
 pub(super) mod machine;
 pub(super) mod message;
+pub(super) mod project;
+pub(super) mod projects;
 pub(super) mod requests;
 pub(super) mod search;
 pub(super) mod session;
