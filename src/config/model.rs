@@ -63,6 +63,8 @@ pub struct Agent {
     pub skills: SkillsMode,
     /// The language in which tools are described to it, as in `ko` or `pt-BR`. `None` is English.
     pub language: Option<String>,
+    /// `true` if it works on a project. Only then it has the tools of projects.
+    pub has_project: bool,
 }
 
 impl Agent {

@@ -90,6 +90,11 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         agents.push(agent(id, &entry, &listing, &global)?);
     }
 
+    let projects = super::projects::projects(&own.get("projects")?)?;
+    for agent in &mut agents {
+        agent.has_project = projects.iter().any(|project| project.has_agent(&agent.id));
+    }
+
     let gateway = root.get("gateway")?;
     // Other values of OpenClaw's key ask for other network interfaces.
     let message = "must be \"loopback\": flock listens on 127.0.0.1 only";
@@ -141,7 +146,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .map(Duration::from_secs),
         compaction: blocks::compaction(&own)?,
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
-        projects: super::projects::projects(&own.get("projects")?)?,
+        projects,
     })
 }
 

@@ -98,6 +98,8 @@ pub(super) fn agent(
         avatar: avatar(listing)?,
         skills: entry.get("skillsMode")?.word::<SkillsMode>("full or compact")?.unwrap_or_default(),
         language: language(&entry.get("language")?)?.or_else(|| global.language.clone()),
+        // Set once the projects are read.
+        has_project: false,
         id,
     })
 }

@@ -343,3 +343,7 @@ pub(crate) static PROJECT_REVIEW: ToolDefinition = ToolDefinition {
     changes: true,
     ..TEAM
 };
+
+/// The tools of agents that work on a project.
+pub(crate) static PROJECT_TOOLS: [&ToolDefinition; 4] =
+    [&PROJECT_STATUS, &PROJECT_SUBMIT, &PROJECT_CLAIM, &PROJECT_REVIEW];

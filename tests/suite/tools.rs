@@ -61,6 +61,7 @@ impl Bench {
             avatar: None,
             skills: SkillsMode::Compact,
             language: None,
+            has_project: false,
         };
         let agents: AgentLookup = Arc::new(move |_| Some(agent.clone()));
         Self { dir, tools: files::all(&agents) }

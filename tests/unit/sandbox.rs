@@ -35,6 +35,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         avatar: None,
         skills: SkillsMode::Compact,
         language: None,
+        has_project: true,
     }
 }
 

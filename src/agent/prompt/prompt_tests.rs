@@ -33,6 +33,7 @@ fn agent(role: Role) -> Agent {
         avatar: None,
         skills: SkillsMode::Compact,
         language: None,
+        has_project: false,
     }
 }
 

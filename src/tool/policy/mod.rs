@@ -107,6 +107,10 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     if let Some(reason) = role::refusal(agent.role, tool) {
         return Some(reason);
     }
+    // Whoever has no project pays nothing for these tools in its prompts.
+    if !agent.has_project && team::PROJECT_TOOLS.iter().any(|found| found.name == tool) {
+        return Some("you work on no project".to_owned());
+    }
     for text in &agent.deny {
         match Pattern::parse(text) {
             Ok(pattern) if pattern.matches(tool) => {

@@ -111,6 +111,10 @@ const ROLE_TABLE: &str = "
     flock_channel_create      orchestrator
     flock_assign_members      orchestrator
     flock_channel_archive     orchestrator
+    flock_project_status      orchestrator sysadmin worker
+    flock_project_submit      orchestrator sysadmin worker
+    flock_project_claim       orchestrator sysadmin worker
+    flock_project_review      orchestrator sysadmin worker
     flock_create_agent        orchestrator
     flock_bridge              orchestrator
     flock_decommission_agent  orchestrator
@@ -131,6 +135,16 @@ fn flock_tools_are_limited_to_their_roles() {
             assert_eq!(allowed(&agent, tool), roles.contains(&role.as_str()), "{tool} {role:?}");
         }
     }
+}
+
+#[test]
+fn the_tools_of_projects_are_for_agents_with_a_project() {
+    let with = agent(&["*"], &[]);
+    let without = Agent { has_project: false, ..with.clone() };
+    for tool in crate::tool::team::PROJECT_TOOLS {
+        assert!(allowed(&with, tool.name) && !allowed(&without, tool.name), "{}", tool.name);
+    }
+    assert!(allowed(&without, "flock_status"));
 }
 
 #[test]
@@ -162,7 +176,7 @@ fn readonly_autonomy_denies_changing_tools() {
             "flock_restart_gateway",
             "flock_create_agent",
             "flock_decommission_agent",
-            "flock_bridge"
+            "flock_bridge", "flock_project_submit", "flock_project_claim", "flock_project_review"
         ]
     );
     for (autonomy, tool, runs) in [

@@ -106,6 +106,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         avatar: None,
         skills: SkillsMode::Compact,
         language: None,
+        has_project: false,
         id,
     }
 }
