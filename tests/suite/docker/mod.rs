@@ -15,7 +15,7 @@ mod hostile;
 mod images;
 mod measure;
 mod mounts;
-
+mod projects;
 mod runtimes;
 mod sandbox;
 mod store;

@@ -134,6 +134,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         bridges: Vec::new(),
+        projects: Vec::new(),
     }
 }
 
