@@ -20,7 +20,7 @@ pub enum ProjectError {
     Git {
         /// Verb of the message, as in `open`.
         verb: &'static str,
-        /// The repository.
+        /// The folder of the repository.
         path: PathBuf,
         #[source]
         source: git2::Error,
@@ -90,7 +90,9 @@ impl Explain for ProjectError {
             Self::Home(error) => error.hint(),
             Self::Address(error) => error.hint(),
             Self::Fetch { .. } => Some("try the same address with git ls-remote".to_owned()),
-            Self::NoBranch { .. } => Some("look at the names of its branches: git ls-remote --heads".to_owned()),
+            Self::NoBranch { .. } => {
+                Some("look at the names of its branches: git ls-remote --heads".to_owned())
+            }
             Self::Shallow { .. } => Some("get the rest of it: git fetch --unshallow".to_owned()),
             Self::Io { source, .. } if crate::error::is_of_disk(source) => {
                 Some(crate::error::KERNEL_LOG_HINT.to_owned())

@@ -119,7 +119,9 @@ fn join(
         let (new, outcome) = match tip {
             None => (owner, SyncOutcome::Began { owner }),
             Some(tip) if repository.contains(tip, owner)? => return Ok(SyncOutcome::UpToDate { owner }),
-            Some(from) if repository.contains(owner, from)? => (owner, SyncOutcome::Forwarded { from, owner }),
+            Some(from) if repository.contains(owner, from)? => {
+                (owner, SyncOutcome::Forwarded { from, owner })
+            }
             Some(from) => {
                 let text = format!("Merge the owner's {branch}");
                 match merge(repository, from, owner, MergeMessage { text: &text, at })? {
@@ -188,7 +190,9 @@ mod tests {
         let rewritten = SyncOutcome::Rewritten { before: fourth, now };
         assert_eq!(sync_now(&sample, &owner, stop), rewritten);
         assert_eq!(sample.repository.owner().unwrap(), Some(fourth), "nothing changed");
-        let SyncOutcome::Merged { .. } = sync_now(&sample, &owner, RewrittenHistory::Accept) else { panic!() };
+        let SyncOutcome::Merged { .. } = sync_now(&sample, &owner, RewrittenHistory::Accept) else {
+            panic!()
+        };
         assert_eq!(sample.repository.owner().unwrap(), Some(now));
     }
 
@@ -216,7 +220,10 @@ mod tests {
         let address = RepositoryAddress::parse(shallow.to_str().unwrap()).unwrap();
         let other = Sample::new();
         let fetched = fetch(&other.repository, &address, "main");
-        assert!(matches!(fetched, Err(ProjectError::Shallow { .. } | ProjectError::Fetch { .. })), "{fetched:?}");
+        assert!(
+            matches!(fetched, Err(ProjectError::Shallow { .. } | ProjectError::Fetch { .. })),
+            "{fetched:?}"
+        );
         assert_eq!(other.repository.branch("main").unwrap(), None);
     }
 

@@ -38,7 +38,7 @@ pub struct BranchSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitSummary {
-    /// 40 hex digits.
+    /// The id of the commit, 40 hex digits.
     pub commit: String,
     pub subject: String,
     /// The name of the author, which anybody can choose.
@@ -148,9 +148,9 @@ pub fn branches(repository: &ProjectRepository) -> Result<Vec<(String, ObjectId)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::RefChange;
     use crate::project::reference::OWNER;
     use crate::project::testing::Sample;
-    use crate::project::RefChange;
 
     #[test]
     fn branches_are_compared_with_the_tip() {

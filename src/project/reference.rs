@@ -109,7 +109,9 @@ pub enum Refusal {
     #[error("only flock moves this branch; push to flock/{agent}/TASK and submit that")]
     Projects { agent: AgentId },
     /// The task's name is not usable.
-    #[error("the name after flock/{agent}/ must be 1 to 64 letters, digits, '.', '-' and '_', without a slash")]
+    #[error(
+        "the name after flock/{agent}/ must be 1 to 64 letters, digits, '.', '-' and '_', without a slash"
+    )]
     Task { agent: AgentId },
 }
 

@@ -177,7 +177,7 @@ impl ProjectRepository {
         Ok(object.id())
     }
 
-    /// Returns a commit.
+    /// Returns the commit with this id.
     ///
     /// # Errors
     ///

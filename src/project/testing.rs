@@ -5,8 +5,8 @@ use std::process::Command;
 
 use git2::{Oid, Signature, Time};
 
-use super::repository::{ProjectRepository, RefChange};
 use super::reference::BRANCHES;
+use super::repository::{ProjectRepository, RefChange};
 
 /// A project's repository in a temporary folder.
 pub(crate) struct Sample {

@@ -221,7 +221,9 @@ mod tests {
     fn limits_and_used_folders_are_refused() {
         let sample = Sample::new();
         let commit = sample.commit(&[], &[("a", "12345"), ("b", "12345")]);
-        let out = |name: &str, limits| checkout(&sample.repository, commit, &sample.folder.path().join(name), limits);
+        let out = |name: &str, limits| {
+            checkout(&sample.repository, commit, &sample.folder.path().join(name), limits)
+        };
         let small = CheckoutLimits { bytes: 9, ..CheckoutLimits::default() };
         assert!(matches!(out("one", small), Err(ProjectError::Tree { .. })));
         let few = CheckoutLimits { entries: 1, ..CheckoutLimits::default() };

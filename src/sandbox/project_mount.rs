@@ -38,7 +38,12 @@ impl ProjectMount {
         let inode = fs_err::symlink_metadata(repository.join("objects")).ok().filter(|it| it.is_dir())?.ino();
         // A reference is a file of its own, because flock never packs them.
         let is_begun = repository.join("refs/heads").join(&project.branch).is_file();
-        is_begun.then(|| Self { name: project.name.clone(), branch: project.branch.clone(), repository, inode })
+        is_begun.then(|| Self {
+            name: project.name.clone(),
+            branch: project.branch.clone(),
+            repository,
+            inode,
+        })
     }
 
     /// Returns the value that changes when the mounted folder is replaced.

@@ -157,7 +157,9 @@ mod tests {
             [change("refs/heads/a", None, one_id), change("refs/heads/b", one_id, None)]
         );
         assert!(read_text(&[]).unwrap().is_none());
-        for bad in ["", "x", &format!("{zero} {one}"), &format!("{zero} {one} "), &format!("1 {one} a"), "shallow x"] {
+        for bad in
+            ["", "x", &format!("{zero} {one}"), &format!("{zero} {one} "), &format!("1 {one} a"), "shallow x"]
+        {
             assert!(read_text(&[bad]).is_err(), "{bad}");
         }
         assert!(read_text(&[&format!("{zero} {one} {}", "x".repeat(600))]).is_err());

@@ -22,7 +22,11 @@ impl BodyStream {
     /// at once.
     pub fn reader(self) -> Box<dyn Read + Send> {
         // What a compressed body becomes is limited again, because it can be a thousand times as much.
-        if self.is_gzip { Box::new(GzDecoder::new(self.pieces).take(self.limit)) } else { Box::new(self.pieces) }
+        if self.is_gzip {
+            Box::new(GzDecoder::new(self.pieces).take(self.limit))
+        } else {
+            Box::new(self.pieces)
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::advertisement::{self, Service};
-use super::upload_pack::{FetchError, FetchRequest};
 use super::request_body::{self, BodyStream};
+use super::upload_pack::{FetchError, FetchRequest};
 use super::{PREFIX, receive_pack, upload_pack};
 use crate::gateway::draining_body::DrainingBody;
 use crate::home::Home;
@@ -49,7 +49,13 @@ impl GitService {
     /// Creates the service for the projects of a configuration.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource) -> Self {
-        Self { home, config, limits: PushLimits::default(), listener: Mutex::default(), slots: Mutex::default() }
+        Self {
+            home,
+            config,
+            limits: PushLimits::default(),
+            listener: Mutex::default(),
+            slots: Mutex::default(),
+        }
     }
 
     /// Sets the function that is told of each push.

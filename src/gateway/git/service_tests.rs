@@ -26,8 +26,7 @@ impl Stage {
         let mut document = crate::config::starter::document(&home, None, "token", 3779);
         let owner = testing::owners(folder.path());
         let repo = owner.to_str().unwrap();
-        document["plugins"]["entries"]["flock"]["config"]["projects"] =
-            json!({"lib": {"repo": repo, "agents": ["ann", "bob"]}, "other": {"repo": repo, "agents": ["bob"]}});
+        document["plugins"]["entries"]["flock"]["config"]["projects"] = json!({"lib": {"repo": repo, "agents": ["ann", "bob"]}, "other": {"repo": repo, "agents": ["bob"]}});
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = crate::config::Live::open(home.clone()).unwrap();
         let service = GitService::new(home.clone(), Arc::new(move || live.current()));

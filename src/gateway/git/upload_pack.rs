@@ -47,7 +47,8 @@ impl FetchRequest {
                 break;
             }
             let (word, rest) = text.split_once(' ').ok_or_else(|| bad("it has an unknown line"))?;
-            let id = rest.get(..40).and_then(|id| id.parse().ok()).ok_or_else(|| bad("it has no usable id"))?;
+            let id =
+                rest.get(..40).and_then(|id| id.parse().ok()).ok_or_else(|| bad("it has no usable id"))?;
             match word {
                 "want" if is_in_wants && request.wants.len() < MAX_WANTS => {
                     if capabilities.is_none() {
@@ -124,13 +125,19 @@ fn negotiate(repository: &ProjectRepository, request: &FetchRequest) -> (Vec<u8>
             }
         }
         // The client may stop searching as soon as each wanted commit builds on one that it has.
-        if request.has_detailed_ack && !is_ready && !common.is_empty() && is_enough(repository, request, &common) {
+        if request.has_detailed_ack
+            && !is_ready
+            && !common.is_empty()
+            && is_enough(repository, request, &common)
+        {
             is_ready = true;
             packet::push_line(&mut answer, &format!("ACK {have} ready"));
         }
     }
     match (request.is_done, common.last()) {
-        (true, Some(last)) if request.has_detailed_ack => packet::push_line(&mut answer, &format!("ACK {last}")),
+        (true, Some(last)) if request.has_detailed_ack => {
+            packet::push_line(&mut answer, &format!("ACK {last}"))
+        }
         (true, Some(_)) => {}
         (true, None) => packet::push_line(&mut answer, "NAK"),
         (false, Some(_)) if !request.has_detailed_ack => {}

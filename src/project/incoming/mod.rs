@@ -17,8 +17,8 @@ use super::reference::{self, AGENT_BRANCHES};
 use super::{ProjectError, ProjectRepository, RefChange};
 use crate::id::AgentId;
 
-pub(super) use quarantine::remove_abandoned;
 use quarantine::Quarantine;
+pub(super) use quarantine::remove_abandoned;
 
 /// A push of an agent.
 #[derive(Clone, Debug)]
@@ -157,7 +157,8 @@ pub fn receive(
             Ok(()) => {}
             Err(Failure::Own(error)) => return Err(error),
             Err(Failure::Rejected(Rejected(why))) => {
-                let results = results.into_iter().map(|result| result.and(Err("the pack was refused".to_owned())));
+                let results =
+                    results.into_iter().map(|result| result.and(Err("the pack was refused".to_owned())));
                 let results = results.collect();
                 return Ok(report(Err(why), results));
             }

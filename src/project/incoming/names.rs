@@ -87,16 +87,37 @@ mod tests {
     #[test]
     fn every_spelling_of_git_is_refused() {
         for bad in [
-            "", ".", "..", "a/b", ".git", ".GIT", ".Git", ".git.", ".git ", ".git. .", ".git:x", ".git\\x", "git~1",
-            "GIT~1", "GIT~1.", ".g\u{200c}it", "\u{feff}.git", ".gi\u{206a}T", ".git::$INDEX_ALLOCATION",
+            "",
+            ".",
+            "..",
+            "a/b",
+            ".git",
+            ".GIT",
+            ".Git",
+            ".git.",
+            ".git ",
+            ".git. .",
+            ".git:x",
+            ".git\\x",
+            "git~1",
+            "GIT~1",
+            "GIT~1.",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".gi\u{206a}T",
+            ".git::$INDEX_ALLOCATION",
         ] {
             assert!(refused(bad.as_bytes()).is_some(), "{bad:?}");
         }
-        for good in [".github", ".gitignore", "git", ".git2", "git~2", "a.git", "..a", "...", "ü", ".gi", "x:y"] {
+        for good in
+            [".github", ".gitignore", "git", ".git2", "git~2", "a.git", "..a", "...", "ü", ".gi", "x:y"]
+        {
             assert_eq!(refused(good.as_bytes()), None, "{good:?}");
         }
         assert!(refused(&[b'x'; 256]).is_some() && refused(&[0xff, 0xfe]).is_none());
-        for bad in [".gitmodules", ".GITMODULES", ".gitmodules ", "GITMOD~1", "gi7eba~12", ".gitmo\u{200e}dules"] {
+        for bad in
+            [".gitmodules", ".GITMODULES", ".gitmodules ", "GITMOD~1", "gi7eba~12", ".gitmo\u{200e}dules"]
+        {
             assert!(is_dot_gitmodules(bad.as_bytes()), "{bad}");
         }
         for good in [".gitmodules2", "gitmod~", "gitmodules", "gi7eba~x"] {
@@ -106,7 +127,9 @@ mod tests {
 
     #[test]
     fn a_link_stays_in_the_tree() {
-        for (depth, target) in [(0, "a"), (0, "./a/../b"), (1, "../a"), (2, "../../a"), (0, "a/../b"), (0, "a//b")] {
+        for (depth, target) in
+            [(0, "a"), (0, "./a/../b"), (1, "../a"), (2, "../../a"), (0, "a/../b"), (0, "a//b")]
+        {
             assert_eq!(refused_target(depth, target.as_bytes()), None, "{depth} {target}");
         }
         for (depth, target) in [

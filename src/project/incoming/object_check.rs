@@ -115,7 +115,8 @@ impl Check<'_, '_> {
             return Err(bad("its head can't be read"));
         }
         let mut lines = head.split(|byte| *byte == b'\n').peekable();
-        let tree = lines.next().and_then(|line| reference(line, b"tree ")).ok_or_else(|| bad("it has no tree"))?;
+        let tree =
+            lines.next().and_then(|line| reference(line, b"tree ")).ok_or_else(|| bad("it has no tree"))?;
         let mut parents = 0;
         if self.kind(tree)? != ObjectType::Tree {
             return Err(bad("its tree is none"));
@@ -252,9 +253,10 @@ fn changed_files(git: &Repository, commit: &git2::Commit<'_>) -> Result<(), Reje
             continue;
         }
         let path = Path::new(std::str::from_utf8(bytes).unwrap_or_default());
-        let is_inherited = parents.iter().skip(1).any(|parent| {
-            parent.get_path(path).is_ok_and(|entry| entry.id() == file.id())
-        });
+        let is_inherited = parents
+            .iter()
+            .skip(1)
+            .any(|parent| parent.get_path(path).is_ok_and(|entry| entry.id() == file.id()));
         if is_inherited {
             continue;
         }
@@ -301,14 +303,17 @@ fn refused_submodules(content: &[u8]) -> Option<&'static str> {
                 let decoded = crate::clean::percent_decode(value);
                 let scheme = value.split_once("::").map(|(scheme, _)| scheme);
                 // `ext::` and the like name a program to run.
-                let names_program = scheme.is_some_and(|scheme| scheme.bytes().all(|b| b.is_ascii_alphanumeric()));
+                let names_program =
+                    scheme.is_some_and(|scheme| scheme.bytes().all(|b| b.is_ascii_alphanumeric()));
                 if value.starts_with('-') || decoded.contains(['\n', '\r']) || names_program {
                     return Some("a submodule's address is not one");
                 }
             }
             "path" => {
                 let is_inside = !value.starts_with(['/', '-'])
-                    && !value.split(['/', '\\']).any(|part| part == ".." || names::is_dot_git(part.as_bytes()));
+                    && !value
+                        .split(['/', '\\'])
+                        .any(|part| part == ".." || names::is_dot_git(part.as_bytes()));
                 if !is_inside {
                     return Some("a submodule's path leads elsewhere");
                 }
@@ -343,7 +348,16 @@ mod tests {
             assert!(is_person(good.as_bytes()), "{good}");
         }
         assert!(is_person(b"\xfc <a> 1 +0000"), "a name in Latin-1");
-        for bad in ["ann", "ann <a 1 +0000", "ann <a> x +0000", "a> <a> 1 +0000", "a <a> 1 0000", "a <a<b> 1 +0000", "a <a> 9999999999999999 +0000", "a <a> 1 +0000 "] {
+        for bad in [
+            "ann",
+            "ann <a 1 +0000",
+            "ann <a> x +0000",
+            "a> <a> 1 +0000",
+            "a <a> 1 0000",
+            "a <a<b> 1 +0000",
+            "a <a> 9999999999999999 +0000",
+            "a <a> 1 +0000 ",
+        ] {
             assert!(!is_person(bad.as_bytes()), "{bad}");
         }
     }

@@ -29,7 +29,10 @@ pub(super) fn scan(
     }
     let count = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
     if count > limits.objects {
-        return Err(Rejected::new(format!("it has {count} objects, and at most {} are taken", limits.objects)));
+        return Err(Rejected::new(format!(
+            "it has {count} objects, and at most {} are taken",
+            limits.objects
+        )));
     }
     for _ in 0..count {
         limits.check_time()?;
@@ -243,7 +246,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_pack_is_measured_before_it_is_unpacked() {
-        let limits = PushLimits { object: 1000, unpacked: 3000, objects: 5, depth: 2, ..PushLimits::default() };
+        let limits =
+            PushLimits { object: 1000, unpacked: 3000, objects: 5, depth: 2, ..PushLimits::default() };
         let blob = [b'x'; 900];
         let good = pack(&[(3, b"", &blob), (3, b"", &blob)]);
         assert_eq!(scanned(&good, limits), Ok(2));

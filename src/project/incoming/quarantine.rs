@@ -70,7 +70,9 @@ impl Quarantine {
             total += count as u64;
             if total > limits.pack {
                 let most = limits.pack >> 20;
-                return Err(Rejected::new(format!("the pack has more than {most} MiB; push less at a time")).into());
+                return Err(
+                    Rejected::new(format!("the pack has more than {most} MiB; push less at a time")).into()
+                );
             }
             file.write_all(&buffer[..count]).map_err(&failed)?;
         }
@@ -88,9 +90,12 @@ impl Quarantine {
         let stored: u64 = pack_sizes(&repository.objects().join("pack"));
         if stored.saturating_add(size) > limits.repository {
             let most = limits.repository >> 30;
-            return Err(Rejected::new(format!("the project's repository would have more than {most} GiB")).into());
+            return Err(
+                Rejected::new(format!("the project's repository would have more than {most} GiB")).into()
+            );
         }
-        let odb = repository.git().odb().map_err(ProjectError::git("read the objects of", repository.folder()))?;
+        let odb =
+            repository.git().odb().map_err(ProjectError::git("read the objects of", repository.folder()))?;
         Ok(pack_scan::scan(&mut BufReader::new(file), limits, &|id| odb.exists(id))?)
     }
 
@@ -101,7 +106,8 @@ impl Quarantine {
     /// Returns the reason if the pack is damaged or takes too long, and an error if it can't be read.
     pub fn index(&self, repository: &ProjectRepository, limits: &PushLimits) -> Result<(), Failure> {
         let path = self.received();
-        let odb = repository.git().odb().map_err(ProjectError::git("read the objects of", repository.folder()))?;
+        let odb =
+            repository.git().odb().map_err(ProjectError::git("read the objects of", repository.folder()))?;
         let failed = |error: &git2::Error| match limits.check_time() {
             Err(late) => late,
             Ok(()) => Rejected::new(format!("the pack can't be unpacked: {}", error.message())),

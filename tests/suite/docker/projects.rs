@@ -86,7 +86,8 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let owner = owners(folder.path());
         for name in ["lib", "other"] {
-            let project = Project::new(name.parse().unwrap(), owner.to_str().unwrap().to_owned(), "main".into());
+            let project =
+                Project::new(name.parse().unwrap(), owner.to_str().unwrap().to_owned(), "main".into());
             let agents = if name == "lib" { vec![id("ann"), id("bob")] } else { vec![id("bob")] };
             sync(&team.home.project_repository(&project.name), &owner);
             team.configure(|config| config.projects.push(Project { agents, ..project }));
@@ -125,12 +126,23 @@ impl Stage {
 fn an_assigned_agent_has_a_clone_and_pushes_only_its_own_branches() {
     let Some(stage) = Stage::new() else { return };
     docker::block_on(async {
-        let begin = stage.output("cd lib && git branch --show-current && git config user.name && cat README.md").await;
+        let begin = stage
+            .output("cd lib && git branch --show-current && git config user.name && cat README.md")
+            .await;
         assert_eq!(begin, "flock/ann/work\nann\none");
-        assert_eq!(stage.output("cd lib && git status --short && git rev-parse HEAD").await, stage.branch("main").unwrap());
+        assert_eq!(
+            stage.output("cd lib && git status --short && git rev-parse HEAD").await,
+            stage.branch("main").unwrap()
+        );
         assert_eq!(stage.output("cat lib/.git/objects/info/alternates").await, "/projects/lib/objects");
-        assert_eq!(stage.output("find lib/.git/objects -type f ! -name alternates").await, "", "it copies nothing");
-        stage.output("cd lib && echo two >> README.md && git commit -qam 'Write two' && git push -q 2>&1").await;
+        assert_eq!(
+            stage.output("find lib/.git/objects -type f ! -name alternates").await,
+            "",
+            "it copies nothing"
+        );
+        stage
+            .output("cd lib && echo two >> README.md && git commit -qam 'Write two' && git push -q 2>&1")
+            .await;
         let pushed = stage.output("cd lib && git rev-parse HEAD").await;
         assert_eq!(stage.branch("flock/ann/work"), Some(pushed.clone()));
         stage.output("cd lib && git switch -qc flock/ann/fix && git commit -q --allow-empty -m x && git push -q 2>&1").await;
@@ -149,7 +161,10 @@ fn an_assigned_agent_has_a_clone_and_pushes_only_its_own_branches() {
         assert_eq!((stage.branch("main"), git(&stage.owner, &["for-each-ref"])), (before, owners));
 
         // The objects can be read and nothing else, and nothing else of the repository is there.
-        assert_eq!(stage.output("ls /projects /projects/lib").await, "/projects:\nlib\n\n/projects/lib:\nobjects");
+        assert_eq!(
+            stage.output("ls /projects /projects/lib").await,
+            "/projects:\nlib\n\n/projects/lib:\nobjects"
+        );
         for forbidden in [
             "echo x > /projects/lib/objects/x",
             "rm -rf /projects/lib/objects/pack",
@@ -169,7 +184,8 @@ fn an_assigned_agent_has_a_clone_and_pushes_only_its_own_branches() {
         git(&stage.owner, &["add", "-A"]);
         git(&stage.owner, &["commit", "-q", "-m", "more"]);
         sync(&stage.lib, &stage.owner);
-        let fetched = "cd lib && git fetch -q 2>&1 && git show origin/flock/bob/work:bob && git show origin/main:new";
+        let fetched =
+            "cd lib && git fetch -q 2>&1 && git show origin/flock/bob/work:bob && git show origin/main:new";
         assert_eq!(stage.output(fetched).await, "bob\nnew");
         assert_eq!(stage.output("cd lib && git switch -q flock/ann/work && git pull -q --no-edit 2>&1; git fsck 2>&1 && cat new").await, "new");
         assert_eq!(output(&stage.sandbox, "bob", "ls /projects").await, "lib\nother");
@@ -181,7 +197,9 @@ fn an_assigned_agent_has_a_clone_and_pushes_only_its_own_branches() {
 fn the_mount_follows_the_assignment_and_work_stays() {
     let Some(stage) = Stage::new() else { return };
     docker::block_on(async {
-        stage.output("cd lib && echo mine > mine && git add mine && git commit -qm mine && git push -q 2>&1").await;
+        stage
+            .output("cd lib && echo mine > mine && git add mine && git commit -qm mine && git push -q 2>&1")
+            .await;
         let before = stage.sandbox.containers().await.unwrap().remove(0);
         stage.assign(&["bob"]);
         assert_eq!(stage.output("ls /projects 2>/dev/null || echo none").await, "none");
@@ -199,7 +217,12 @@ fn the_mount_follows_the_assignment_and_work_stays() {
         stage.assign(&[]);
         stage.output("mkdir -p .lib.clone/left && ls /projects 2>&1 || true").await;
         stage.assign(&["ann"]);
-        assert_eq!(stage.output("cd lib && cat mine && git branch --show-current && ls -A ..| grep -c clone || true").await, "mine\nflock/ann/work\n0");
+        assert_eq!(
+            stage
+                .output("cd lib && cat mine && git branch --show-current && ls -A ..| grep -c clone || true")
+                .await,
+            "mine\nflock/ann/work\n0"
+        );
         // What has the name of a project and is no clone is the agent's, too.
         stage.output("rm -rf lib && ln -s /etc lib").await;
         stage.assign(&[]);
@@ -216,15 +239,30 @@ fn what_an_agent_plants_in_a_push_is_refused() {
         stage.output("cd lib && git config gc.auto 0").await;
         let push = "git push origin $(git commit-tree -m evil -p HEAD $tree):refs/heads/flock/ann/evil 2>&1";
         for (plant, why) in [
-            ("tree=$(printf '040000 tree %s\\t.git\\n' $(git rev-parse HEAD^{tree}) | git mktree)", "git's own folder"),
-            ("tree=$(printf '040000 tree %s\\t.GIT \\n' $(git rev-parse HEAD^{tree}) | git mktree)", "git's own folder"),
-            ("tree=$(printf '120000 blob %s\\ta\\n' $(printf /etc/shadow | git hash-object -w --stdin) | git mktree)", "absolute path"),
-            ("tree=$(printf '120000 blob %s\\ta\\n' $(printf ../../x | git hash-object -w --stdin) | git mktree)", "out of the project"),
+            (
+                "tree=$(printf '040000 tree %s\\t.git\\n' $(git rev-parse HEAD^{tree}) | git mktree)",
+                "git's own folder",
+            ),
+            (
+                "tree=$(printf '040000 tree %s\\t.GIT \\n' $(git rev-parse HEAD^{tree}) | git mktree)",
+                "git's own folder",
+            ),
+            (
+                "tree=$(printf '120000 blob %s\\ta\\n' $(printf /etc/shadow | git hash-object -w --stdin) | git mktree)",
+                "absolute path",
+            ),
+            (
+                "tree=$(printf '120000 blob %s\\ta\\n' $(printf ../../x | git hash-object -w --stdin) | git mktree)",
+                "out of the project",
+            ),
             (
                 "tree=$(printf '100644 blob %s\\t.gitmodules\\n' $(printf '[submodule \"a\"]\\n\\turl = -u./x\\n' | git hash-object -w --stdin) | git mktree)",
                 "submodule",
             ),
-            ("tree=$(printf '100644 blob %s\\ta\\n100644 blob %s\\ta\\n' $(git rev-parse HEAD:README.md HEAD:README.md) | git mktree)", "twice"),
+            (
+                "tree=$(printf '100644 blob %s\\ta\\n100644 blob %s\\ta\\n' $(git rev-parse HEAD:README.md HEAD:README.md) | git mktree)",
+                "twice",
+            ),
         ] {
             let told = stage.fails(&format!("cd lib && {plant} && {push}")).await;
             assert!(told.contains("remote rejected") && told.contains(why), "{plant}: {told}");
@@ -299,7 +337,8 @@ fn a_gateway_that_is_killed_during_pushes_loses_nothing_that_was_acknowledged() 
         let _ = chat.wait();
         // Between two pushes the branches are equal, whatever moment the kill hit.
         let repository = ProjectRepository::open(&lib).unwrap();
-        let (a, b) = (repository.branch("flock/coder/a").unwrap(), repository.branch("flock/coder/b").unwrap());
+        let (a, b) =
+            (repository.branch("flock/coder/a").unwrap(), repository.branch("flock/coder/b").unwrap());
         for commit in accepted().into_iter().filter(|line| line.len() == 40) {
             let commit = repository.find(&commit).unwrap();
             assert!(repository.contains(a.unwrap(), commit).unwrap(), "{commit} is lost");
