@@ -78,7 +78,8 @@ impl GatewayAssembly {
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
-            let git = Arc::new(GitService::new(live.clone()));
+            let newest = live.clone();
+            let git = Arc::new(GitService::new(live.home().clone(), Arc::new(move || newest.current())));
             let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
             let triage = tools::triage(&live, &swarm, &sandboxes);
             let projects = Arc::new(Projects::new(swarm.clone()));

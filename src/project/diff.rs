@@ -1,6 +1,8 @@
 //! The changes between two commits, by file, with limits on everything: an agent may have committed a file of any size,
 //! or any number of files.
 
+use std::fmt::Write as _;
+
 use git2::{Delta, DiffFindOptions, DiffLineType, DiffOptions, Oid, Patch};
 use serde::Serialize;
 
@@ -112,7 +114,7 @@ pub struct Hunk {
     pub lines: Vec<DiffLine>,
 }
 
-/// A line of a hunk.
+/// A line of a hunk: unchanged, added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffLine {
@@ -351,10 +353,12 @@ pub fn stat(diff: &BranchDiff) -> String {
         };
         let changed =
             if file.is_binary { "binary".to_owned() } else { format!("+{} −{}", file.added, file.removed) };
-        text.push_str(&format!("\n{} {} ({changed})", file.status.letter(), clean::summary(&path, 120)));
+        let (letter, path) = (file.status.letter(), clean::summary(&path, 120));
+        // Writing to a String does not fail.
+        let _ = write!(text, "\n{letter} {path} ({changed})");
     }
     if diff.changed > STAT_FILES {
-        text.push_str(&format!("\nand {} more", diff.changed - STAT_FILES));
+        let _ = write!(text, "\nand {} more", diff.changed - STAT_FILES);
     }
     text
 }

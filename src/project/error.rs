@@ -20,7 +20,7 @@ pub enum ProjectError {
     Git {
         /// Verb of the message, as in `open`.
         verb: &'static str,
-        /// The repository.
+        /// The folder of the repository.
         path: PathBuf,
         #[source]
         source: git2::Error,

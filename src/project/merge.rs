@@ -1,6 +1,9 @@
 //! Merges of two commits, without a working tree.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use git2::{Index, MergeOptions, Oid, Signature, Time};
 use serde::Serialize;
@@ -146,8 +149,7 @@ fn touched(
         let trees: Vec<_> = commit.parents().filter_map(|parent| parent.tree().ok()).collect();
         let tree = commit.tree().map_err(&failed)?;
         let entry = |tree: &git2::Tree<'_>, path: &[u8]| {
-            use std::os::unix::ffi::OsStrExt as _;
-            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+            let path = Path::new(OsStr::from_bytes(path));
             tree.get_path(path).ok().map(|entry| (entry.id(), entry.filemode()))
         };
         for (path, found) in paths.iter_mut() {

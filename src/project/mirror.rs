@@ -1,10 +1,13 @@
 //! The owner's branch is fetched and joined with the project's tip. The owner's repository is only read.
 
+use std::time::Duration;
+
 use git2::{AutotagOption, ErrorCode, FetchOptions, RemoteCallbacks};
 
 use super::merge::{MergeMessage, merge};
 use super::reference::{BRANCHES, FETCHED, OWNER};
 use super::{Conflict, MergeOutcome, ObjectId, ProjectError, ProjectRepository, RefChange};
+use crate::home::lock::Lock;
 use crate::install::source::RepositoryAddress;
 use crate::install::transport;
 
@@ -48,6 +51,8 @@ pub fn sync(
     rewritten: RewrittenHistory,
     at: i64,
 ) -> Result<SyncOutcome, ProjectError> {
+    // One at a time: each fetch goes through the same reference.
+    let _lock = Lock::acquire(&repository.folder().join("sync.lock"), LOCK_PATIENCE)?;
     let now = fetch(repository, source, branch)?;
     let before = repository.owner()?;
     if let Some(before) = before
@@ -137,6 +142,8 @@ fn join(
     }
 }
 
+/// Longest time to wait for another fetch.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// Number of times that a tip may move while it is merged with.
 const MAX_TRIES: usize = 5;
 

@@ -38,7 +38,7 @@ pub struct BranchSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitSummary {
-    /// 40 hex digits.
+    /// The id of the commit, 40 hex digits.
     pub commit: String,
     pub subject: String,
     /// The name of the author, which anybody can choose.

@@ -177,7 +177,7 @@ impl ProjectRepository {
         Ok(object.id())
     }
 
-    /// Returns a commit.
+    /// Returns the commit with this id.
     ///
     /// # Errors
     ///
@@ -300,8 +300,10 @@ impl ProjectRepository {
         let folders = std::iter::once(objects.join("pack")).chain(subfolders(&objects));
         for folder in folders {
             for (path, name) in entries(&folder) {
+                // A pack without its index was being moved.
+                let is_lone = name.ends_with(".pack") && !path.with_extension("idx").exists();
                 let is_draft = name.starts_with("pack_git2_") || name.starts_with("tmp_");
-                if is_draft && is_older_than(&path, ABANDONED_AFTER) {
+                if (is_draft || is_lone) && is_older_than(&path, ABANDONED_AFTER) {
                     let _ = fs_err::remove_file(&path);
                 }
             }

@@ -130,6 +130,7 @@ printf '%s\n' "$FLOCK_OBJECTS" > .git/objects/info/alternates
 git config user.name "$FLOCK_AGENT"
 git config user.email "$FLOCK_AGENT@flock.invalid"
 git config push.default current
+git config pull.rebase false
 git remote add origin "$FLOCK_URL"
 git update-ref "refs/remotes/origin/$FLOCK_BRANCH" "$FLOCK_TIP"
 git symbolic-ref refs/remotes/origin/HEAD "refs/remotes/origin/$FLOCK_BRANCH"

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// A packet.
+/// A packet of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
     Data(Vec<u8>),

@@ -106,7 +106,7 @@ fn written(request: &PushRequest, report: &PushReport) -> Vec<u8> {
     }
     let mut answer = Vec::new();
     if let Err(why) = &report.pack {
-        let text = format!("flock refuses this push: {}\n", shown(why));
+        let text = format!("this push is refused: {}\n", shown(why));
         packet::push_band(&mut answer, Band::Progress, text.as_bytes());
     }
     packet::push_band(&mut answer, Band::Data, &lines);

@@ -15,10 +15,11 @@ use super::advertisement::{self, Service};
 use super::request_body::{self, BodyStream};
 use super::upload_pack::{FetchError, FetchRequest};
 use super::{PREFIX, receive_pack, upload_pack};
-use crate::config::Live;
 use crate::gateway::draining_body::DrainingBody;
+use crate::home::Home;
 use crate::id::{AgentId, ProjectName};
 use crate::project::{ProjectError, ProjectRepository, Push, PushLimits, PushReport};
+use crate::sandbox::docker::ConfigSource;
 use crate::sync::lock;
 
 /// A function that is told of each push after its branches have moved. It must not block.
@@ -26,7 +27,8 @@ pub type PushListener = Arc<dyn Fn(&ProjectName, &Push, &PushReport) + Send + Sy
 
 /// Serves the projects' repositories to the agents.
 pub struct GitService {
-    live: Arc<Live>,
+    home: Home,
+    config: ConfigSource,
     limits: PushLimits,
     listener: Mutex<Option<PushListener>>,
     /// The slots of each agent, so that one agent can't keep the others waiting.
@@ -46,8 +48,14 @@ struct Admitted {
 impl GitService {
     /// Creates the service for the projects of a configuration.
     #[must_use]
-    pub fn new(live: Arc<Live>) -> Self {
-        Self { live, limits: PushLimits::default(), listener: Mutex::default(), slots: Mutex::default() }
+    pub fn new(home: Home, config: ConfigSource) -> Self {
+        Self {
+            home,
+            config,
+            limits: PushLimits::default(),
+            listener: Mutex::default(),
+            slots: Mutex::default(),
+        }
     }
 
     /// Sets the function that is told of each push.
@@ -63,8 +71,8 @@ impl GitService {
 
     /// Completes what a killed process left in the repositories of all projects. To be called before the first request.
     pub fn repair(&self) {
-        for project in &self.live.current().projects {
-            let folder = self.live.home().project_repository(&project.name);
+        for project in &(self.config)().projects {
+            let folder = self.home.project_repository(&project.name);
             if !folder.exists() {
                 continue;
             }
@@ -131,7 +139,7 @@ impl GitService {
     ///
     /// Returns the reason, which git shows. It is the same for a project that does not exist.
     async fn admit(&self, agent: &AgentId, name: &str) -> Result<Admitted, String> {
-        let config = self.live.current();
+        let config = (self.config)();
         // The name is only compared, so it needs no other check.
         let found = config.projects.iter().find(|project| project.name.as_str() == name);
         let Some(project) = found.filter(|project| project.has_agent(agent)) else {
@@ -147,7 +155,7 @@ impl GitService {
             agent: agent.clone(),
             project: project.name.clone(),
             branch: project.branch.clone(),
-            folder: self.live.home().project_repository(&project.name),
+            folder: self.home.project_repository(&project.name),
             _slot: slot,
         })
     }

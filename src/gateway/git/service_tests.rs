@@ -28,8 +28,9 @@ impl Stage {
         let repo = owner.to_str().unwrap();
         document["plugins"]["entries"]["flock"]["config"]["projects"] = json!({"lib": {"repo": repo, "agents": ["ann", "bob"]}, "other": {"repo": repo, "agents": ["bob"]}});
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
-        let live = Arc::new(Live::open(home.clone()).unwrap());
-        let stage = Self { folder, home, owner, service: Arc::new(GitService::new(live)) };
+        let live = crate::config::Live::open(home.clone()).unwrap();
+        let service = GitService::new(home.clone(), Arc::new(move || live.current()));
+        let stage = Self { folder, home, owner, service: Arc::new(service) };
         for name in ["lib", "other"] {
             let repository = ProjectRepository::create(&stage.repository(name), "main").unwrap();
             stage.sync(&repository);

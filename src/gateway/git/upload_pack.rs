@@ -195,7 +195,7 @@ fn send_pack(
         // The answer has begun, so the error can only be told within it.
         tracing::warn!(error = error.message(), "a pack could not be sent");
         if request.has_sideband {
-            packet::push_band(&mut piece, Band::Error, b"flock could not read the project's objects\n");
+            packet::push_band(&mut piece, Band::Error, b"the project's objects can't be read\n");
         }
     }
     if request.has_sideband {

@@ -258,6 +258,28 @@ fn hostile_links_and_submodules_are_refused() {
 }
 
 #[test]
+fn a_few_trees_that_stand_for_millions_of_files_are_refused() {
+    let names: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+    let mut trees: Vec<Vec<u8>> = vec![Vec::new()];
+    for _ in 0..10 {
+        let below = id_of(ObjectType::Tree, trees.last().unwrap());
+        let entries: Vec<_> = names.iter().map(|name| ("40000", name.as_bytes(), below)).collect();
+        trees.push(tree(&entries));
+    }
+    let root = trees.pop().unwrap();
+    let others: Vec<(u8, &[u8])> = trees.iter().map(|bytes| (2, bytes.as_slice())).collect();
+    assert!(refusal(&root, &others).unwrap_err().contains("500000 files"));
+    let mut trees: Vec<Vec<u8>> = vec![Vec::new()];
+    for _ in 0..5_000 {
+        let below = id_of(ObjectType::Tree, trees.last().unwrap());
+        trees.push(tree(&[("40000", b"a", below)]));
+    }
+    let root = trees.pop().unwrap();
+    let others: Vec<(u8, &[u8])> = trees.iter().map(|bytes| (2, bytes.as_slice())).collect();
+    assert!(refusal(&root, &others).unwrap_err().contains("folders in each other"));
+}
+
+#[test]
 fn what_the_owner_has_is_not_held_against_an_agent() {
     let (project, agent) = (Sample::new(), Sample::new());
     let files = [("abs", "-> /usr/bin/python3"), ("a", "1\n")];

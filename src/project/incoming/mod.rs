@@ -43,6 +43,8 @@ pub struct PushLimits {
     pub unpacked: u64,
     /// Most deltas that build on each other.
     pub depth: u32,
+    /// Most files, folders and links in the tree of a commit.
+    pub files: u64,
     /// Most bytes of all packs of the repository.
     pub repository: u64,
     /// Most branches of one agent.
@@ -63,6 +65,7 @@ impl Default for PushLimits {
             object: 100 << 20,
             unpacked: 2 << 30,
             depth: 250,
+            files: 500_000,
             repository: 16 << 30,
             branches: 200,
             changes: 100,

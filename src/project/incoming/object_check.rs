@@ -31,9 +31,11 @@ pub(super) fn check(git: &Repository, new: &[Oid], limits: &PushLimits) -> Resul
         }
     }
     // After all objects: these look at whole trees.
+    let mut sizes = TreeSizes { odb: &odb, known: HashMap::new(), limits };
     for id in commits {
-        limits.check_time()?;
-        changed_files(git, id)?;
+        let commit = git.find_commit(id).map_err(|error| unreadable(&error))?;
+        sizes.check(commit.tree_id())?;
+        changed_files(git, &commit)?;
     }
     Ok(())
 }
@@ -144,6 +146,58 @@ impl Check<'_, '_> {
     }
 }
 
+/// The sizes of whole trees. A few small trees, each of which holds the next one many times, can stand for more files
+/// than anybody can list, so every later work on the tree depends on this check.
+struct TreeSizes<'a, 'r> {
+    odb: &'a Odb<'r>,
+    known: HashMap<Oid, TreeSize>,
+    limits: &'a PushLimits,
+}
+
+/// The size of a tree with everything below it.
+#[derive(Clone, Copy, Default)]
+struct TreeSize {
+    entries: u64,
+    /// Number of folders in each other.
+    depth: u32,
+}
+
+impl TreeSizes<'_, '_> {
+    fn check(&mut self, root: Oid) -> Result<(), Rejected> {
+        let size = self.measure(root, 0)?;
+        if size.entries > self.limits.files {
+            return Err(Rejected::new(format!("a commit has more than {} files", self.limits.files)));
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, id: Oid, above: u32) -> Result<TreeSize, Rejected> {
+        self.limits.check_time()?;
+        let known = self.known.get(&id).copied();
+        // The recursion ends here, before the stack does.
+        if above + known.map_or(0, |size| size.depth) > MAX_DEPTH {
+            return Err(Rejected::new(format!("a commit has more than {MAX_DEPTH} folders in each other")));
+        }
+        if let Some(size) = known {
+            return Ok(size);
+        }
+        let object = self.odb.read(id).map_err(|error| unreadable(&error))?;
+        let mut size = TreeSize::default();
+        let mut rest = object.data();
+        while let Some((mode, _, target, after)) = parse_entry(rest) {
+            rest = after;
+            size.entries = size.entries.saturating_add(1);
+            if matches!(mode, b"40000" | b"040000") {
+                let inner = self.measure(target, above + 1)?;
+                size.entries = size.entries.saturating_add(inner.entries);
+                size.depth = size.depth.max(inner.depth + 1);
+            }
+        }
+        self.known.insert(id, size);
+        Ok(size)
+    }
+}
+
 /// Reads an entry of a tree: mode, name, target, and what follows.
 fn parse_entry(bytes: &[u8]) -> Option<(&[u8], &[u8], Oid, &[u8])> {
     let space = bytes.iter().take(8).position(|byte| *byte == b' ')?;
@@ -181,8 +235,7 @@ fn ascii_tail(line: &[u8]) -> &[u8] {
 
 /// Checks the links and the list of submodules that a commit brings. What a parent already has at the same place is not
 /// checked again, because it may be the owner's.
-fn changed_files(git: &Repository, id: Oid) -> Result<(), Rejected> {
-    let commit = git.find_commit(id).map_err(|error| unreadable(&error))?;
+fn changed_files(git: &Repository, commit: &git2::Commit<'_>) -> Result<(), Rejected> {
     let tree = commit.tree().map_err(|error| unreadable(&error))?;
     let parents: Vec<Tree<'_>> = commit.parents().filter_map(|parent| parent.tree().ok()).collect();
     let mut options = DiffOptions::new();
@@ -280,6 +333,8 @@ fn unreadable(error: &git2::Error) -> Rejected {
 const MAX_HEAD: usize = 256 << 10;
 /// Limit on the number of parents of a commit.
 const MAX_PARENTS: usize = 64;
+/// Limit on the number of folders in each other.
+const MAX_DEPTH: u32 = 150;
 /// Limit on the size of a list of submodules.
 const MAX_SUBMODULES: usize = 256 << 10;
 

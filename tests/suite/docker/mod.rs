@@ -15,8 +15,8 @@ mod hostile;
 mod images;
 mod measure;
 mod mounts;
+mod projects;
 mod receipts;
-
 mod runtimes;
 mod sandbox;
 mod store;
