@@ -270,7 +270,9 @@ impl PackageStore {
         let what = "read what packages need";
         let valid: Vec<StorePath> = paths
             .iter()
-            .map(|path| path.parse().map_err(|error: InvalidStorePath| NixError::Lost { reason: error.to_string() }))
+            .map(|path| {
+                path.parse().map_err(|error: InvalidStorePath| NixError::Lost { reason: error.to_string() })
+            })
             .collect::<Result<_, _>>()?;
         let words: Vec<String> = valid.iter().map(|path| format!("'{path}'")).collect();
         let script = format!(

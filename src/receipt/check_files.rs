@@ -8,6 +8,8 @@ mod names;
 mod sections;
 mod suspicious;
 
+pub(super) use names::is_test_file;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
@@ -26,12 +28,8 @@ pub fn changed(checks: &Checks, base: &Tree, delivered: &Tree) -> Vec<CheckFile>
     let mut found: BTreeMap<PathBuf, CheckFile> = BTreeMap::new();
     for (path, change) in changes(base, delivered) {
         if let Some((reason, needs_person)) = judge(&path, change, &named, base, delivered) {
-            let file = CheckFile {
-                change: word(change).to_owned(),
-                needs_person,
-                path: shown(&path),
-                reason,
-            };
+            let file =
+                CheckFile { change: word(change).to_owned(), needs_person, path: shown(&path), reason };
             found.insert(path, file);
         }
     }

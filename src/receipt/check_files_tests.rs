@@ -46,8 +46,16 @@ fn ordinary_work_and_new_tests_concern_no_check() {
         &[("new.py", "100644", "import sys\nsys.exit(main())\n")],
         &[("README.md", "100644", "hello\nworld\n")],
         &[("docs/a.md", "100644", "text\n")],
-        &[("pyproject.toml", "100644", "[project]\nversion = \"2\"\n[tool.pytest.ini_options]\naddopts = \"-q\"\n")],
-        &[("package.json", "100644", r#"{"version":"2","scripts":{"test":"jest"},"dependencies":{"a":"2","b":"1"}}"#)],
+        &[(
+            "pyproject.toml",
+            "100644",
+            "[project]\nversion = \"2\"\n[tool.pytest.ini_options]\naddopts = \"-q\"\n",
+        )],
+        &[(
+            "package.json",
+            "100644",
+            r#"{"version":"2","scripts":{"test":"jest"},"dependencies":{"a":"2","b":"1"}}"#,
+        )],
         &[(
             "Cargo.toml",
             "100644",
@@ -82,7 +90,10 @@ fn changes_of_the_checks_are_for_a_person() {
         one("package.json", r#"{"version":"1","scripts":{"test":"true"},"dependencies":{"a":"1"}}"#),
         one("package.json", r#"{"version":"1","scripts":{"test":"jest"},"jest":{"testMatch":[]}}"#),
         one("package.json", "not JSON"),
-        one("Cargo.toml", "[package]\nname = \"x\"\nversion = \"1\"\n[[test]]\nname = \"all\"\nharness = false\n"),
+        one(
+            "Cargo.toml",
+            "[package]\nname = \"x\"\nversion = \"1\"\n[[test]]\nname = \"all\"\nharness = false\n",
+        ),
         one(".cargo/config.toml", "[target.x86_64-unknown-linux-gnu]\nrunner = \"true\"\n"),
         one("Makefile", "test:\n\ttrue\n"),
         one("jest.config.ts", "export default {}\n"),
@@ -107,7 +118,13 @@ fn changes_of_the_checks_are_for_a_person() {
 #[test]
 fn a_program_of_the_tree_that_a_check_runs_belongs_to_the_check() {
     let changed = [("ci/check.sh", "100755", "exit 0\n")];
-    for command in ["ci/check.sh", "./ci/check.sh", "sh ci/check.sh", "cd . && /workspace/ci/check.sh", "ci/../ci/check.sh"] {
+    for command in [
+        "ci/check.sh",
+        "./ci/check.sh",
+        "sh ci/check.sh",
+        "cd . && /workspace/ci/check.sh",
+        "ci/../ci/check.sh",
+    ] {
         assert_eq!(person(&[command], &changed), ["ci/check.sh"], "{command}");
     }
     assert!(person(&["pytest"], &changed).is_empty(), "no check runs it");
@@ -121,8 +138,12 @@ fn links_that_a_check_names_are_for_a_person() {
     let link = [("ci/check.sh", "120000", "../real.sh"), ("real.sh", "100755", "exit 0\n")];
     let found = person(&["ci/check.sh"], &link);
     assert_eq!(found, ["ci/check.sh", "real.sh"]);
-    let folder = [("tests/test_a.py", "100644", ""), ("tests/fixture.json", "100644", ""), ("tests", "120000", "mine"),
-        ("mine/test_a.py", "100644", "def test_a(): pass\n")];
+    let folder = [
+        ("tests/test_a.py", "100644", ""),
+        ("tests/fixture.json", "100644", ""),
+        ("tests", "120000", "mine"),
+        ("mine/test_a.py", "100644", "def test_a(): pass\n"),
+    ];
     let found = person(&["pytest tests"], &folder);
     assert!(found.contains(&"tests".to_owned()) && found.contains(&"mine/test_a.py".to_owned()), "{found:?}");
     let outside = [("ci/check.sh", "120000", "/bin/true")];

@@ -5,8 +5,9 @@
 //! `store/receipt.rs`. How branches come about, and what happens with an accepted one, does not belong here.
 
 pub mod bundle;
-pub mod check_files;
+pub mod canary;
 pub(crate) mod canonical;
+pub mod check_files;
 mod checks;
 pub mod document;
 mod error;

@@ -36,7 +36,8 @@ impl Repo {
             git2::RepositoryOpenFlags::NO_SEARCH,
             std::iter::empty::<&std::ffi::OsStr>(),
         );
-        let repository = opened.map_err(|source| ReceiptError::Repository { path: path.to_owned(), source })?;
+        let repository =
+            opened.map_err(|source| ReceiptError::Repository { path: path.to_owned(), source })?;
         Ok(Self(Mutex::new(repository)))
     }
 
@@ -106,6 +107,7 @@ pub(crate) fn tree_of(objects: &dyn Objects, commit: &str) -> Result<String, Rec
     let data = objects.read(ObjectType::Commit, commit)?;
     let wrong = || ReceiptError::Object { id: shown(commit), reason: "it names no tree".to_owned() };
     let line = data.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let tree = std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("tree ")).ok_or_else(wrong)?;
+    let tree =
+        std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("tree ")).ok_or_else(wrong)?;
     parse(tree).map(|tree| tree.to_string())
 }

@@ -51,7 +51,8 @@ impl PackageSource for PackageStore {
                 .collect();
             let paths: Vec<String> = packages.iter().flat_map(|package| package.paths.clone()).collect();
             let closure = self.closure(&paths).await?;
-            let closure = closure.into_iter().map(|(path, nar_hash)| ClosurePath { nar_hash, path }).collect();
+            let closure =
+                closure.into_iter().map(|(path, nar_hash)| ClosurePath { nar_hash, path }).collect();
             Ok(CheckPackages { packages, closure })
         })
     }

@@ -25,7 +25,11 @@ impl CheckRunner for FakeRunner {
             end: CheckEnd::Exited(i32::from(answer.contains("failed"))),
             took: Duration::from_millis(3),
             digest: canonical::hash(answer.as_bytes()),
-            output: Output { head: answer.clone().into_bytes(), tail: Vec::new(), total: answer.len() as u64 },
+            output: Output {
+                head: answer.clone().into_bytes(),
+                tail: Vec::new(),
+                total: answer.len() as u64,
+            },
         };
         let report = CheckReport {
             image: "sha256:abc".to_owned(),
@@ -149,8 +153,19 @@ async fn a_stored_receipt_that_was_changed_is_not_believed() {
     let by_other = SigningKey::of(&other_home).unwrap().sign(RECEIPT_NAMESPACE, forged.as_bytes());
     let variants = [
         StoredReceipt { document: forged.clone(), ..stored.clone() },
-        StoredReceipt { document: forged.clone(), id: forged_id.clone(), tree: other.clone(), ..stored.clone() },
-        StoredReceipt { document: forged, id: forged_id, tree: other.clone(), signature: by_other, ..stored.clone() },
+        StoredReceipt {
+            document: forged.clone(),
+            id: forged_id.clone(),
+            tree: other.clone(),
+            ..stored.clone()
+        },
+        StoredReceipt {
+            document: forged,
+            id: forged_id,
+            tree: other.clone(),
+            signature: by_other,
+            ..stored.clone()
+        },
         StoredReceipt { tree: other, ..stored.clone() },
         StoredReceipt { signature: String::new(), ..stored.clone() },
         StoredReceipt { checks: "1".repeat(64), ..stored.clone() },

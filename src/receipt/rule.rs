@@ -59,8 +59,12 @@ pub fn acceptance(checks: &Checks, receipt: &Receipt, delivered: &str) -> Result
 
 /// Returns the reasons to refuse the tree.
 fn failures(checks: &Checks, receipt: &Receipt) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        receipt.probe.findings.iter().map(|finding| format!("the sandbox was not confined: {finding}")).collect();
+    let mut reasons: Vec<String> = receipt
+        .probe
+        .findings
+        .iter()
+        .map(|finding| format!("the sandbox was not confined: {finding}"))
+        .collect();
     if let Some(setup) = receipt.setup.as_ref().filter(|setup| !setup.run.is_success()) {
         reasons.push(format!("the setup step {}", setup.run.verdict()));
     }
@@ -90,6 +94,10 @@ fn doubts(receipt: &Receipt) -> Vec<String> {
         .filter(|file| file.needs_person)
         .map(|CheckFile { path, reason, .. }| format!("{path} {reason}"))
         .collect();
+    for canary in receipt.canaries.iter().filter(|canary| !canary.fails) {
+        let name = crate::clean::summary(&canary.command, 80);
+        reasons.push(format!("`{name}` succeeds also with a test that fails, which it notices on the base"));
+    }
     for (at, run) in receipt.runs.iter().enumerate() {
         let before: &[_] = receipt.base_runs.get(at).map_or(&[], |run: &Run| &run.counts);
         let changes = test_count::compare(before, &run.counts, test_count::names_runner(&run.command));

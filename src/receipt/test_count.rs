@@ -193,11 +193,32 @@ fn prints_one_summary(runner: &str) -> bool {
 pub fn names_runner(command: &str) -> bool {
     let words: Vec<&str> = command.split(|c: char| c.is_whitespace() || ";&|()".contains(c)).collect();
     let is = |word: &str, name: &str| word.rsplit('/').next() == Some(name);
-    let single =
-        ["pytest", "py.test", "jest", "vitest", "mocha", "cargo-nextest", "prove", "ctest", "unittest", "nose2", "tox"];
+    let single = [
+        "pytest",
+        "py.test",
+        "jest",
+        "vitest",
+        "mocha",
+        "cargo-nextest",
+        "prove",
+        "ctest",
+        "unittest",
+        "nose2",
+        "tox",
+    ];
     let pairs = [
-        ("cargo", "test"), ("cargo", "nextest"), ("go", "test"), ("npm", "test"), ("npm", "t"), ("yarn", "test"),
-        ("pnpm", "test"), ("node", "--test"), ("make", "test"), ("make", "check"), ("deno", "test"), ("bun", "test"),
+        ("cargo", "test"),
+        ("cargo", "nextest"),
+        ("go", "test"),
+        ("npm", "test"),
+        ("npm", "t"),
+        ("yarn", "test"),
+        ("pnpm", "test"),
+        ("node", "--test"),
+        ("make", "test"),
+        ("make", "check"),
+        ("deno", "test"),
+        ("bun", "test"),
     ];
     words.iter().any(|word| single.iter().any(|name| is(word, name)))
         || pairs.iter().any(|(first, second)| {
@@ -234,12 +255,7 @@ fn number(text: &str) -> Option<(u64, &str)> {
 
 /// Reads a list such as `3 passed, 1 failed` into `counts`. `kind` says what a word means. Returns `false` if a part of
 /// the list is something else.
-fn list(
-    text: &str,
-    separator: &str,
-    counts: &mut TestCounts,
-    kind: impl Fn(&str) -> Option<Kind>,
-) -> bool {
+fn list(text: &str, separator: &str, counts: &mut TestCounts, kind: impl Fn(&str) -> Option<Kind>) -> bool {
     let mut read = counts.clone();
     for part in text.split(separator) {
         let Some((count, word)) = number(part.trim()) else { return false };

@@ -6,8 +6,14 @@ type Numbers = (&'static str, u64, u64, u64, u64, u64);
 #[test]
 fn the_summaries_of_the_usual_runners_are_read() {
     let cases: &[(&str, Numbers)] = &[
-        ("=== 3 passed, 1 failed, 2 skipped, 4 deselected, 1 warning in 0.12s ===", ("pytest", 3, 1, 2, 4, 1)),
-        ("\u{1b}[32m==== \u{1b}[1m12 passed\u{1b}[0m in 75.20s (0:01:15) ====\u{1b}[0m", ("pytest", 12, 0, 0, 0, 1)),
+        (
+            "=== 3 passed, 1 failed, 2 skipped, 4 deselected, 1 warning in 0.12s ===",
+            ("pytest", 3, 1, 2, 4, 1),
+        ),
+        (
+            "\u{1b}[32m==== \u{1b}[1m12 passed\u{1b}[0m in 75.20s (0:01:15) ====\u{1b}[0m",
+            ("pytest", 12, 0, 0, 0, 1),
+        ),
         ("2 passed, 1 xfailed, 1 xpassed, 2 errors in 1.00s", ("pytest", 3, 2, 1, 0, 1)),
         ("===== no tests ran in 0.01s =====", ("pytest", 0, 0, 0, 0, 1)),
         ("5 deselected in 0.01s", ("pytest", 0, 0, 0, 5, 1)),
@@ -23,7 +29,10 @@ fn the_summaries_of_the_usual_runners_are_read() {
             "     Summary [   0.123s] 5 tests run: 4 passed (1 slow, 1 flaky), 1 failed, 2 skipped",
             ("nextest", 4, 1, 2, 0, 1),
         ),
-        ("     Summary [  10.0s] 3/9 tests run: 2 passed, 1 timed out, 4 skipped", ("nextest", 2, 1, 4, 0, 1)),
+        (
+            "     Summary [  10.0s] 3/9 tests run: 2 passed, 1 timed out, 4 skipped",
+            ("nextest", 2, 1, 4, 0, 1),
+        ),
         (
             "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- PASS: TestA/x (0.00s)\n--- SKIP: TestB (0.00s)\n\
              --- FAIL: TestC (0.00s)\nFAIL\nFAIL\texample.com/a\t0.003s\nok  \texample.com/b\t0.01s",
@@ -47,7 +56,10 @@ fn the_summaries_of_the_usual_runners_are_read() {
         ),
         ("      Tests  1 failed | 10 passed | 2 skipped (13)\n", ("vitest", 10, 1, 2, 0, 1)),
         ("\n  10 passing (20ms)\n  2 pending\n  1 failing\n", ("mocha", 10, 1, 2, 0, 1)),
-        ("ℹ tests 5\nℹ suites 0\nℹ pass 3\nℹ fail 1\nℹ cancelled 0\nℹ skipped 1\nℹ todo 0\n", ("node", 3, 1, 1, 0, 1)),
+        (
+            "ℹ tests 5\nℹ suites 0\nℹ pass 3\nℹ fail 1\nℹ cancelled 0\nℹ skipped 1\nℹ todo 0\n",
+            ("node", 3, 1, 1, 0, 1),
+        ),
         (
             "TAP version 13\nok 1 - a\n1..1\n# tests 1\n# pass 1\n# fail 0\n# skipped 0",
             ("node", 1, 0, 0, 0, 1),
@@ -110,18 +122,9 @@ fn a_run_of_less_than_before_is_named() {
     let after = |counts| compare(&before, &[counts], true);
     assert_eq!(after(pytest(10, 1, 0, 1)), []);
     assert_eq!(after(pytest(12, 0, 0, 1)), []);
-    assert_eq!(
-        after(pytest(9, 1, 0, 1)),
-        [CountChange::Fewer { runner: runner(), before: 10, after: 9 }]
-    );
-    assert_eq!(
-        after(pytest(10, 2, 0, 1)),
-        [CountChange::Skipped { runner: runner(), before: 1, after: 2 }]
-    );
-    assert_eq!(
-        after(pytest(10, 1, 5, 1)),
-        [CountChange::Filtered { runner: runner(), before: 0, after: 5 }]
-    );
+    assert_eq!(after(pytest(9, 1, 0, 1)), [CountChange::Fewer { runner: runner(), before: 10, after: 9 }]);
+    assert_eq!(after(pytest(10, 2, 0, 1)), [CountChange::Skipped { runner: runner(), before: 1, after: 2 }]);
+    assert_eq!(after(pytest(10, 1, 5, 1)), [CountChange::Filtered { runner: runner(), before: 0, after: 5 }]);
     // A second summary may be one that the code printed.
     assert_eq!(
         after(pytest(110, 1, 0, 2)),
@@ -144,8 +147,15 @@ fn without_a_run_before_only_an_empty_or_doubled_one_is_named() {
 #[test]
 fn a_command_that_names_a_runner_is_known() {
     for command in [
-        "pytest", "python3 -m pytest -q tests", "cargo test --locked", "cd x && go test ./...", "npx jest",
-        "node --test", "/usr/bin/make -s test", "npm test", "python -m unittest",
+        "pytest",
+        "python3 -m pytest -q tests",
+        "cargo test --locked",
+        "cd x && go test ./...",
+        "npx jest",
+        "node --test",
+        "/usr/bin/make -s test",
+        "npm test",
+        "python -m unittest",
     ] {
         assert!(names_runner(command), "{command}");
     }

@@ -51,7 +51,8 @@ pub(crate) fn tree_objects(files: &[(&str, &str, &str)]) -> (ObjectMap, String) 
 
 fn folder(map: &mut ObjectMap, files: &[(&str, &str, &str)]) -> String {
     let mut entries: Vec<(String, String, String)> = Vec::new();
-    let mut below: std::collections::BTreeMap<&str, Vec<(&str, &str, &str)>> = std::collections::BTreeMap::new();
+    let mut below: std::collections::BTreeMap<&str, Vec<(&str, &str, &str)>> =
+        std::collections::BTreeMap::new();
     for (path, mode, text) in files {
         match path.split_once('/') {
             Some((name, rest)) => below.entry(name).or_default().push((rest, mode, text)),
@@ -98,6 +99,7 @@ pub(crate) fn receipt(checks: &Checks, tree: &Tree) -> Receipt {
         base: Commit { commit: "b".repeat(40), tree: "b".repeat(40) },
         base_runs: runs.clone(),
         branch: "flock/coder/t1".to_owned(),
+        canaries: Vec::new(),
         chain: ChainPosition { hash: "0".repeat(64), row: 0 },
         check_files: Vec::new(),
         checks: checks.clone(),

@@ -12,8 +12,11 @@ fn a_tree_is_read_from_its_objects_and_checked_against_its_hash() {
     let root = testing::put(&mut map, Object::Tree(&entries));
     let tree = Tree::load(Arc::new(map), &root).unwrap();
     let paths: Vec<_> = tree.files().iter().map(|file| (file.path.to_str().unwrap(), file.kind)).collect();
-    let expected =
-        [("a/run", TreeFileKind::Executable), ("link", TreeFileKind::Link), ("other", TreeFileKind::Submodule)];
+    let expected = [
+        ("a/run", TreeFileKind::Executable),
+        ("link", TreeFileKind::Link),
+        ("other", TreeFileKind::Submodule),
+    ];
     assert_eq!(paths, expected);
     assert_eq!(tree.content(&tree.files()[0]).unwrap(), b"#!/bin/sh\n");
     assert!(tree.has(Path::new("a")) && !tree.has(Path::new("b")));
@@ -68,10 +71,14 @@ fn an_object_that_is_not_what_its_hash_says_is_refused() {
 #[test]
 fn changes_are_named_by_what_happened() {
     let tree = |files: &[(&str, &str, &str)]| testing::tree(files);
-    let base = tree(&[("a", "100644", "1"), ("b", "100644", "2"), ("c", "100644", "3"), ("d", "100644", "4")]);
-    let after = tree(&[("a", "100644", "1"), ("b", "100644", "x"), ("c", "120000", "3"), ("e", "100644", "4")]);
-    let found: Vec<_> =
-        changes(&base, &after).into_iter().map(|(path, change)| (path.display().to_string(), change)).collect();
+    let base =
+        tree(&[("a", "100644", "1"), ("b", "100644", "2"), ("c", "100644", "3"), ("d", "100644", "4")]);
+    let after =
+        tree(&[("a", "100644", "1"), ("b", "100644", "x"), ("c", "120000", "3"), ("e", "100644", "4")]);
+    let found: Vec<_> = changes(&base, &after)
+        .into_iter()
+        .map(|(path, change)| (path.display().to_string(), change))
+        .collect();
     let expected = [
         ("b", FileChange::Modified),
         ("c", FileChange::Kind),

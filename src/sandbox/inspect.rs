@@ -26,8 +26,7 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse, limits_s
     // A second attach does not get an answer if the engine closes standard input after the first one. A check container
     // is attached to once and has to end with its owner.
     let closes_once = config.stdin_once == Some(true);
-    findings
-        .check("standard input", config.open_stdin == Some(true) && closes_once == spec.check.is_some());
+    findings.check("standard input", config.open_stdin == Some(true) && closes_once == spec.check.is_some());
     match &found.host_config {
         Some(host) => {
             host_config(spec, host, &mut findings);

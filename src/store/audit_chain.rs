@@ -378,8 +378,8 @@ fn check_row(
     let texts = fields.each_ref().map(String::as_str);
     // Rows of earlier versions stay as they are. A row that fits in either way is unchanged, because no other content
     // gives the same hash.
-    let is_whole = audit::link(previous, &audit::contents(&texts)) == hash
-        || audit::old_link(previous, &texts) == hash;
+    let is_whole =
+        audit::link(previous, &audit::contents(&texts)) == hash || audit::old_link(previous, &texts) == hash;
     if !is_whole {
         return broken("was changed");
     }
@@ -446,12 +446,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 }
 
 /// Reads the slice from the row after `start` to `own`, and at most `after` more rows. Only `own` shows its content.
-fn slice(
-    connection: &Connection,
-    start: i64,
-    own: i64,
-    after: i64,
-) -> rusqlite::Result<Option<ChainSlice>> {
+fn slice(connection: &Connection, start: i64, own: i64, after: i64) -> rusqlite::Result<Option<ChainSlice>> {
     let view = connection.unchecked_transaction()?;
     let first = match base(&view)? {
         Some((id, hash)) if id == start => Some(hash),
@@ -464,11 +459,7 @@ fn slice(
          FROM audit WHERE id > ?1 AND id <= ?2 ORDER BY id",
     )?;
     let mut rows = statement.query((start, own.saturating_add(after)))?;
-    let mut slice = ChainSlice {
-        start: (start, hex(&first)),
-        rows: Vec::new(),
-        end: (start, hex(&first)),
-    };
+    let mut slice = ChainSlice { start: (start, hex(&first)), rows: Vec::new(), end: (start, hex(&first)) };
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         let at: i64 = row.get(3)?;
@@ -500,7 +491,8 @@ impl<A> AuditLog<&Database<A>> {
         own: i64,
         after: i64,
     ) -> Result<Option<ChainSlice>, StoreError> {
-        self.read_long("read a part of the audit", move |connection| slice(connection, start, own, after)).await
+        self.read_long("read a part of the audit", move |connection| slice(connection, start, own, after))
+            .await
     }
 
     /// Returns what is missing at the two ends of the audit, without walking along it; `None` if nothing is.

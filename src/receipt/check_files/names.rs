@@ -71,7 +71,17 @@ const CONFIGURATION_STEMS: [&str; 9] = [
 
 /// Modules that a test runner imports. Python looks for them in the tree first.
 const SHADOWED: [&str; 12] = [
-    "pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest", "nose", "nose2", "coverage", "tox",
+    "pytest",
+    "_pytest",
+    "py",
+    "pluggy",
+    "iniconfig",
+    "unittest",
+    "doctest",
+    "nose",
+    "nose2",
+    "coverage",
+    "tox",
     "nox",
 ];
 
@@ -121,7 +131,7 @@ pub(super) fn is_test(path: &Path) -> bool {
 }
 
 /// Returns `true` if a runner takes a file of this name for a test.
-pub(super) fn is_test_file(path: &Path) -> bool {
+pub(in crate::receipt) fn is_test_file(path: &Path) -> bool {
     let name = lower_name(path);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     match ending {

@@ -40,13 +40,26 @@ fn sections(text: &str, wanted: impl Fn(&str) -> bool) -> String {
 
 fn python(text: &str) -> Option<String> {
     let wanted = |header: &str| {
-        let words =
-            ["pytest", "unittest", "tox", "testenv", "nox", "coverage", "hatch", "pdm.scripts", "poe", "taskipy"];
-        words.iter().any(|word| header.contains(word)) || header == "options.entry_points" || header.contains("entry-points")
+        let words = [
+            "pytest",
+            "unittest",
+            "tox",
+            "testenv",
+            "nox",
+            "coverage",
+            "hatch",
+            "pdm.scripts",
+            "poe",
+            "taskipy",
+        ];
+        words.iter().any(|word| header.contains(word))
+            || header == "options.entry_points"
+            || header.contains("entry-points")
     };
     // The quotes of TOML can hide a header: `["tool"."pytest"]`. And a key with dots needs none: `tool.pytest = …`.
     let plain = text.replace(['"', '\''], "");
-    let dotted = plain.lines().filter(|line| line.trim_start().starts_with("tool.") || line.contains("pytest11"));
+    let dotted =
+        plain.lines().filter(|line| line.trim_start().starts_with("tool.") || line.contains("pytest11"));
     let dotted: Vec<&str> = dotted.collect();
     Some(sections(&plain, wanted) + &dotted.join("\n"))
 }
@@ -61,8 +74,18 @@ fn cargo(text: &str) -> Option<String> {
     let sections = sections(&text.replace(['"', '\''], ""), wanted);
     let is_free = |line: &&str| {
         let key = line.split('=').next().unwrap_or_default().trim();
-        ["version", "description", "license", "authors", "keywords", "categories", "repository", "readme", "homepage"]
-            .contains(&key)
+        [
+            "version",
+            "description",
+            "license",
+            "authors",
+            "keywords",
+            "categories",
+            "repository",
+            "readme",
+            "homepage",
+        ]
+        .contains(&key)
     };
     Some(sections.lines().filter(|line| !is_free(line)).collect::<Vec<_>>().join("\n"))
 }
@@ -88,7 +111,8 @@ fn package(text: &str) -> Option<String> {
         "files",
         "contributors",
     ];
-    let mut rest = Value::Object(whole.into_iter().filter(|(key, _)| !free.contains(&key.as_str())).collect());
+    let mut rest =
+        Value::Object(whole.into_iter().filter(|(key, _)| !free.contains(&key.as_str())).collect());
     rest.sort_all_objects();
     Some(rest.to_string())
 }

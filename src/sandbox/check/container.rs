@@ -69,8 +69,7 @@ impl CheckContainer {
         let mut findings = inspect::findings(spec, &found, limits_swap);
         let report = helper.probe(&[]).await?;
         let kernel = engine.kernel().await?;
-        let probe =
-            ProbeResult::now(&report, &ProbeExpectations { writable: &[], kernel: Some(&kernel) });
+        let probe = ProbeResult::now(&report, &ProbeExpectations { writable: &[], kernel: Some(&kernel) });
         findings.extend(probe.findings.iter().cloned());
         if let Some(finding) = findings.into_iter().next() {
             return Err(CheckError::NotConfined { finding });

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{CheckError, TreeFile, TreeFileKind, TreeSource};
+use super::{CheckError, ExtraFile, TreeFile, TreeFileKind, TreeSource};
 use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
 
 /// Limits on what a setup step may leave.
@@ -46,7 +46,9 @@ pub(super) fn write_tree(
                 let target = OsString::from_vec(tree.read(file).map_err(failed)?);
                 root.link(&file.path, Path::new(&target))
             }
-            TreeFileKind::File => root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o644), owner),
+            TreeFileKind::File => {
+                root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o644), owner)
+            }
             TreeFileKind::Executable => {
                 root.write(&file.path, &tree.read(file).map_err(failed)?, Some(0o755), owner)
             }
@@ -54,6 +56,23 @@ pub(super) fn write_tree(
         written.map_err(|error| failed(io::Error::other(error)))?;
     }
     Ok(())
+}
+
+/// Writes files beside the tree. The folders above them must exist.
+///
+/// # Errors
+///
+/// Returns [`CheckError::Tree`] with the file that can't be written.
+pub(super) fn write_extra(
+    workspace: &Path,
+    extra: &[ExtraFile],
+    owner: Option<Owner>,
+) -> Result<(), CheckError> {
+    let root = open(workspace)?;
+    extra.iter().try_for_each(|file| {
+        root.write(&file.path, &file.content, Some(0o644), owner)
+            .map_err(|error| tree_error(&file.path, error))
+    })
 }
 
 /// The paths of a tree, to decide which files beside it may stay.
@@ -73,7 +92,8 @@ impl TreePaths {
 
     /// Returns `true` if an entry at this path would stand in the place of a part of the tree, or below a file of it.
     pub fn shadows(&self, path: &Path, is_folder: bool) -> bool {
-        path.ancestors().any(|above| self.files.contains(above)) || (!is_folder && self.folders.contains(path))
+        path.ancestors().any(|above| self.files.contains(above))
+            || (!is_folder && self.folders.contains(path))
     }
 }
 
@@ -140,7 +160,8 @@ impl<W: Write> Packing<'_, W> {
             let limit = format!("{} GiB", MAX_BYTES >> 30);
             return Err(CheckError::TooLarge { what: "the result of the setup step", limit });
         }
-        let metadata = file.metadata().map_err(|source| CheckError::Tree { path: path.to_owned(), source })?;
+        let metadata =
+            file.metadata().map_err(|source| CheckError::Tree { path: path.to_owned(), source })?;
         let mode = if metadata.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 };
         self.entry(path, tar::EntryType::Regular, mode, size, file.take(size))
     }
@@ -318,7 +339,10 @@ pub(super) mod tests {
         let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
         assert_eq!((read("lib/a.py"), read("lock")), ("delivered".to_owned(), "delivered".to_owned()));
         assert_eq!((read("lib/extra"), read("node_modules/x/bin/run")), ("z".to_owned(), "y".to_owned()));
-        assert_eq!(std::fs::read_link(workspace.join("node_modules/link")).unwrap(), Path::new("../../outside"));
+        assert_eq!(
+            std::fs::read_link(workspace.join("node_modules/link")).unwrap(),
+            Path::new("../../outside")
+        );
     }
 
     #[test]
