@@ -148,7 +148,9 @@ fn show(id: &str, with_output: bool, context: &Context) -> Result<Exit, Failure>
             context.printer.line(StyledLine::new().with(TextStyle::Accent, format!("$ {}", run.command)));
             context.printer.line(String::from_utf8_lossy(&output.head).into_owned());
             if left > 0 {
-                context.printer.line(StyledLine::new().with(TextStyle::Dim, format!("({left} bytes left out)")));
+                context
+                    .printer
+                    .line(StyledLine::new().with(TextStyle::Dim, format!("({left} bytes left out)")));
                 context.printer.line(String::from_utf8_lossy(&output.tail).into_owned());
             }
         }
@@ -162,7 +164,10 @@ fn summary(stored: &StoredReceipt, receipt: &Receipt, decision: &Acceptance, con
     };
     line("receipt", stored.id.clone());
     line("time", clock::local(receipt.at));
-    line("work", format!("{} of {} in {}, task {}", receipt.branch, receipt.author, receipt.project, receipt.task));
+    line(
+        "work",
+        format!("{} of {} in {}, task {}", receipt.branch, receipt.author, receipt.project, receipt.task),
+    );
     line("tree", format!("{} (commit {})", receipt.delivered.tree, receipt.delivered.commit));
     line("base", format!("{} (commit {})", receipt.base.tree, receipt.base.commit));
     line("sandbox", format!("{} on the image {}", short(&receipt.sandbox_hash), receipt.probe.image));
@@ -191,7 +196,13 @@ fn summary(stored: &StoredReceipt, receipt: &Receipt, decision: &Acceptance, con
 
 fn numbers(run: &Run) -> String {
     let one = |counts: &crate::receipt::test_count::TestCounts| {
-        format!("; {}: {} run, {} skipped, {} filtered out", counts.runner, counts.run(), counts.skipped, counts.filtered)
+        format!(
+            "; {}: {} run, {} skipped, {} filtered out",
+            counts.runner,
+            counts.run(),
+            counts.skipped,
+            counts.filtered
+        )
     };
     run.counts.iter().map(one).collect()
 }
@@ -211,7 +222,9 @@ fn export(id: &str, to: Option<&Path>, context: &Context) -> Result<Exit, Failur
     written.into_inner().map_err(|error| failed(error.into_error()))?.sync_all().map_err(failed)?;
     draft.persist(path).map_err(|error| failed(error.error))?;
     if !load.has_chain() {
-        context.printer.warn("rows of the audit were deleted since, so the bundle does not show the receipt's place in it");
+        context.printer.warn(
+            "rows of the audit were deleted since, so the bundle does not show the receipt's place in it",
+        );
     }
     let value = json!({"id": stored.id, "file": path, "audit": load.has_chain()});
     context.printer.result(&value, format!("wrote {}", path.display()));
@@ -232,7 +245,9 @@ pub(super) fn find(home: &Home, id: &str) -> Result<StoredReceipt, Failure> {
     let shown = crate::clean::summary(id, 80);
     match <[StoredReceipt; 1]>::try_from(found) {
         Ok([one]) => Ok(one),
-        Err(found) if found.is_empty() => Err(ReceiptError::NotFound(format!("there is no receipt {shown}")).into()),
+        Err(found) if found.is_empty() => {
+            Err(ReceiptError::NotFound(format!("there is no receipt {shown}")).into())
+        }
         Err(_) => Err(ReceiptError::NotFound(format!("several receipts begin with {shown}")).into()),
     }
 }

@@ -16,7 +16,7 @@ use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
 use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey};
-use crate::store::{ChannelState, ClientToken};
+use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt};
 use crate::ui::{OutputOptions, Printer};
 
 /// The arguments that ask for completion. The index follows them.
@@ -167,6 +167,7 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
     match (verb, id) {
         ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
         ("approvals", "id") => return requests(home),
+        ("receipt", "id") => return receipts(home),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("add" | "edit", "archetype") => {
@@ -212,6 +213,15 @@ fn sessions(home: &Home) -> Option<Vec<(String, String)>> {
 fn requests(home: &Home) -> Option<Vec<(String, String)>> {
     let all = database::read(home, async |reader| reader.requests().list(true, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|row| (row.id, format!("{} of {}", row.kind, row.agent))).collect())
+}
+
+fn receipts(home: &Home) -> Option<Vec<(String, String)>> {
+    let filter = ReceiptFilter::default();
+    let all =
+        database::read(home, async |reader| reader.receipts().list(&filter, MAX_VALUES).await).ok()??;
+    let described = |one: &StoredReceipt| format!("{} of {}", one.branch, one.author);
+    // Twelve digits tell receipts apart, and fit into a line.
+    Some(all.iter().map(|one| (one.id.chars().take(12).collect(), description(&described(one)))).collect())
 }
 
 fn tokens(home: &Home) -> Option<Vec<(String, String)>> {

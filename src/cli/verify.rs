@@ -10,12 +10,12 @@ use super::{Context, Exit, Failure, receipt, team};
 use crate::config;
 use crate::error::Kind;
 use crate::home::Home;
+use crate::receipt::ReceiptError;
 use crate::receipt::bundle::{self, Bundle};
 use crate::receipt::key::SigningKey;
 use crate::receipt::rebuild;
 use crate::receipt::sshsig::PublicKey;
 use crate::receipt::verify::{self, Finding, Outcome};
-use crate::receipt::ReceiptError;
 use crate::sandbox::check::DockerChecks;
 use crate::ui::{StyledLine, TextStyle};
 
@@ -114,9 +114,11 @@ fn may_run(bundle: &Bundle, trusted: Option<&[PublicKey]>, context: &Context) ->
         return Ok(());
     }
     let hosts = crate::clean::summary(&hosts, 400);
-    let question = format!("The setup step of this bundle may reach {hosts}. Nobody vouched for its key. Run it?");
-    let unasked = Failure::new(Kind::NeedsApproval, format!("the setup step of this bundle wants to reach {hosts}"))
-        .hint("flock verify BUNDLE --key FILE, or --no-rerun, or -y");
+    let question =
+        format!("The setup step of this bundle may reach {hosts}. Nobody vouched for its key. Run it?");
+    let unasked =
+        Failure::new(Kind::NeedsApproval, format!("the setup step of this bundle wants to reach {hosts}"))
+            .hint("flock verify BUNDLE --key FILE, or --no-rerun, or -y");
     context.confirm(&question, unasked, "the checks were not run again")
 }
 

@@ -28,6 +28,7 @@ use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
 use crate::sandbox::SandboxError;
+use crate::sandbox::check::DockerChecks;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{Store, StoreError};
@@ -138,6 +139,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         tokio::task::spawn_blocking(move || search_for_damage(&searched, stop));
     }
     tokio::spawn(sync_frozen_sandboxes(gateway.swarm.clone(), sandboxes.clone()));
+    let read = live.clone();
+    let checks =
+        DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
+    tokio::spawn(sweep_checks(checks));
     tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
@@ -350,6 +355,14 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
 /// Longest time for stopping all containers. Together with the grace period of the turns it must stay below the ten
 /// seconds after which the supervisor kills the gateway. The supervisor stops what is left then.
 const SANDBOX_STOP_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Removes the containers of checks whose process was killed. Without an engine there are none to remove, and each run of
+/// checks looks again.
+async fn sweep_checks(checks: DockerChecks) {
+    if let Err(error) = checks.sweep().await {
+        tracing::debug!(error = chain(&error), "the leftovers of checks were not removed");
+    }
+}
 
 /// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
 /// set that other processes write.

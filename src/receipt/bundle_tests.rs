@@ -30,7 +30,8 @@ impl Scene {
         home.make_folders().unwrap();
         let store = Store::open(&home).unwrap();
         let repository = git2::Repository::init_bare(folder.path().join("repo.git")).unwrap();
-        let files = [("README.md", "100644", "x"), ("bin/run", "100755", "y"), ("link", "120000", "README.md")];
+        let files =
+            [("README.md", "100644", "x"), ("bin/run", "100755", "y"), ("link", "120000", "README.md")];
         let (map, root) = testing::tree_objects(&files);
         for data in map.0.values() {
             for kind in [ObjectType::Blob, ObjectType::Tree] {
@@ -44,18 +45,19 @@ impl Scene {
         let other = |text: &str| {
             AuditEntry::new("coder", "channel.post", "general", Level::Green, format!("sk-planted {text}"))
         };
-        store.audit().append_once(other("a"), i64::MAX, 1).await.unwrap();
-        store.audit().append_once(other("b"), i64::MAX, 2).await.unwrap();
+        store.audit().append(other("a"), 1).await.unwrap();
+        store.audit().append(other("b"), 2).await.unwrap();
         let (row, hash) = store.audit().end().await.unwrap();
         let checks = Checks { required: vec!["README.md".to_owned()], ..Checks::of(&["pytest"]) };
         let mut receipt = testing::receipt(&checks, &tree);
         receipt.delivered.commit = commit.to_string();
         receipt.chain = crate::receipt::document::ChainPosition { hash, row };
         let key = SigningKey::of(&home).unwrap();
-        store.audit().append_once(other("c"), i64::MAX, 3).await.unwrap();
+        store.audit().append(other("c"), 3).await.unwrap();
         let document = receipt.canonical().unwrap();
         let id = canonical::hash(&document);
-        let entry = AuditEntry::new("system", ISSUE_ACTION, "t1", Level::Green, detail(&id, &root, "accepted"));
+        let entry =
+            AuditEntry::new("system", ISSUE_ACTION, "t1", Level::Green, detail(&id, &root, "accepted"));
         let new = NewReceipt {
             id: id.clone(),
             project: "web".to_owned(),
@@ -70,7 +72,7 @@ impl Scene {
             outputs: vec![StoredOutput { head: OUTPUT.into(), tail: Vec::new(), total: OUTPUT.len() as u64 }],
         };
         store.receipts().add(new, entry, 4).await.unwrap();
-        store.audit().append_once(other("d"), i64::MAX, 5).await.unwrap();
+        store.audit().append(other("d"), 5).await.unwrap();
         let stored = store.receipts().find(&id).await.unwrap().remove(0);
         let load = Export::load(&home, &store, stored).await.unwrap();
         let bytes = export(&load, repository.path(), Vec::new()).unwrap();
@@ -113,9 +115,16 @@ async fn a_bundle_is_read_back_and_shows_nothing_of_others() {
     assert!(!text.contains("sk-planted") && !text.contains("general"), "rows of others are digests");
     let own = [scene.key.public()];
     let outcome = |trusted: Option<&[crate::receipt::sshsig::PublicKey]>| {
-        verify::documents(&bundle, trusted).into_iter().map(|finding| (finding.part, finding.outcome)).collect::<Vec<_>>()
+        verify::documents(&bundle, trusted)
+            .into_iter()
+            .map(|finding| (finding.part, finding.outcome))
+            .collect::<Vec<_>>()
     };
-    assert!(outcome(Some(&own)).iter().all(|(_, outcome)| *outcome == Outcome::Verified), "{:?}", outcome(Some(&own)));
+    assert!(
+        outcome(Some(&own)).iter().all(|(_, outcome)| *outcome == Outcome::Verified),
+        "{:?}",
+        outcome(Some(&own))
+    );
     assert_eq!(outcome(None)[0], ("signature", Outcome::NotVerified));
     assert_eq!(outcome(Some(&[]))[0], ("signature", Outcome::Differs));
 }
@@ -153,7 +162,8 @@ async fn forty_kinds_of_tampering_are_refused() {
         };
         scene.parts.iter().position(|(name, data)| is(name, data)).unwrap()
     };
-    let (blob, tree, commit) = (object(ObjectType::Blob), object(ObjectType::Tree), object(ObjectType::Commit));
+    let (blob, tree, commit) =
+        (object(ObjectType::Blob), object(ObjectType::Tree), object(ObjectType::Commit));
     let other_folder = tempfile::tempdir().unwrap();
     let other_home = Home::new(other_folder.path().join("home"), None);
     other_home.make_folders().unwrap();
@@ -171,40 +181,79 @@ async fn forty_kinds_of_tampering_are_refused() {
     };
     let tampered: Vec<(&str, Vec<(String, Vec<u8>)>)> = vec![
         // The receipt and its signature.
-        ("an exit code is changed", with(&|parts| parts[0].1 = text(&parts[0].1).replacen("\"exit\":0", "\"exit\":1", 1).into())),
-        ("a number of tests is changed", with(&|parts| parts[0].1 = text(&parts[0].1).replacen("\"passed\":3", "\"passed\":9", 1).into())),
-        ("the author is changed", with(&|parts| parts[0].1 = text(&parts[0].1).replace("\"coder\"", "\"other\"").into())),
+        (
+            "an exit code is changed",
+            with(&|parts| parts[0].1 = text(&parts[0].1).replacen("\"exit\":0", "\"exit\":1", 1).into()),
+        ),
+        (
+            "a number of tests is changed",
+            with(&|parts| parts[0].1 = text(&parts[0].1).replacen("\"passed\":3", "\"passed\":9", 1).into()),
+        ),
+        (
+            "the author is changed",
+            with(&|parts| parts[0].1 = text(&parts[0].1).replace("\"coder\"", "\"other\"").into()),
+        ),
         ("white space is added", with(&|parts| parts[0].1.push(b'\n'))),
         ("the receipt is empty", with(&|parts| parts[0].1.clear())),
         ("the signature is cut off", with(&|parts| parts[1].1.truncate(80))),
         ("the signature is empty", with(&|parts| parts[1].1.clear())),
-        ("the signature is by another key", with(&|parts| parts[1].1 = other.sign(RECEIPT_NAMESPACE, &parts[0].1).into())),
-        ("the signature is for another purpose", with(&|parts| parts[1].1 = scene.key.sign("file", &parts[0].1).into())),
-        ("the key is another one", with(&|parts| parts[2].1 = (other.public().line("flock-receipt") + "\n").into())),
-        ("the key has another comment", with(&|parts| parts[2].1 = (scene.key.public().line("ann") + "\n").into())),
-        ("the receipt and signature of another key", with(&|parts| {
-            parts[1].1 = other.sign(RECEIPT_NAMESPACE, &parts[0].1).into();
-            parts[2].1 = (other.public().line("flock-receipt") + "\n").into();
-        })),
+        (
+            "the signature is by another key",
+            with(&|parts| parts[1].1 = other.sign(RECEIPT_NAMESPACE, &parts[0].1).into()),
+        ),
+        (
+            "the signature is for another purpose",
+            with(&|parts| parts[1].1 = scene.key.sign("file", &parts[0].1).into()),
+        ),
+        (
+            "the key is another one",
+            with(&|parts| parts[2].1 = (other.public().line("flock-receipt") + "\n").into()),
+        ),
+        (
+            "the key has another comment",
+            with(&|parts| parts[2].1 = (scene.key.public().line("ann") + "\n").into()),
+        ),
+        (
+            "the receipt and signature of another key",
+            with(&|parts| {
+                parts[1].1 = other.sign(RECEIPT_NAMESPACE, &parts[0].1).into();
+                parts[2].1 = (other.public().line("flock-receipt") + "\n").into();
+            }),
+        ),
         // The receipt signed again by the home's key, with the rest of another receipt.
         ("the tree is another one", resigned(&scene, |receipt| receipt.delivered.tree = "0".repeat(40))),
         ("the commit is another one", resigned(&scene, |receipt| receipt.delivered.commit = "0".repeat(40))),
         ("the SHA-256 is another one", resigned(&scene, |receipt| receipt.delivered_sha256 = "0".repeat(64))),
         ("the checks are others", resigned(&scene, |receipt| receipt.checks.commands[0] = "true".to_owned())),
-        ("the hash of the checks is another one", resigned(&scene, |receipt| receipt.checks_hash = "0".repeat(64))),
+        (
+            "the hash of the checks is another one",
+            resigned(&scene, |receipt| receipt.checks_hash = "0".repeat(64)),
+        ),
         ("the sandbox is another one", resigned(&scene, |receipt| receipt.sandbox.memory += 1)),
         ("a result is left out", resigned(&scene, |receipt| receipt.runs.clear())),
         ("a required file is left out", resigned(&scene, |receipt| receipt.required.clear())),
         ("the format is another one", resigned(&scene, |receipt| receipt.format = 2)),
-        ("the output is another one", resigned(&scene, |receipt| receipt.runs[0].kept_sha256 = "0".repeat(64))),
-        ("a package is outside of the store", resigned(&scene, |receipt| receipt.sandbox.packages.push("/tmp".to_owned()))),
+        (
+            "the output is another one",
+            resigned(&scene, |receipt| receipt.runs[0].kept_sha256 = "0".repeat(64)),
+        ),
+        (
+            "a package is outside of the store",
+            resigned(&scene, |receipt| receipt.sandbox.packages.push("/tmp".to_owned())),
+        ),
         // The part of the audit.
         ("the part of the audit is unsigned", with(&|parts| parts[4].1.clear())),
-        ("the part of the audit is signed by another key", with(&|parts| parts[4].1 = other.sign(CHAIN_NAMESPACE, &parts[3].1).into())),
+        (
+            "the part of the audit is signed by another key",
+            with(&|parts| parts[4].1 = other.sign(CHAIN_NAMESPACE, &parts[3].1).into()),
+        ),
         ("a row is left out", rechained(&scene, |chain| drop(chain.rows.remove(0)))),
         ("a row is added", rechained(&scene, |chain| chain.rows.insert(0, chain.rows[0].clone()))),
         ("a row is changed", rechained(&scene, |chain| chain.rows[0].digest = "0".repeat(64))),
-        ("the own row is changed", rechained(&scene, |chain| chain.rows[1].fields.as_mut().unwrap()[1] = "ann".to_owned())),
+        (
+            "the own row is changed",
+            rechained(&scene, |chain| chain.rows[1].fields.as_mut().unwrap()[1] = "ann".to_owned()),
+        ),
         ("the own row is hidden", rechained(&scene, |chain| chain.rows[1].fields = None)),
         ("rows are swapped", rechained(&scene, |chain| chain.rows.swap(0, 1))),
         ("the end is another one", rechained(&scene, |chain| chain.end.hash = "0".repeat(64))),
@@ -219,11 +268,20 @@ async fn forty_kinds_of_tampering_are_refused() {
         ("a folder is changed", with(&|parts| parts[tree].1.clear())),
         ("the commit is changed", with(&|parts| parts[commit].1.push(b'x'))),
         ("the commit is missing", with(&|parts| drop(parts.remove(commit)))),
-        ("an object is added", with(&|parts| { parts.push(extra.clone()); parts[6..].sort(); })),
+        (
+            "an object is added",
+            with(&|parts| {
+                parts.push(extra.clone());
+                parts[6..].sort();
+            }),
+        ),
         ("an object is there twice", with(&|parts| parts.insert(blob, parts[blob].clone()))),
         ("objects are swapped", with(&|parts| parts.swap(6, 7))),
         ("a file of another name", with(&|parts| parts.push(("readme".to_owned(), b"x".to_vec())))),
-        ("a path that leads out", with(&|parts| parts.push(("objects/../../etc/passwd".to_owned(), b"x".to_vec())))),
+        (
+            "a path that leads out",
+            with(&|parts| parts.push(("objects/../../etc/passwd".to_owned(), b"x".to_vec()))),
+        ),
         ("a part is at another place", with(&|parts| parts.swap(1, 2))),
         ("the receipt is there twice", with(&|parts| parts.insert(1, parts[0].clone()))),
     ];

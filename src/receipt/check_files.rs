@@ -8,6 +8,8 @@ mod names;
 mod sections;
 mod suspicious;
 
+pub(super) use names::is_test_file;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 

@@ -13,6 +13,9 @@ use crate::sandbox::check::{CheckLimits, SetupStep};
 pub struct Checks {
     /// Seconds for all commands together.
     pub all_seconds: u64,
+    /// `true` to run the checks once more with a failing test that flock adds, where the tests are in a language that it
+    /// knows. A delivered tree that prints its results itself is found out by that.
+    pub canary: bool,
     /// The shell texts to run, in order.
     pub commands: Vec<String>,
     /// Seconds for each command.
@@ -42,6 +45,7 @@ impl Default for Checks {
     fn default() -> Self {
         Self {
             all_seconds: 3600,
+            canary: true,
             commands: Vec::new(),
             each_seconds: 1800,
             files: Vec::new(),

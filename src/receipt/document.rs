@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::canary::CanaryRun;
 use super::test_count::TestCounts;
 use super::{Checks, ReceiptError, canonical};
 use crate::sandbox::check::{CheckEnd, CheckSandbox, CommandReport};
@@ -22,6 +23,8 @@ pub struct Receipt {
     /// The results of the same commands on the base. Empty if the base was not checked.
     pub base_runs: Vec<Run>,
     pub branch: String,
+    /// The results of the commands that notice a failing test on the base, with such a test in the delivered tree.
+    pub canaries: Vec<CanaryRun>,
     /// The last row of the audit chain before the checks ended. The receipt's own row follows it.
     pub chain: ChainPosition,
     /// Differences between base and delivered tree that concern the checks.

@@ -5,6 +5,7 @@
 //! `store/receipt.rs`. How branches come about, and what happens with an accepted one, does not belong here.
 
 pub mod bundle;
+pub mod canary;
 pub(crate) mod canonical;
 pub mod check_files;
 mod checks;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::canary::{CanaryRun, failing_test};
 use super::document::{ChainPosition, Commit, FORMAT, Probe, Receipt, RequiredFile, Run, SetupRun};
 use super::key::SigningKey;
 use super::objects::Repo;
@@ -16,7 +17,7 @@ use crate::clock;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::sandbox::check::{
-    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, SetupReport, TreeSource as _,
+    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, ExtraFile, SetupReport, TreeSource as _,
 };
 use crate::store::{AuditEntry, Level, NewReceipt, Store, StoredOutput, StoredReceipt};
 
@@ -80,20 +81,30 @@ pub async fn prove(
         setup: checks.setup_step(),
         commands: checks.commands.clone(),
         limits: checks.limits(),
+        extra: Vec::new(),
     };
     let report = prover.runner.run(&plan(&delivered), cancel).await?;
     let runs: Vec<Run> = report.runs.iter().map(record).collect();
     // A tree whose checks fail is refused without a comparison.
-    let base_runs = if !runs.iter().all(Run::is_success) {
-        Vec::new()
+    let compared = if !runs.iter().all(Run::is_success) {
+        Compared::default()
     } else if base.id() == delivered.id() {
-        runs.clone()
+        Compared { base_runs: runs.clone(), canaries: Vec::new() }
     } else {
         let key = base_key(checks, &base, &sandbox, &packages)?;
-        base_runs(prover, key, &plan(&base), cancel).await?
+        let base_runs = base_runs(prover, key.clone(), &plan(&base), cancel).await?;
+        let extra = if checks.canary { failing_test(&base, &delivered) } else { None };
+        let canaries = match extra {
+            Some(extra) => {
+                let plans = [plan(&base), plan(&delivered)];
+                canaries(prover, key, plans, (&base_runs, extra), cancel).await?
+            }
+            None => Vec::new(),
+        };
+        Compared { base_runs, canaries }
     };
     let parts = Parts { delivery, base: &base, delivered: &delivered, sandbox, packages, report: &report };
-    let receipt = parts.receipt(runs, base_runs, prover.store).await?;
+    let receipt = parts.receipt(runs, compared, prover.store).await?;
     let acceptance = acceptance(checks, &receipt, &receipt.delivered.tree)?;
     let outputs: Vec<StoredOutput> = report.runs.iter().map(kept).collect();
     let place = delivery.repository;
@@ -170,6 +181,51 @@ async fn base_runs(
     Ok(runs)
 }
 
+/// Runs the checks with a failing test: on the base, unless it is known which commands notice it there, and those commands
+/// on the delivered tree.
+async fn canaries(
+    prover: &Prover<'_>,
+    key: String,
+    [mut base, mut delivered]: [CheckPlan; 2],
+    (base_runs, extra): (&[Run], ExtraFile),
+    cancel: &CancellationToken,
+) -> Result<Vec<CanaryRun>, ReceiptError> {
+    // A command without numbers of tests runs none, and one that fails anyway would notice nothing.
+    let runs_tests = |run: &&Run| run.is_success() && !run.counts.is_empty();
+    let commands: Vec<String> = base_runs.iter().filter(runs_tests).map(|run| run.command.clone()).collect();
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    base.commands = commands;
+    base.extra = vec![extra.clone()];
+    let noticed =
+        base_runs_that_fail(prover, canonical::hash(format!("canary {key}").as_bytes()), &base, cancel);
+    delivered.commands = noticed.await?;
+    if delivered.commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = extra.path.display().to_string();
+    delivered.extra = vec![extra];
+    let report = prover.runner.run(&delivered, cancel).await?;
+    let canary = |run: CommandReport| CanaryRun {
+        fails: !run.end.is_success(),
+        command: run.command,
+        path: path.clone(),
+    };
+    Ok(report.runs.into_iter().map(canary).collect())
+}
+
+/// Returns the commands that fail on the base with a failing test.
+async fn base_runs_that_fail(
+    prover: &Prover<'_>,
+    key: String,
+    plan: &CheckPlan,
+    cancel: &CancellationToken,
+) -> Result<Vec<String>, ReceiptError> {
+    let runs = base_runs(prover, key, plan, cancel).await?;
+    Ok(runs.into_iter().filter(|run| !run.is_success()).map(|run| run.command).collect())
+}
+
 /// Returns the record of a command, with the numbers of tests in its output.
 pub(super) fn record(report: &CommandReport) -> Run {
     Run::of(report, test_count::count(&report.output.text()))
@@ -189,6 +245,13 @@ fn kept(report: &CommandReport) -> StoredOutput {
     StoredOutput { head: output.head, tail: output.tail, total: output.total }
 }
 
+/// The results of the comparison with the base.
+#[derive(Default)]
+struct Compared {
+    base_runs: Vec<Run>,
+    canaries: Vec<CanaryRun>,
+}
+
 /// Everything that a receipt is made of.
 struct Parts<'a> {
     delivery: &'a Delivery<'a>,
@@ -203,9 +266,10 @@ impl Parts<'_> {
     async fn receipt(
         self,
         runs: Vec<Run>,
-        base_runs: Vec<Run>,
+        compared: Compared,
         store: &Store,
     ) -> Result<Receipt, ReceiptError> {
+        let Compared { base_runs, canaries } = compared;
         let Self { delivery, base, delivered, sandbox, packages, report } = self;
         let checks = delivery.checks.clone();
         let (old, new, known) = (Arc::clone(base), Arc::clone(delivered), checks.clone());
@@ -227,6 +291,7 @@ impl Parts<'_> {
             base: Commit { commit: delivery.base.to_owned(), tree: base.id().to_owned() },
             base_runs,
             branch: delivery.branch.to_owned(),
+            canaries,
             chain: ChainPosition { hash, row },
             check_files,
             checks_hash: checks.hash()?,

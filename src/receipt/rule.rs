@@ -94,6 +94,10 @@ fn doubts(receipt: &Receipt) -> Vec<String> {
         .filter(|file| file.needs_person)
         .map(|CheckFile { path, reason, .. }| format!("{path} {reason}"))
         .collect();
+    for canary in receipt.canaries.iter().filter(|canary| !canary.fails) {
+        let name = crate::clean::summary(&canary.command, 80);
+        reasons.push(format!("`{name}` succeeds also with a test that fails, which it notices on the base"));
+    }
     for (at, run) in receipt.runs.iter().enumerate() {
         let before: &[_] = receipt.base_runs.get(at).map_or(&[], |run: &Run| &run.counts);
         let changes = test_count::compare(before, &run.counts, test_count::names_runner(&run.command));

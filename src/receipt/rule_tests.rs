@@ -109,6 +109,18 @@ fn less_tests_or_changed_ones_are_for_a_person() {
 }
 
 #[test]
+fn a_check_that_succeeds_with_a_failing_test_is_for_a_person() {
+    let canary = |fails| crate::receipt::canary::CanaryRun {
+        command: "pytest -q".to_owned(),
+        fails,
+        path: "tests/test_m1.py".to_owned(),
+    };
+    let with = |fails| decide(&Receipt { canaries: vec![canary(fails)], ..receipt() });
+    assert_eq!(with(true), Acceptance::Accepted);
+    assert!(matches!(with(false), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+}
+
+#[test]
 fn a_failure_comes_before_a_doubt() {
     let mut receipt = receipt();
     receipt.runs[0] = testing::run("pytest -q", 1, "===== 1 passed, 1 failed in 0.1s =====");

@@ -99,6 +99,7 @@ pub(crate) fn receipt(checks: &Checks, tree: &Tree) -> Receipt {
         base: Commit { commit: "b".repeat(40), tree: "b".repeat(40) },
         base_runs: runs.clone(),
         branch: "flock/coder/t1".to_owned(),
+        canaries: Vec::new(),
         chain: ChainPosition { hash: "0".repeat(64), row: 0 },
         check_files: Vec::new(),
         checks: checks.clone(),

@@ -48,7 +48,9 @@ pub fn documents(bundle: &Bundle, trusted: Option<&[PublicKey]>) -> Vec<Finding>
         Some(keys) if keys.contains(&bundle.key) => {
             Finding::new("signature", Verified, format!("signed by the expected key {print}"))
         }
-        Some(_) => Finding::new("signature", Differs, format!("signed by another key than expected: {print}")),
+        Some(_) => {
+            Finding::new("signature", Differs, format!("signed by another key than expected: {print}"))
+        }
         None => Finding::new(
             "signature",
             NotVerified,
@@ -59,7 +61,10 @@ pub fn documents(bundle: &Bundle, trusted: Option<&[PublicKey]>) -> Vec<Finding>
         (Some(chain), Some(row)) => Finding::new(
             "audit",
             Verified,
-            format!("row {row} of the audit names the receipt, {} rows before the shown end", chain.end.row - row),
+            format!(
+                "row {row} of the audit names the receipt, {} rows before the shown end",
+                chain.end.row - row
+            ),
         ),
         _ => Finding::new("audit", NotVerified, "the bundle does not show the receipt's place in the audit"),
     };
@@ -68,7 +73,11 @@ pub fn documents(bundle: &Bundle, trusted: Option<&[PublicKey]>) -> Vec<Finding>
         Ok(Acceptance::Accepted) => Finding::new("rule", Verified, "the rule accepts it"),
         Ok(decision) => {
             let reasons = decision.reasons().join("; ");
-            Finding::new("rule", Differs, format!("the rule does not accept it ({}): {reasons}", decision.as_str()))
+            Finding::new(
+                "rule",
+                Differs,
+                format!("the rule does not accept it ({}): {reasons}", decision.as_str()),
+            )
         }
         Err(error) => Finding::new("rule", Differs, error.to_string()),
     };
@@ -106,6 +115,7 @@ pub async fn rerun(
         setup: receipt.checks.setup_step(),
         commands: receipt.checks.commands.clone(),
         limits: receipt.checks.limits(),
+        extra: Vec::new(),
     };
     let report = runner.run(&plan, cancel).await?;
     findings.extend(compare(bundle, &report));

@@ -203,3 +203,49 @@ async fn a_crash_during_pruning_leaves_an_audit_that_verifies() {
         "INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4; DELETE FROM audit WHERE id <= 4";
     assert_eq!(verify_after(&home, gone).await.broken, None, "after they went");
 }
+
+#[tokio::test]
+async fn rows_of_earlier_versions_verify_and_new_ones_follow_them() {
+    let (_folder, home) = ten_rows().await;
+    let connection = Connection::open(home.database()).unwrap();
+    let mut previous = vec![0; 32];
+    for id in 1..=10_i64 {
+        let fields =
+            [&(id * 100).to_string(), "coder", "channel.post", "dev#1", "GREEN", "some words", "", ""];
+        let hash = crate::store::audit::old_link(&previous, &fields).to_vec();
+        connection
+            .execute("UPDATE audit SET previous = ?2, hash = ?3 WHERE id = ?1", (id, &previous, &hash))
+            .unwrap();
+        previous = hash;
+    }
+    drop(connection);
+    std::fs::remove_file(home.audit_head()).unwrap();
+    let head = ChainHead::new(10, &previous);
+    head.write(&home.audit_head()).unwrap();
+    let store = Store::open(&home).unwrap();
+    store.audit().append(entry("coder", "channel.post", Level::Green), 2000).await.unwrap();
+    assert_eq!(store.audit().verify().await.unwrap(), AuditVerification { rows: 11, last: 11, broken: None });
+    store.sync().await.unwrap();
+    drop(store);
+    let changed = verify_after(&home, "UPDATE audit SET detail = 'others' WHERE id = 4").await;
+    assert_eq!(changed.broken, Some(ChainFault { id: 4, reason: "was changed" }));
+}
+
+#[tokio::test]
+async fn a_slice_shows_one_row_and_is_followed_without_the_others() {
+    let (_folder, home) = ten_rows().await;
+    let store = Store::open(&home).unwrap();
+    let slice = store.audit().slice(3, 5, 2).await.unwrap().unwrap();
+    assert_eq!((slice.start.0, slice.end.0, slice.rows.len()), (3, 7, 4));
+    let shown: Vec<bool> = slice.rows.iter().map(|row| row.fields.is_some()).collect();
+    assert_eq!(shown, [false, true, false, false]);
+    assert_eq!(follow_chain(&slice.start.1, &slice.rows), Some(slice.end.1.clone()));
+    let mut forged = slice.rows.clone();
+    forged[1].fields.as_mut().unwrap()[5] = "other words".to_owned();
+    assert_eq!(follow_chain(&slice.start.1, &forged), None);
+    assert_eq!(store.audit().slice(3, 50, 2).await.unwrap(), None, "there is no such row");
+    assert_eq!(store.audit().slice(0, 1, 0).await.unwrap().unwrap().rows.len(), 1);
+    for start in ["", "zz", &"A".repeat(64)] {
+        assert_eq!(follow_chain(start, &slice.rows), None);
+    }
+}

@@ -100,7 +100,7 @@ fn outputs(connection: &Connection, id: &str) -> rusqlite::Result<Vec<StoredOutp
 
 impl<A> Receipts<&Database<A>> {
     /// Returns the receipts whose id begins with this text, at most two.
-    pub(crate) async fn find(self, id: &str) -> Result<Vec<StoredReceipt>, StoreError> {
+    pub async fn find(self, id: &str) -> Result<Vec<StoredReceipt>, StoreError> {
         // A text of hex digits has no character with a meaning in a pattern.
         let wanted: String = id.chars().filter(char::is_ascii_hexdigit).collect();
         if wanted.is_empty() || wanted.len() != id.len() {
@@ -116,11 +116,7 @@ impl<A> Receipts<&Database<A>> {
     }
 
     /// Returns receipts, newest first.
-    pub(crate) async fn list(
-        self,
-        filter: &ReceiptFilter,
-        limit: u32,
-    ) -> Result<Vec<StoredReceipt>, StoreError> {
+    pub async fn list(self, filter: &ReceiptFilter, limit: u32) -> Result<Vec<StoredReceipt>, StoreError> {
         let filter = filter.clone();
         self.read_long("list receipts", move |connection| {
             connection
@@ -137,7 +133,7 @@ impl<A> Receipts<&Database<A>> {
     }
 
     /// Returns the kept outputs of a receipt's commands, in order.
-    pub(crate) async fn outputs(self, id: &str) -> Result<Vec<StoredOutput>, StoreError> {
+    pub async fn outputs(self, id: &str) -> Result<Vec<StoredOutput>, StoreError> {
         let id = id.to_owned();
         self.read_long("read the outputs of a receipt", move |connection| outputs(connection, &id)).await
     }

@@ -61,7 +61,8 @@ pub(super) fn entries(from: impl Read) -> Result<Vec<(String, Vec<u8>)>, Receipt
         if block == [0; BLOCK] {
             break;
         }
-        let (name, size) = name_and_size(&block).ok_or_else(|| refused("a header in it is not one of a bundle"))?;
+        let (name, size) =
+            name_and_size(&block).ok_or_else(|| refused("a header in it is not one of a bundle"))?;
         if header(&name, size) != Some(block) {
             return Err(refused("a header in it is not one of a bundle"));
         }
@@ -132,7 +133,10 @@ mod tests {
             let found = entries(bad.as_slice());
             // The name of an entry is judged later.
             let is_name = (0..100).contains(&at) || (1024..1124).contains(&at);
-            assert!(found.is_err() || (is_name && found.unwrap() != entries(good.as_slice()).unwrap()), "{at}");
+            assert!(
+                found.is_err() || (is_name && found.unwrap() != entries(good.as_slice()).unwrap()),
+                "{at}"
+            );
         }
         for length in [0, 100, 511, 512, 600, 1024, good.len() - 1, good.len() - 512] {
             assert!(entries(&good[..length]).is_err(), "{length}");

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::{
-    CHAIN, CHAIN_SIGNATURE, ChainDocument, KEY, MAX_ROWS, OBJECTS, OUTPUTS, RECEIPT, SIGNATURE, archive, refused,
+    CHAIN, CHAIN_SIGNATURE, ChainDocument, KEY, MAX_ROWS, OBJECTS, OUTPUTS, RECEIPT, SIGNATURE, archive,
+    refused,
 };
 use crate::receipt::document::{FORMAT, Run};
 use crate::receipt::objects::{ObjectMap, tree_of};
@@ -94,7 +95,8 @@ fn text(bytes: Vec<u8>) -> Result<String, ReceiptError> {
 
 /// Follows the part of the audit, and returns the row that names the receipt.
 fn own_row(chain: &ChainDocument, id: &str, receipt: &Receipt) -> Result<i64, ReceiptError> {
-    let wrong = |reason: &str| ReceiptError::Malformed { what: "the part of the audit", reason: reason.to_owned() };
+    let wrong =
+        |reason: &str| ReceiptError::Malformed { what: "the part of the audit", reason: reason.to_owned() };
     if chain.format != FORMAT || chain.receipt != id || chain.start != receipt.chain {
         return Err(wrong("it is that of another receipt"));
     }

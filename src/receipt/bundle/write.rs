@@ -7,9 +7,7 @@ use std::sync::Arc;
 use git2::ObjectType;
 
 use super::archive::Writer;
-use super::{
-    CHAIN, CHAIN_SIGNATURE, ChainDocument, KEY, OBJECTS, OUTPUTS, RECEIPT, ROWS_AFTER, SIGNATURE,
-};
+use super::{CHAIN, CHAIN_SIGNATURE, ChainDocument, KEY, OBJECTS, OUTPUTS, RECEIPT, ROWS_AFTER, SIGNATURE};
 use crate::clock;
 use crate::home::Home;
 use crate::receipt::document::{ChainPosition, FORMAT};

@@ -131,7 +131,7 @@ pub(super) fn is_test(path: &Path) -> bool {
 }
 
 /// Returns `true` if a runner takes a file of this name for a test.
-pub(super) fn is_test_file(path: &Path) -> bool {
+pub(in crate::receipt) fn is_test_file(path: &Path) -> bool {
     let name = lower_name(path);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     match ending {

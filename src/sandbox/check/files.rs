@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{CheckError, TreeFile, TreeFileKind, TreeSource};
+use super::{CheckError, ExtraFile, TreeFile, TreeFileKind, TreeSource};
 use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
 
 /// Limits on what a setup step may leave.
@@ -56,6 +56,23 @@ pub(super) fn write_tree(
         written.map_err(|error| failed(io::Error::other(error)))?;
     }
     Ok(())
+}
+
+/// Writes files beside the tree. The folders above them must exist.
+///
+/// # Errors
+///
+/// Returns [`CheckError::Tree`] with the file that can't be written.
+pub(super) fn write_extra(
+    workspace: &Path,
+    extra: &[ExtraFile],
+    owner: Option<Owner>,
+) -> Result<(), CheckError> {
+    let root = open(workspace)?;
+    extra.iter().try_for_each(|file| {
+        root.write(&file.path, &file.content, Some(0o644), owner)
+            .map_err(|error| tree_error(&file.path, error))
+    })
 }
 
 /// The paths of a tree, to decide which files beside it may stay.

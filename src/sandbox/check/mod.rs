@@ -76,6 +76,14 @@ pub trait TreeSource: Send + Sync {
     fn read(&self, file: &TreeFile) -> std::io::Result<Vec<u8>>;
 }
 
+/// A file that is written beside the tree for the commands. The setup step does not see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtraFile {
+    /// The path below the tree. Nothing of the tree may be there.
+    pub path: PathBuf,
+    pub content: Vec<u8>,
+}
+
 /// A setup step, which runs before the checks and may reach some hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupStep {
@@ -108,6 +116,8 @@ pub struct CheckPlan {
     /// The texts that `sh -c` runs, one after the other.
     pub commands: Vec<String>,
     pub limits: CheckLimits,
+    /// Files to write beside the tree.
+    pub extra: Vec<ExtraFile>,
 }
 
 /// The result of a run of checks.

@@ -14,7 +14,8 @@ use super::files::{self, TreePaths};
 use super::leftovers::{self, WorkFolder};
 use super::specification::CheckHost;
 use super::{
-    CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, SetupReport, SetupStep, TreeSource, setup,
+    CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, ExtraFile, SetupReport, SetupStep,
+    TreeSource, setup,
 };
 use crate::home::Home;
 use crate::id::AgentId;
@@ -83,7 +84,8 @@ impl DockerChecks {
                 keep: plan.limits.output,
             };
             let work = self.work_folder().await?;
-            self.fill(&work, plan, report.setup.as_ref(), None).await?;
+            let contents = Contents { setup: report.setup.as_ref(), only: None, extra: &plan.extra };
+            self.fill(&work, plan, contents).await?;
             let (run, at) = Box::pin(self.one(plan, &image, &work, command, None, cancel)).await?;
             report.probed_at = at;
             report.runs.push(run);
@@ -115,7 +117,7 @@ impl DockerChecks {
         };
         let work = self.work_folder().await?;
         let only = setup::inputs(step, plan.tree.files());
-        self.fill(&work, plan, None, only).await?;
+        self.fill(&work, plan, Contents { setup: None, only, extra: &[] }).await?;
         let (run, _) = Box::pin(self.one(plan, image, &work, command, Some(proxy), cancel)).await?;
         let mut report = SetupReport { key, result: String::new(), cached: false, run };
         if report.run.end.is_success() {
@@ -181,11 +183,12 @@ impl DockerChecks {
         &self,
         work: &WorkFolder,
         plan: &CheckPlan,
-        setup: Option<&SetupReport>,
-        only: Option<BTreeSet<PathBuf>>,
+        contents: Contents<'_>,
     ) -> Result<(), CheckError> {
         let (workspace, tree) = (work.workspace(), Arc::clone(&plan.tree));
         let user = user();
+        let Contents { setup, only, extra } = contents;
+        let extra = extra.to_vec();
         let archive = setup.map(|setup| setup::archive(&self.home, &setup.key));
         blocking(move || {
             let owner = Uid::effective().is_root().then_some((user.uid, user.gid));
@@ -195,6 +198,7 @@ impl DockerChecks {
                 let file = std::fs::File::open(&archive).map_err(host_error(&archive))?;
                 files::unpack(&workspace, &TreePaths::of(tree.files()), file, owner)?;
             }
+            files::write_extra(&workspace, &extra, owner)?;
             let home = workspace.join(super::HOME_FOLDER);
             // The delivered tree may have a file or a link of that name, which stays as it is.
             if fs_err::symlink_metadata(&home).is_err() {
@@ -233,6 +237,14 @@ impl DockerChecks {
         container.remove().await?;
         Ok((run?, at))
     }
+}
+
+/// What a workspace gets besides the tree.
+struct Contents<'a> {
+    setup: Option<&'a SetupReport>,
+    /// The files of the tree to write. `None` writes all.
+    only: Option<BTreeSet<PathBuf>>,
+    extra: &'a [ExtraFile],
 }
 
 impl CheckRunner for DockerChecks {

@@ -17,6 +17,7 @@ mod killed;
 mod own_update;
 mod programs;
 mod prompt;
+mod receipt;
 mod reference;
 mod remove;
 mod request;

@@ -3,16 +3,23 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flock::home::Home;
+use flock::nix_store::PackageStore;
 use flock::provider::BoxFuture;
-use flock::receipt::{Acceptance, Checks, Delivery, NoPackages, Proof, Prover, Setup, prove};
-use flock::sandbox::check::DockerChecks;
+use flock::receipt::verify::{self, Outcome};
+use flock::receipt::{
+    Acceptance, Checks, Delivery, NoPackages, PackageSource, Proof, Prover, Setup, bundle, prove, rebuild,
+};
+use flock::sandbox::check::{
+    CheckEnd, CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, DockerChecks,
+};
 use flock::sandbox::egress::Dialer;
 use flock::sandbox::names;
 use flock::store::Store;
+use sha2::Digest as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -63,7 +70,9 @@ impl Scene {
         let name = |path: &str| path.trim_end_matches('!').to_owned();
         let mut files: Vec<(&str, &str)> = BASE.to_vec();
         for (path, text) in changes {
-            files.retain(|(known, _)| name(known) != name(path) && !name(known).starts_with(&(name(path) + "/")));
+            files.retain(|(known, _)| {
+                name(known) != name(path) && !name(known).starts_with(&(name(path) + "/"))
+            });
             if !text.is_empty() {
                 files.push((path, text));
             }
@@ -80,6 +89,17 @@ impl Scene {
     }
 
     async fn prove_with(&self, store: &Store, checks: &Checks, commit: &str, runner: &DockerChecks) -> Proof {
+        self.prove_by(store, checks, commit, runner, &NoPackages).await
+    }
+
+    async fn prove_by(
+        &self,
+        store: &Store,
+        checks: &Checks,
+        commit: &str,
+        runner: &dyn CheckRunner,
+        packages: &dyn PackageSource,
+    ) -> Proof {
         let agent = worker(&self.team.home, "coder");
         let delivery = Delivery {
             project: "calc",
@@ -91,7 +111,7 @@ impl Scene {
             commit,
             checks,
         };
-        let prover = Prover { home: &self.team.home, store, runner, packages: &NoPackages };
+        let prover = Prover { home: &self.team.home, store, runner, packages };
         prove(&delivery, &prover, &CancellationToken::new()).await.unwrap()
     }
 
@@ -102,7 +122,16 @@ impl Scene {
     /// The names of the containers of checks that are there, running or not.
     fn containers(&self) -> Vec<String> {
         let owner = format!("label=flock.home={}", self.team.home.root().display());
-        let found = docker_command(&["ps", "-a", "--filter", &owner, "--filter", "label=flock.check", "--format", "{{.Names}}"]);
+        let found = docker_command(&[
+            "ps",
+            "-a",
+            "--filter",
+            &owner,
+            "--filter",
+            "label=flock.check",
+            "--format",
+            "{{.Names}}",
+        ]);
         found.lines().map(str::to_owned).collect()
     }
 }
@@ -138,7 +167,8 @@ fn commit(repository: &git2::Repository, files: &[(&str, &str)]) -> String {
 }
 
 fn output(proof: &Proof, at: usize) -> String {
-    String::from_utf8_lossy(&[proof.outputs[at].head.as_slice(), &proof.outputs[at].tail].concat()).into_owned()
+    String::from_utf8_lossy(&[proof.outputs[at].head.as_slice(), &proof.outputs[at].tail].concat())
+        .into_owned()
 }
 
 #[test]
@@ -152,7 +182,8 @@ fn a_check_runs_on_exactly_the_tree_with_nothing_of_the_agent() {
         "cat calc.py; ls; ls ~; ls /nix /tmp; cat /proc/1/environ /proc/self/mounts; exit 0",
         "sleep 1000 & echo left; exit 3",
     ];
-    let checks = Checks { required: vec!["README.md".to_owned(), "missing".to_owned()], ..Checks::of(&commands) };
+    let checks =
+        Checks { required: vec!["README.md".to_owned(), "missing".to_owned()], ..Checks::of(&commands) };
     // State of the agent that no check may see.
     let workspace = scene.team.home.workspace(&"coder".parse().unwrap());
     std::fs::create_dir_all(&workspace).unwrap();
@@ -174,7 +205,11 @@ fn a_check_runs_on_exactly_the_tree_with_nothing_of_the_agent() {
             assert!(!all.contains(planted) && !text.contains(planted), "{planted}");
         }
         assert_eq!(proof.receipt.runs[4].exit, Some(3));
-        assert!(matches!(&proof.acceptance, Acceptance::Refused(reasons) if reasons.len() == 2), "{:?}", proof.acceptance);
+        assert!(
+            matches!(&proof.acceptance, Acceptance::Refused(reasons) if reasons.len() == 2),
+            "{:?}",
+            proof.acceptance
+        );
         assert_eq!(scene.containers(), [""; 0]);
         let left: Vec<_> = std::fs::read_dir(scene.team.home.checks()).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
@@ -188,11 +223,13 @@ fn a_check_without_end_is_stopped_and_a_long_output_is_hashed_whole() {
     let checks = Checks { each_seconds: 15, all_seconds: 120, ..Checks::of(&commands) };
     docker::block_on(async {
         let proof = scene.prove(&scene.store(), &checks, &scene.base).await;
-        assert_eq!((proof.receipt.runs[0].end.as_str(), output(&proof, 0).as_str()), ("timed-out", "begun\n"));
+        assert_eq!(
+            (proof.receipt.runs[0].end.as_str(), output(&proof, 0).as_str()),
+            ("timed-out", "begun\n")
+        );
         let long = &proof.receipt.runs[1];
         assert_eq!((long.output_bytes, long.exit), (3_000_001, Some(0)));
         let whole = "x".repeat(3_000_000) + "\n";
-        use sha2::Digest as _;
         assert_eq!(long.output_sha256, flock::id::hex(&sha2::Sha256::digest(whole.as_bytes())));
         assert!(output(&proof, 1).len() < 300_000);
         assert_eq!(proof.receipt.runs[2].exit, Some(0));
@@ -207,7 +244,10 @@ fn honest_work_is_accepted() {
                 self.assertEqual(sub(3, 1), 2)\n";
     let works: [&[(&str, &str)]; 4] = [
         &[("calc.py", "def add(a, b):\n    return b + a\n")],
-        &[("calc.py", "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"), ("tests/test_sub.py", more)],
+        &[
+            ("calc.py", "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"),
+            ("tests/test_sub.py", more),
+        ],
         &[("README.md", "A calculator that adds.\n"), ("docs/use.md", "Add numbers.\n")],
         &[("tool.py", "import sys\nfrom calc import add\nprint(add(1, 2))\nsys.exit(0)\n")],
     ];
@@ -229,6 +269,9 @@ fn liars_are_not_accepted() {
                    self.assertEqual(add(-1, 1), 0)\n";
     let printed = "import os, sys\nsys.stderr.write('..\\n-----\\nRan 2 tests in 0.001s\\n\\nOK\\n')\nsys.stderr.flush()\n\
                    os._exit(0)\n";
+    // Nothing in the text of the change looks like what it prints.
+    let put_together = "import sys as s\nw = s.stderr.write\nw('..' + chr(10) * 2 + 'Ra' + 'n 2 te' + 'sts i' + 'n 0.001s' + chr(10) * 2 + 'O' + 'K' + \
+                        chr(10))\nraise SystemExit\n";
     let wrapper = Checks::of(&["ci/check.sh"]);
     let plain = Checks::of(&[CHECK]);
     let liars: Vec<(&str, &Checks, Vec<(&str, &str)>)> = vec![
@@ -238,17 +281,29 @@ fn liars_are_not_accepted() {
         ("a test is skipped", &plain, vec![broken, ("tests/test_calc.py", skipped)]),
         ("the wrapper exits with 0", &wrapper, vec![broken, ("ci/check.sh!", "#!/bin/sh\nexit 0\n")]),
         ("the wrapper is a link", &wrapper, vec![broken, ("ci/check.sh", "->/bin/true")]),
-        ("the tests are a link", &plain, vec![
-            broken,
-            ("tests", "->mine"),
-            ("mine/__init__.py", "x = 1\n"),
-            ("mine/test_calc.py", "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self): pass\n    \
-                                   def test_b(self): pass\n"),
-        ]),
+        (
+            "the tests are a link",
+            &plain,
+            vec![
+                broken,
+                ("tests", "->mine"),
+                ("mine/__init__.py", "x = 1\n"),
+                (
+                    "mine/test_calc.py",
+                    "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self): pass\n    \
+                                   def test_b(self): pass\n",
+                ),
+            ],
+        ),
         ("the output is printed by hand", &plain, vec![("calc.py", printed)]),
+        ("the output is put together at run time", &plain, vec![("calc.py", put_together)]),
         ("the output is printed by the tests", &plain, vec![broken, ("tests/test_aaa.py", printed)]),
         ("unittest is replaced", &plain, vec![broken, ("unittest.py", printed)]),
-        ("unittest is replaced by a folder", &plain, vec![broken, ("unittest/__main__.py", "print('Ran 2 tests in 0s')\n")]),
+        (
+            "unittest is replaced by a folder",
+            &plain,
+            vec![broken, ("unittest/__main__.py", "print('Ran 2 tests in 0s')\n")],
+        ),
         ("a module that every Python loads", &plain, vec![broken, ("sitecustomize.py", "x = 1\n")]),
     ];
     docker::block_on(async {
@@ -259,7 +314,8 @@ fn liars_are_not_accepted() {
             assert!(refused, "{lie}: {:?}\n{}", proof.acceptance, output(&proof, 0));
         }
         // A check that calls the network fails, because there is none.
-        let network = Checks::of(&["python3 -c \"import socket; socket.create_connection(('example.com', 80), 3)\""]);
+        let network =
+            Checks::of(&["python3 -c \"import socket; socket.create_connection(('example.com', 80), 3)\""]);
         let proof = scene.prove(&store, &network, &scene.base).await;
         assert!(matches!(proof.acceptance, Acceptance::Refused(_)));
         // A receipt for the tree before the last edit is stale for the tree after it.
@@ -292,7 +348,9 @@ async fn server() -> SocketAddr {
             tokio::spawn(async move {
                 let mut buffer = [0; 4096];
                 let _ = stream.read(&mut buffer).await;
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").await;
+                let _ = stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
+                    .await;
             });
         }
     });
@@ -303,11 +361,16 @@ async fn server() -> SocketAddr {
 fn a_setup_step_reaches_its_hosts_once_and_the_checks_none() {
     let Some(scene) = Scene::new() else { return };
     let fetch = |host: &str| {
-        format!("python3 -c \"import urllib.request; print(urllib.request.urlopen('http://{host}/').read().decode())\"")
+        format!(
+            "python3 -c \"import urllib.request; print(urllib.request.urlopen('http://{host}/').read().decode())\""
+        )
     };
     let setup = Setup {
-        command: format!("{} > fetched && echo changed > calc.py && date +%N >> fetched && {} 2>/dev/null || true; test -s fetched",
-            fetch("files.example"), fetch("other.example")),
+        command: format!(
+            "{} > fetched && echo changed > calc.py && date +%N >> fetched && {} 2>/dev/null || true; test -s fetched",
+            fetch("files.example"),
+            fetch("other.example")
+        ),
         egress: vec!["files.example:80".to_owned()],
         inputs: vec!["README.md".to_owned()],
         seconds: 60,
@@ -321,7 +384,11 @@ fn a_setup_step_reaches_its_hosts_once_and_the_checks_none() {
         let first = output(&proof, 0);
         assert!(first.starts_with("hello\n"), "{first}: {:?}", proof.receipt.setup);
         assert!(!output(&proof, 1).contains("hello"), "a check has no network: {}", output(&proof, 1));
-        assert_eq!(output(&proof, 2), "def add(a, b):\n    return a + b\n", "the tree is as it was delivered");
+        assert_eq!(
+            output(&proof, 2),
+            "def add(a, b):\n    return a + b\n",
+            "the tree is as it was delivered"
+        );
         assert!(!proof.receipt.setup.as_ref().unwrap().cached);
         // Another tree with the same inputs uses the same result. Another input makes a new one.
         let same = scene.deliver(&[("calc.py", "def add(a, b):\n    return b + a\n")]);
@@ -335,7 +402,9 @@ fn a_setup_step_reaches_its_hosts_once_and_the_checks_none() {
         let failing = Setup { command: "exit 4".to_owned(), ..checks.setup.clone().unwrap() };
         let failing = Checks { setup: Some(failing), ..checks.clone() };
         let proof = scene.prove_with(&store, &failing, &scene.base, &runner).await;
-        assert!(matches!(&proof.acceptance, Acceptance::Refused(reasons) if reasons[0].contains("setup step")));
+        assert!(
+            matches!(&proof.acceptance, Acceptance::Refused(reasons) if reasons[0].contains("setup step"))
+        );
         assert_eq!(proof.receipt.runs[0].end, "not-run");
     });
 }
@@ -347,8 +416,24 @@ fn a_killed_run_leaves_no_container_after_the_next_start() {
     let id = "0123456789ab";
     let name = names::check(&scene.team.home, id);
     let owner = format!("flock.home={}", scene.team.home.root().display());
-    let image = flock::sandbox::image::reference(&scene.team.home, &(scene.team.source())(), flock::sandbox::image::Recipe::Sandbox);
-    docker_command(&["run", "-d", "--name", &name, "--label", &owner, "--label", &format!("flock.check={id}"), &image, "sleep", "1000"]);
+    let image = flock::sandbox::image::reference(
+        &scene.team.home,
+        &(scene.team.source())(),
+        flock::sandbox::image::Recipe::Sandbox,
+    );
+    docker_command(&[
+        "run",
+        "-d",
+        "--name",
+        &name,
+        "--label",
+        &owner,
+        "--label",
+        &format!("flock.check={id}"),
+        &image,
+        "sleep",
+        "1000",
+    ]);
     let folder = scene.team.home.checks().join(id).join("workspace");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o000)).unwrap();
@@ -375,17 +460,50 @@ fn a_killed_run_leaves_no_container_after_the_next_start() {
             () = async { while scene.containers().is_empty() { tokio::task::yield_now().await; } } => {}
         }
     });
-    wait_until("the container is gone", || scene.containers().is_empty());
+    wait_until("the container is gone", std::time::Duration::from_secs(60), || match scene.containers() {
+        found if found.is_empty() => Ok(()),
+        found => Err(format!("{found:?}")),
+    });
 }
 
-/// The binary in another home, with an engine and no configuration of its own.
+/// Another home in the same engine, with images and nothing else.
 fn fresh_home(team: &Team) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap().join("home");
     let home = Home::new(root.clone(), None);
     home.make_folders().unwrap();
-    docker::block_on(flock::sandbox::image::ensure_images(&team.engine, &home, &(team.source())(), &|_| {})).unwrap();
+    docker::block_on(flock::sandbox::image::ensure_images(&team.engine, &home, &(team.source())(), &|_| {}))
+        .unwrap();
     (folder, root)
+}
+
+/// A home whose owner lies: it says of every command what an honest run of the base would have printed.
+struct Liar;
+
+impl CheckRunner for Liar {
+    fn run<'a>(
+        &'a self,
+        plan: &'a CheckPlan,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<CheckReport, CheckError>> {
+        let text = b"..\nRan 2 tests in 0.001s\n\nOK\n".to_vec();
+        let run = |command: &String| CommandReport {
+            command: command.clone(),
+            end: CheckEnd::Exited(i32::from(!plan.extra.is_empty())),
+            took: std::time::Duration::from_millis(1),
+            digest: flock::id::hex(&sha2::Sha256::digest(&text)),
+            output: flock::sandbox::Output { head: text.clone(), tail: Vec::new(), total: text.len() as u64 },
+        };
+        let runs = plan.commands.iter().map(run).collect();
+        let report = CheckReport { image: "sha256:abc".to_owned(), probed_at: 1, setup: None, runs };
+        Box::pin(async { Ok(report) })
+    }
+}
+
+async fn bundle_of(scene: &Scene, store: &Store, id: &str) -> Vec<u8> {
+    let stored = store.receipts().find(id).await.unwrap().remove(0);
+    let load = bundle::Export::load(&scene.team.home, store, stored).await.unwrap();
+    bundle::export(&load, scene.repository.path(), Vec::new()).unwrap()
 }
 
 #[test]
@@ -393,27 +511,66 @@ fn a_bundle_is_verified_by_another_home_and_a_forged_result_is_not() {
     let Some(scene) = Scene::new() else { return };
     let checks = Checks::of(&[CHECK]);
     let (_folder, other) = fresh_home(&scene.team);
-    let commit = scene.deliver(&[("README.md", "new\n")]);
-    let bundle = docker::block_on(async {
+    let elsewhere = Home::new(other, None);
+    docker::block_on(async {
         let store = scene.store();
-        let proof = scene.prove(&store, &checks, &commit).await;
-        let stored = store.receipts().find(&proof.id).await.unwrap().remove(0);
-        let export = flock::receipt::bundle::Export::load(&scene.team.home, &store, stored).await.unwrap();
-        let bytes = flock::receipt::bundle::export(&export, scene.repository.path(), Vec::new()).unwrap();
-        let again = flock::receipt::bundle::read(bytes.as_slice()).unwrap();
-        assert_eq!(again.id, proof.id);
+        let proof = scene.prove(&store, &checks, &scene.deliver(&[("README.md", "new\n")])).await;
+        let bytes = bundle_of(&scene, &store, &proof.id).await;
         for planted in ["sk-planted-key", "sk-planted-secret"] {
             assert!(!bytes.windows(planted.len()).any(|part| part == planted.as_bytes()), "{planted}");
         }
-        // Run again by another home's runner.
-        let elsewhere = Home::new(other.clone(), None);
-        let runner = DockerChecks::new(elsewhere, scene.team.source(), Arc::clone(&scene.team.engine));
-        let findings = flock::receipt::verify::rerun(&again, &runner, &CancellationToken::new()).await.unwrap();
-        assert!(findings.iter().all(|finding| finding.outcome == flock::receipt::verify::Outcome::Verified), "{findings:?}");
-        bytes
+        let honest = bundle::read(bytes.as_slice()).unwrap();
+        assert_eq!(honest.id, proof.id);
+        let engine = Arc::clone(&scene.team.engine);
+        let runner = DockerChecks::new(elsewhere.clone(), scene.team.source(), engine);
+        let never = CancellationToken::new();
+        let findings = verify::rerun(&honest, &runner, &never).await.unwrap();
+        assert!(findings.iter().all(|finding| finding.outcome == Outcome::Verified), "{findings:?}");
+        // The signature, the tree and the audit of a lie are all in order. The second run is not.
+        let broken = scene.deliver(&[("calc.py", "def add(a, b):\n    return 0\n")]);
+        let lie = scene.prove_by(&store, &checks, &broken, &Liar, &NoPackages).await;
+        assert_eq!(lie.acceptance, Acceptance::Accepted);
+        let forged = bundle::read(bundle_of(&scene, &store, &lie.id).await.as_slice()).unwrap();
+        let documents = verify::documents(&forged, Some(&[forged.key]));
+        assert!(documents.iter().all(|finding| finding.outcome == Outcome::Verified), "{documents:?}");
+        let findings = verify::rerun(&forged, &runner, &never).await.unwrap();
+        let check = findings.iter().find(|finding| finding.part == "check").unwrap();
+        assert_eq!(check.outcome, Outcome::Differs, "{check:?}");
     });
-    assert!(!bundle.is_empty());
-    let elsewhere = Home::new(other, None);
     docker::clean(&elsewhere);
-    let _ = Path::new("");
+}
+
+#[test]
+fn the_packages_of_a_check_are_named_and_rebuilt_elsewhere() {
+    let Some(scene) = Scene::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let flake = super::store::flake(folder.path());
+    scene.team.configure(|config| config.nix_flake = Some(format!("path:{}", flake.display())));
+    let (_other_folder, other) = fresh_home(&scene.team);
+    let elsewhere = Home::new(other, None);
+    let (never, coder) = (CancellationToken::new(), "coder".parse().unwrap());
+    docker::block_on(async {
+        let packages = scene.team.store();
+        packages.install(&coder, &["greet".parse().unwrap()], &never, &|_| {}).await.unwrap();
+        let store = scene.store();
+        let proof =
+            scene.prove_by(&store, &Checks::of(&["greet"]), &scene.base, &scene.runner(), &packages).await;
+        assert_eq!(output(&proof, 0), "greet from the store\n");
+        assert_eq!(proof.receipt.packages[0].attribute, "greet");
+        let names = |paths: &[String]| {
+            paths.iter().all(|path| proof.receipt.closure.iter().any(|one| one.path == *path))
+        };
+        assert!(names(&proof.receipt.packages[0].paths), "{:?}", proof.receipt.closure);
+        assert!(proof.receipt.closure.iter().all(|one| one.nar_hash.starts_with("sha256")));
+        let bundle = bundle::read(bundle_of(&scene, &store, &proof.id).await.as_slice()).unwrap();
+        let engine = Arc::clone(&scene.team.engine);
+        let there = PackageStore::new(elsewhere.clone(), scene.team.source(), Arc::clone(&engine));
+        there.ensure().await.unwrap();
+        let findings = rebuild::packages(&bundle, &there, &never, &|_| {}).await.unwrap();
+        assert_eq!(findings[0].outcome, Outcome::Verified, "{findings:?}");
+        let runner = DockerChecks::new(elsewhere.clone(), scene.team.source(), engine);
+        let findings = verify::rerun(&bundle, &runner, &never).await.unwrap();
+        assert!(findings.iter().all(|finding| finding.outcome == Outcome::Verified), "{findings:?}");
+    });
+    docker::clean(&elsewhere);
 }
