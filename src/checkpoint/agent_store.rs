@@ -22,7 +22,7 @@ use crate::config::{Agent, CheckpointSettings};
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::Home;
-use crate::home::beneath::{FileKind, Root};
+use crate::home::beneath::Root;
 use crate::home::lock::Lock;
 use crate::id::AgentId;
 use crate::sandbox::{usage, workspace};
@@ -434,9 +434,4 @@ fn extract(
         path.pop();
     }
     Ok(())
-}
-
-/// Returns the kind of what is at a path, for callers that only look.
-pub(super) fn kind_at(root: &Root, path: &Path) -> Option<FileKind> {
-    root.stat(path).ok().map(|found| found.kind)
 }

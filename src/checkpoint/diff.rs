@@ -130,6 +130,7 @@ fn unshared(
 /// # Errors
 ///
 /// Returns an error if a tree is missing or damaged.
+#[cfg(test)]
 pub(super) fn find(
     objects: &Objects,
     tree: ContentId,

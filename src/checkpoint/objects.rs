@@ -58,12 +58,6 @@ impl Objects {
         Ok((found, lost))
     }
 
-    /// Opens the store for reading. Unlike [`Self::open`], it changes nothing.
-    pub(super) fn reader(folder: &Path) -> Self {
-        let folder = folder.join("objects");
-        Self { folder, added: 0, is_marked: true, can_clone: false, next: 0 }
-    }
-
     /// Returns `true` if the content is stored.
     pub(super) fn has(&self, id: ContentId) -> bool {
         self.path(id).symlink_metadata().is_ok()

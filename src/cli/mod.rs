@@ -9,6 +9,7 @@ mod audit;
 mod bridge;
 pub mod channel;
 mod chat;
+mod checkpoint;
 pub mod completions;
 mod config;
 mod context;
@@ -40,6 +41,7 @@ mod remove;
 mod rename;
 mod restart;
 mod restore;
+mod rewind;
 mod service;
 mod session;
 mod settings;
@@ -149,6 +151,9 @@ enum Verb {
     Person(people::Args),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
+    Checkpoint(checkpoint::MakeArgs),
+    Checkpoints(checkpoint::ListArgs),
+    Rewind(rewind::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -196,6 +201,9 @@ impl Verb {
             Self::Person(args) => people::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),
+            Self::Checkpoint(args) => checkpoint::make(&args, context),
+            Self::Checkpoints(args) => checkpoint::list(&args, context),
+            Self::Rewind(args) => rewind::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod bridges;
 pub(crate) mod channels;
 pub(crate) mod chat;
+pub(crate) mod checkpoints;
 pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod doctor;
@@ -43,6 +44,7 @@ use axum::routing::{delete, get, post, put};
 use super::error::ApiError;
 use super::state::Gateway;
 use crate::bridge::Bridges;
+use crate::checkpoint::Checkpoints;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
@@ -60,6 +62,7 @@ pub(crate) struct TeamState {
     pub sandbox: Option<Arc<dyn Sandbox>>,
     /// The running bridges, or `None` if this process runs none.
     pub(crate) bridges: Option<Arc<Bridges>>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -69,6 +72,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             triage: Some(gateway.triage.clone()),
             sandbox: Some(gateway.sandbox.clone()),
             bridges: Some(gateway.bridges.clone()),
+            checkpoints: gateway.checkpoints.clone(),
         }
     }
 }
@@ -85,6 +89,8 @@ where
         .route("/api/approvals/{id}/approve", post(approvals::approve))
         .route("/api/approvals/{id}/deny", post(approvals::deny))
         .route("/api/approvals/{id}/revoke", post(approvals::revoke))
+        .route("/api/agents/{id}/checkpoints", get(checkpoints::list).post(checkpoints::make))
+        .route("/api/agents/{id}/rewind", post(checkpoints::rewind))
         .route("/api/agents/{id}/freeze", post(freeze::freeze))
         .route("/api/agents/{id}/thaw", post(freeze::thaw))
         .route("/api/freeze", post(freeze::freeze_all))
