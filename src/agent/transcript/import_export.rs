@@ -392,7 +392,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!((value["format"].as_str(), value["created"].as_i64()), (Some(FORMAT), Some(7)));
         let read = import(&document).unwrap();
-        assert_eq!((read.records, &read.key), (8, &key()));
+        assert_eq!((read.records, &read.key), (9, &key()));
         assert!(read.lines == lines, "each record as it was");
         let other: SessionKey = "agent:coder:flock:main:eve".parse().unwrap();
         let mut brought = Vec::new();
