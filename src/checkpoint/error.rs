@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::agent::transcript::TranscriptError;
+use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
@@ -72,6 +73,12 @@ pub enum CheckpointError {
     /// Somebody else than the agent has changed files that the rewind would change back.
     #[error("{count} files of {agent} were changed outside its turns, and a rewind does not touch them")]
     Foreign { agent: AgentId, count: usize },
+    /// Files or sessions of an agent with this id exist.
+    #[error("files or sessions of a removed agent {0} still exist")]
+    Taken(AgentId),
+    /// The configuration could not be changed.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The operation was stopped.
     #[error("stopped")]
     Stopped,
@@ -91,7 +98,8 @@ impl Explain for CheckpointError {
             Self::Home(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) => Kind::Usage,
-            Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } => Kind::Conflict,
+            Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } | Self::Taken(_) => Kind::Conflict,
+            Self::Config(error) => error.kind(),
             _ => Kind::Failed,
         }
     }
@@ -100,11 +108,13 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.hint(),
             Self::Store(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::Taken(agent) => Some(format!("flock remove {agent} --purge")),
             Self::Unknown { agent, .. } | Self::NothingToUndo(agent) | Self::WithoutFiles { agent, .. } => {
                 Some(format!("flock checkpoints {agent}"))
             }
             Self::None(agent) => Some(format!("flock checkpoint {agent}")),
-            Self::Limit { .. } => Some("flock config set checkpoints.bytes BYTES".to_owned()),
+            Self::Limit { .. } => Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned()),
             Self::Busy(_) => Some("flock status".to_owned()),
             Self::Changed(agent) => Some(format!("flock rewind {agent}")),
             Self::Foreign { agent, .. } => Some(format!("flock rewind {agent} --keep-others")),

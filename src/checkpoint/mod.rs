@@ -9,6 +9,7 @@ mod apply;
 mod content;
 mod diff;
 mod error;
+pub(crate) mod fork;
 mod gate;
 mod index;
 mod journal;
@@ -55,6 +56,10 @@ pub(crate) trait AgentServices: Send + Sync {
     /// Stops the agent's sandbox with everything in it. Returns the reason if that fails. Without an engine there is
     /// nothing to stop.
     fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Gives an agent the packages of another one. Returns the reason if that fails. Without a package store there is
+    /// nothing to do.
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
     /// Sets a session's conversation back. A record with an id that is there already has no effect.
     fn set_back<'a>(

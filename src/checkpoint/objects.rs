@@ -261,7 +261,7 @@ impl Objects {
     ///
     /// As [`Self::copy_to`].
     pub(super) fn clone_to(&self, id: ContentId, size: u64, to: &File) -> Result<(), CheckpointError> {
-        if size >= CLONE_FROM && clone_file(&self.file(id)?, to) {
+        if size > 0 && clone_file(&self.file(id)?, to) {
             return Ok(());
         }
         self.copy_to(id, size, to)

@@ -217,7 +217,8 @@ fn begin(
     let present = store.make(NewCheckpoint {
         reason: Reason::Rewind { by: request.by.clone(), to, parts },
         is_listed: true,
-        is_open: &|| false,
+        // What changes until the next record is the rewind's own work.
+        is_open: &|| true,
         transcripts: moments.lengths(),
         stop: &AtomicBool::new(false),
     })?;

@@ -22,6 +22,7 @@ use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
 use crate::store::Store;
 use crate::supervise::gateway_client::Call;
+use crate::swarm::operation;
 
 /// What checkpoints need of a process in which no agent runs.
 struct Alone {
@@ -37,6 +38,14 @@ impl AgentServices for Alone {
             let source: ConfigSource = Arc::new(move || Arc::new(config.clone()));
             let sandbox = DockerSandbox::new(self.home.clone(), source, Arc::new(Engine::from_env()));
             agent_services::stop(&sandbox, agent).await
+        })
+    }
+
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let config = config::read(&self.home).map_err(|error| chain(&error))?;
+            let packages = team::store(&self.home, &config, Arc::new(Engine::from_env()));
+            operation::copy_packages(&packages, from, to).await
         })
     }
 

@@ -17,6 +17,7 @@ mod dashboard;
 mod database;
 mod doctor;
 mod edit;
+mod fork;
 mod freeze;
 mod gateway;
 mod hold;
@@ -154,6 +155,7 @@ enum Verb {
     Checkpoint(checkpoint::MakeArgs),
     Checkpoints(checkpoint::ListArgs),
     Rewind(rewind::Args),
+    Fork(fork::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -204,6 +206,7 @@ impl Verb {
             Self::Checkpoint(args) => checkpoint::make(&args, context),
             Self::Checkpoints(args) => checkpoint::list(&args, context),
             Self::Rewind(args) => rewind::run(&args, context),
+            Self::Fork(args) => fork::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),

@@ -9,7 +9,10 @@ use crate::checkpoint::{AgentServices, CheckpointError};
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey};
 use crate::provider::BoxFuture;
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::nix_store::PackageStore;
+use crate::sandbox::docker::ConfigSource;
+use crate::sandbox::{Sandbox, SandboxError, engine as docker};
+use crate::swarm::operation;
 
 /// The gateway that checkpoints belong to. It owns them, so it is not kept alive here.
 pub(crate) struct GatewayServices(pub(super) Weak<Gateway>);
@@ -19,6 +22,16 @@ impl AgentServices for GatewayServices {
         Box::pin(async move {
             let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
             stop(&*gateway.sandbox, agent).await
+        })
+    }
+
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
+            let home = gateway.home().clone();
+            let config: ConfigSource = Arc::new(move || gateway.config());
+            let packages = PackageStore::new(home, config, Arc::new(docker::Engine::from_env()));
+            operation::copy_packages(&packages, from, to).await
         })
     }
 

@@ -1,17 +1,19 @@
-//! `/api/agents/{id}/checkpoints` and `/api/agents/{id}/rewind`: lists and makes checkpoints, and sets an agent back to
-//! one.
+//! `/api/agents/{id}/checkpoints`, `/rewind` and `/fork`: lists and makes checkpoints, sets an agent back to one, and makes
+//! a second agent from one.
 
 use axum::extract::{Extension, State};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{JsonResult, TeamState};
+use crate::checkpoint::fork::ForkRequest;
 use crate::checkpoint::rewind::{RewindParts, RewindRequest};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::state::find_agent;
+use crate::id::AgentId;
 
 /// The most characters of a note.
 const MAX_NOTE: usize = 300;
@@ -41,6 +43,16 @@ pub(crate) struct Rewind {
     dry_run: bool,
     /// The plan that the person has seen.
     plan: Option<String>,
+    by: Option<String>,
+}
+
+/// A second agent that a person wants.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// The id of the new agent.
+    name: String,
+    checkpoint: Option<u64>,
     by: Option<String>,
 }
 
@@ -94,4 +106,21 @@ pub(crate) async fn rewind(
     });
     let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"rewind": done})))
+}
+
+/// Makes a second agent that goes on from where this one is, or was at a checkpoint.
+pub(crate) async fn fork(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    JsonBody(wanted): JsonBody<Fork>,
+) -> JsonResult {
+    let agent = find_agent(&team.swarm.config(), &id)?;
+    let name = wanted.name.parse::<AgentId>();
+    let name = name.map_err(|error| ApiError::invalid("invalid_id", error.to_string()))?;
+    let by = caller.person(wanted.by.as_deref())?.to_string();
+    let request = ForkRequest { name, checkpoint: wanted.checkpoint, by };
+    let done = tokio::spawn(async move { team.checkpoints.fork(&agent, request).await });
+    let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    Ok(axum::Json(json!({"fork": done})))
 }

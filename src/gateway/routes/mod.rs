@@ -91,6 +91,7 @@ where
         .route("/api/approvals/{id}/revoke", post(approvals::revoke))
         .route("/api/agents/{id}/checkpoints", get(checkpoints::list).post(checkpoints::make))
         .route("/api/agents/{id}/rewind", post(checkpoints::rewind))
+        .route("/api/agents/{id}/fork", post(checkpoints::fork))
         .route("/api/agents/{id}/freeze", post(freeze::freeze))
         .route("/api/agents/{id}/thaw", post(freeze::thaw))
         .route("/api/freeze", post(freeze::freeze_all))
