@@ -189,6 +189,21 @@ impl AgentStore {
     /// Returns an error if the store can't be read or written.
     pub(super) fn tidy(&mut self) -> Result<(), CheckpointError> {
         self.objects.sync()?;
+        self.prune()
+    }
+
+    /// Does the same as [`Self::tidy`], and leaves it to the kernel for a while to write to the disk: after a power cut, what
+    /// may be damaged is checked.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store can't be read or written.
+    pub(super) fn tidy_later(&mut self) -> Result<(), CheckpointError> {
+        self.objects.sync_if_old()?;
+        self.prune()
+    }
+
+    fn prune(&mut self) -> Result<(), CheckpointError> {
         let mut records = self.log.read()?;
         let gone = surplus(&records, self.settings.keep);
         if gone == 0 && !self.may_be_too_large() {

@@ -140,7 +140,7 @@ fn copy(
     for session in sessions {
         copied.extend(copy_session(home, session, new, moment.as_ref(), &own.path().join("sessions"))?);
     }
-    let put = |from: &Path, to: &Path| std::fs::rename(from, to).map_err(CheckpointError::io("rename", to));
+    let put = |from: &Path, to: &Path| fs_err::rename(from, to).map_err(CheckpointError::io("rename", to));
     use std::os::unix::fs::PermissionsExt as _;
     let open = fs_err::set_permissions(files.path(), std::fs::Permissions::from_mode(0o755));
     open.map_err(CheckpointError::io("open", &files.path()))?;

@@ -1,7 +1,7 @@
 //! Keeps the turns of an agent and the rewinds of its files apart.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
@@ -10,6 +10,8 @@ use tokio::sync::{Mutex, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 pub(super) struct Gate {
     turns: Arc<RwLock<()>>,
     running: AtomicUsize,
+    /// `true` while a look at the end of a turn waits for its beginning.
+    pub(super) end_waits: AtomicBool,
     /// Held by the job that works on the checkpoints. Others wait in the order in which they came.
     pub(super) jobs: Arc<Mutex<()>>,
 }

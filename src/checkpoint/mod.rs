@@ -234,7 +234,7 @@ impl Checkpoints {
 }
 
 /// The most sessions that are looked at before each turn.
-const RECENT: u32 = 100;
+const RECENT: u32 = 20;
 
 /// A turn, from its beginning to its end.
 struct Watched {
@@ -286,18 +286,26 @@ impl Drop for Watched {
         let (checkpoints, agent) = (Arc::clone(&self.checkpoints), self.agent.clone());
         let reason = Reason::TurnEnd { session: self.session.clone(), turn: self.turn };
         let gate = checkpoints.gate(&agent.id);
+        // One look after the last of several ends shows what all of them have left.
+        if gate.end_waits.swap(true, Ordering::AcqRel) {
+            return;
+        }
         runtime.spawn(async move {
+            let begun = Arc::clone(&gate);
             let ended = checkpoints.blocking(&agent, move |mut store| {
+                begun.end_waits.store(false, Ordering::Release);
                 store.make(NewCheckpoint {
                     reason,
                     is_listed: false,
-                    is_open: &|| gate.is_open(),
+                    is_open: &|| begun.is_open(),
                     transcripts: std::collections::BTreeMap::new(),
                     stop: &AtomicBool::new(false),
                 })?;
-                store.tidy()
+                store.tidy_later()
             });
             if let Err(error) = ended.await {
+                // It may not even have begun.
+                gate.end_waits.store(false, Ordering::Release);
                 tracing::warn!(agent = %agent.id, error = chain(&error), "failed to look at a workspace after a turn");
             }
         });

@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::content::{ContentHasher, ContentId, blocks};
 use super::error::CheckpointError;
@@ -282,6 +283,19 @@ impl Objects {
         Ok(())
     }
 
+    /// Does the same as [`Self::sync`] if the last time was more than a minute ago.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the disk refuses a write.
+    pub(super) fn sync_if_old(&mut self) -> Result<(), CheckpointError> {
+        let age = self.mark().metadata().and_then(|mark| mark.modified()).map(|made| made.elapsed());
+        match age {
+            Ok(Ok(age)) if age < SYNC_INTERVAL => Ok(()),
+            _ => self.sync(),
+        }
+    }
+
     /// Removes all contents that `is_used` does not want. Returns the number of removed ones, and the bytes of the
     /// others.
     ///
@@ -359,11 +373,11 @@ impl Objects {
     fn keep(&self, temporary: &Path, id: ContentId) -> Result<(), CheckpointError> {
         let path = self.path(id);
         let failed = CheckpointError::io("rename", &path);
-        match std::fs::rename(temporary, &path) {
+        match fs_err::rename(temporary, &path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let above = path.parent().unwrap_or(&self.folder);
                 let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
-                made.and_then(|()| std::fs::rename(temporary, &path)).map_err(failed)
+                made.and_then(|()| fs_err::rename(temporary, &path)).map_err(failed)
             }
             renamed => renamed.map_err(failed),
         }
@@ -385,6 +399,9 @@ impl Objects {
 }
 
 const TEMPORARY: &str = "new";
+
+/// Time for which new contents of turns may wait for the disk.
+const SYNC_INTERVAL: Duration = Duration::from_secs(60);
 
 fn is_intact(id: ContentId, path: &Path) -> io::Result<bool> {
     let file = regular::open(path)?;

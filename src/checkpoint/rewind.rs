@@ -392,7 +392,7 @@ impl Moments<'_> {
 }
 
 /// The most sessions of which a checkpoint has the transcript's length. Others are found by the times of their records.
-const MAX_LENGTHS: usize = 100;
+const MAX_LENGTHS: usize = 20;
 
 fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
     match reason {
