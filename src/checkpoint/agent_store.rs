@@ -149,7 +149,6 @@ impl AgentStore {
             problem,
             is_open: (new.is_open)(),
             transcripts: new.transcripts,
-            packages: None,
         };
         self.log.append(&record)?;
         fault_point::reach(FaultPoint::Checkpointing);
@@ -177,7 +176,6 @@ impl AgentStore {
             unstable: Named::default(),
             is_open: true,
             transcripts: BTreeMap::new(),
-            packages: None,
         })
     }
 
@@ -322,7 +320,6 @@ impl AgentStore {
             unstable: scan.unstable,
             is_open: false,
             transcripts: BTreeMap::new(),
-            packages: None,
         };
         self.log.append(&record)?;
         if scan.tree != files.wanted {

@@ -97,7 +97,7 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) => Kind::Usage,
+            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => Kind::Usage,
             Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } | Self::Taken(_) => Kind::Conflict,
             Self::Config(error) => error.kind(),
             _ => Kind::Failed,

@@ -65,12 +65,11 @@ impl Checkpoints {
         }
         let gate = self.gate(&agent.id);
         // At a checkpoint nothing changes any more.
-        let _alone = match (checkpoint, gate.try_alone()) {
-            (None, None) => return Err(CheckpointError::Busy(agent.id.clone())),
-            (_, alone) => alone,
-        };
-        if _alone.is_some() {
+        let alone = gate.try_alone();
+        if alone.is_some() {
             self.complete(agent).await?;
+        } else if checkpoint.is_none() {
+            return Err(CheckpointError::Busy(agent.id.clone()));
         }
         let home = self.home().clone();
         let has_data = self.store().agents().has_data(&name).await?;
@@ -88,6 +87,7 @@ impl Checkpoints {
         let packages = self.services()?.copy_packages(&agent.id, &name).await;
         let warnings = packages.err().map(|reason| format!("its packages were not copied: {reason}"));
         let (home, from, to) = (self.home().clone(), agent.id.clone(), name.clone());
+        drop(alone);
         let edited = tokio::task::spawn_blocking(move || {
             config::edit(&home, |document| agents::fork(document, &home, &from, &to))
         });

@@ -235,6 +235,19 @@ impl Objects {
         }
     }
 
+    /// Reads the content of a file and checks it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::Missing`] if it is not stored or is damaged.
+    pub(super) fn check(&self, id: ContentId) -> Result<(), CheckpointError> {
+        match is_intact(id, &self.path(id)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.missing(id, io::Error::other("its content is damaged"))),
+            Err(error) => Err(self.missing(id, error)),
+        }
+    }
+
     /// Copies a content to an empty file and checks it meanwhile.
     ///
     /// # Errors

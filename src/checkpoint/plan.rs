@@ -172,7 +172,6 @@ mod tests {
             unstable: Named::default(),
             is_open,
             transcripts: std::collections::BTreeMap::new(),
-            packages: None,
         }
     }
 

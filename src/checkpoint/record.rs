@@ -75,9 +75,6 @@ pub(crate) struct CheckpointRecord {
     /// The lengths in bytes of the transcripts, by the name of their file without its suffix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) transcripts: BTreeMap<String, u64>,
-    /// The generation of the agent's package profile, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) packages: Option<u64>,
 }
 
 impl CheckpointRecord {
@@ -197,7 +194,6 @@ mod tests {
             unstable: Named { count: 1, paths: vec!["log".into()] },
             is_open: true,
             transcripts: [("a".to_owned(), 5)].into(),
-            packages: None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::error::CheckpointError;
 use super::journal::{Journal, JournalCut, JournalFiles};
 use super::plan::{self, FilePlan};
 use super::record::{CheckpointRecord, Reason};
+use super::tree::Node;
 use super::view::{self, ConversationView, RewindView};
 use super::Checkpoints;
 use crate::agent::transcript::RewindRecord;
@@ -251,6 +252,15 @@ fn begin(
     if let Some(problem) = problem {
         forget(store)?;
         return Err(problem);
+    }
+    // A damaged content is found now, and not in the middle.
+    for change in &files.changes {
+        if let Some(Node::File { content, .. }) = &change.after
+            && let Err(error) = store.objects.check(*content)
+        {
+            forget(store)?;
+            return Err(error);
+        }
     }
     let kept = files.foreign.iter().map(|change| &change.path);
     let journal_files = match (parts.has_files(), present.files, target.files) {

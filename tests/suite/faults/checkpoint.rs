@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{LONG, end, gateway};
 use crate::support::home::TempHome;
 use crate::support::wait_until;
-use crate::team::checkpoints::{Stage, tree};
+use crate::team::checkpoints::{KEY, Stage, tree};
 
 /// Number of kills of each kind. The test in full has 500 of each, by `FLOCK_TEST_CHECKPOINT_KILLS`.
 fn kills() -> usize {
@@ -69,7 +69,7 @@ fn a_kill_in_a_rewind_leaves_one_of_the_two_states() {
     while killed < kills() {
         let is_after = stage.tree() == after;
         let to = if is_after { "1" } else { "2" };
-        let args = ["rewind", "ada", "--turn", to, "--files", "--yes"];
+        let args = ["rewind", "ada", "--turn", to, "--yes"];
         if dies(home, "Rewinding", step, &args) {
             killed += 1;
             step += 1;
@@ -81,11 +81,14 @@ fn a_kill_in_a_rewind_leaves_one_of_the_two_states() {
         }
         let now = stage.tree();
         assert!(now == before || now == after, "at step {step}, {is_after}: {now:#?}");
+        // The conversation is that of the same moment.
+        let shown = home.flock(["session", "show", KEY, "--json"]).ok().json();
+        assert_eq!(shown["messages"].as_u64().unwrap() > 0, now == after, "at step {step}: {shown}");
         seen[usize::from((now == after) == is_after)] += 1;
     }
     assert!(seen.iter().all(|count| *count > 0), "both outcomes were seen: {seen:?}");
     // Nothing is left of any of them, and everything still works.
-    home.flock(["rewind", "ada", "--turn", "1", "--files", "--yes"]).ok();
+    home.flock(["rewind", "ada", "--turn", "1", "--yes"]).ok();
     assert_eq!(stage.tree(), before);
     assert_eq!(tree(&home.file("agents/ada/checkpoints/objects/new")).len(), 0);
 }

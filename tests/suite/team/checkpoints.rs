@@ -43,7 +43,7 @@ pub struct Stage {
     pub served: Option<Served>,
 }
 
-const KEY: &str = "agent:ada:flock:main:ann";
+pub const KEY: &str = "agent:ada:flock:main:ann";
 
 impl Stage {
     pub fn new() -> Self {
