@@ -32,6 +32,10 @@ pub enum FaultPoint {
     /// A platform has a message of a bridge, and that is not recorded yet. Only messages of linked channels pass this
     /// moment.
     Sent,
+    /// A step of a checkpoint is done. A checkpoint passes this moment many times.
+    Checkpointing,
+    /// A step of a rewind is done. A rewind passes this moment many times.
+    Rewinding,
 }
 
 impl FaultPoint {

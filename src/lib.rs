@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
-//! | 4 | `swarm`, `project`, `receipt` |
+//! | 4 | `swarm`, `project`, `receipt`, `checkpoint` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
@@ -29,6 +29,7 @@ compile_error!(
 
 pub mod agent;
 pub mod bridge;
+pub mod checkpoint;
 pub(crate) mod clean;
 pub mod cli;
 pub mod clock;

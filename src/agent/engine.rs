@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -16,6 +16,7 @@ use super::rejected_thinking::RejectedThinking;
 use super::transcript::hygiene::PictureCache;
 use super::transcript::{Header, Transcript, TranscriptError, model};
 use super::turn::TurnError;
+use super::turn_watch::TurnWatch;
 use crate::config::{Agent, Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
@@ -91,6 +92,8 @@ pub struct Engine {
     pub(super) refusals: RejectedThinking,
     /// Encoded beginnings of long conversations.
     pub(super) prefixes: Arc<PrefixCache>,
+    /// The observer of workspaces, if there is one.
+    pub(super) watch: OnceLock<Arc<dyn TurnWatch>>,
 }
 
 impl Engine {
@@ -110,6 +113,7 @@ impl Engine {
             cooldowns: Cooldowns::default(),
             refusals: RejectedThinking::default(),
             prefixes: Arc::default(),
+            watch: OnceLock::new(),
         }
     }
 
@@ -118,6 +122,12 @@ impl Engine {
     pub fn with_runtimes(mut self, runtimes: Runtimes) -> Self {
         self.runtimes = runtimes;
         self
+    }
+
+    /// Sets the observer of workspaces. Only the first call has an effect.
+    pub(crate) fn watch_turns(&self, watch: Arc<dyn TurnWatch>) {
+        // A second observer would be a mistake, and would make each checkpoint twice.
+        drop(self.watch.set(watch));
     }
 
     /// Returns the names that an agent's `runtime` can have besides flock's own loop.

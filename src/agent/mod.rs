@@ -46,6 +46,7 @@ pub mod transcript;
 pub(crate) mod turn;
 pub(crate) mod turn_listing;
 mod turn_recorder;
+mod turn_watch;
 
 pub use command::Command;
 pub use engine::{Engine, EngineParts, TurnLimits};
@@ -61,3 +62,4 @@ pub(crate) use provenance::SourceSession;
 pub use recover::InterruptedTurn;
 pub(crate) use reservation::CallReservation;
 pub use turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
+pub use turn_watch::{TurnWatch, WatchedTurn};

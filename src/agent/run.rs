@@ -69,14 +69,21 @@ impl Engine {
         let _claim = self.claim(&request.session)?;
         deadline.now()?;
         create_workspace(self.home(), agent);
+        let watched = match self.watch.get() {
+            Some(watch) => {
+                let begin = watch.begin(&request.agent, &request.session, request.turn);
+                Some(deadline.uncounted(begin).await?)
+            }
+            None => None,
+        };
         let context = CallContext {
             agent: request.agent.clone(),
             session: request.session.clone(),
             turn: request.turn,
             cancel: deadline.cancel.clone(),
         };
-        let scope =
-            TurnScope { engine: self, deadline: &deadline, events: &EventSink::new(on_event), context };
+        let events = &EventSink::new(on_event);
+        let scope = TurnScope { engine: self, deadline: &deadline, events, context, watched };
         if agent.runtime == NATIVE {
             run_native(&scope, &config, agent, request).await
         } else {

@@ -14,15 +14,20 @@ use super::estimate::{self, ImageEstimate};
 use super::history_load;
 use super::model_chain::{self, PreparedModel};
 use super::summary_request::SummaryRequest;
-use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord, TranscriptError};
+use super::transcript::model::VERSION;
+use super::transcript::{
+    CompactionRecord, Header, RecentConversation, Record, ResetRecord, RewindRecord, Transcript, TranscriptError,
+    rewind,
+};
 use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::fault_point::{self, FaultPoint};
+use crate::home::Home;
 use crate::id::SessionKey;
 use crate::provider::{Request, ResolvedModel};
 use crate::runtime::NATIVE;
-use crate::store::Session;
+use crate::store::{Session, Store};
 
 /// The size of a session's next request, in estimated tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -136,6 +141,32 @@ impl PreparedSession<'_> {
     }
 }
 
+/// Sets a session's conversation back: a model is no longer shown what was said between the given record and now. The
+/// transcript keeps it. Does nothing if the session does not exist, or if it has this record already.
+///
+/// The caller makes sure that nothing else writes to the session.
+///
+/// # Errors
+///
+/// Returns an error of the database or the transcript.
+pub(crate) async fn set_back(
+    store: &Arc<Store>,
+    home: &Home,
+    key: &SessionKey,
+    record: RewindRecord,
+) -> Result<(), TurnError> {
+    let Some(session) = store.sessions().find(key).await? else { return Ok(()) };
+    let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
+    let header = Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: session.created_at };
+    let mut transcript = Transcript::open(&path, &header, &store.syncer().handle())?;
+    let at = record.at;
+    if !rewind::has(transcript.file(), &record.id).map_err(TranscriptError::reading(&path))? {
+        transcript.append(&[Record::Rewind(record)])?;
+    }
+    // A program that runs the agent's turns begins a new conversation, and is told the last exchanges of what is left.
+    Ok(store.sessions().renew(key.clone(), None, at).await?)
+}
+
 impl Engine {
     /// Reports the size of the session's next request, or returns `None` if the session does not exist.
     ///
@@ -243,6 +274,18 @@ impl Engine {
         self.prefixes.forget(key);
         self.parts.store.sessions().renew(key.clone(), None, at).await?;
         Ok(())
+    }
+
+    /// Sets a session's conversation back, as [`set_back`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Busy`] while something else writes to the session, or an error of the database or the
+    /// transcript.
+    pub(crate) async fn set_back(&self, key: &SessionKey, record: RewindRecord) -> Result<(), TurnError> {
+        let _claim = self.claim(key)?;
+        self.prefixes.forget(key);
+        set_back(&self.parts.store, self.home(), key, record).await
     }
 
     /// Appends a record to the session's transcript, or does nothing if the session does not exist.

@@ -102,6 +102,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
     // These checks need a valid configuration. The ones after the block also work without it.
     if let Some(config) = &config {
         checks.extend(records::unfinished(home));
+        checks.extend(records::rewinds(home, config));
         checks.extend(records::clock(home));
         checks.extend(records::update(home));
         checks.extend(records::drafts(home));

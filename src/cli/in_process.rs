@@ -7,13 +7,60 @@ use serde_json::Value;
 use tower_service::Service as _;
 
 use super::{Context, Failure, team};
+use crate::agent::transcript::RewindRecord;
+use crate::checkpoint::{AgentServices, CheckpointError, Checkpoints};
+use crate::config::{self, Live};
 use crate::error::chain;
+use crate::gateway::agent_services;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::projects::Projects;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
+use crate::id::{AgentId, SessionKey};
+use crate::provider::BoxFuture;
+use crate::sandbox::docker::{ConfigSource, DockerSandbox};
+use crate::sandbox::engine::Engine;
+use crate::store::Store;
 use crate::supervise::gateway_client::Call;
+use crate::swarm::operation;
+
+/// What checkpoints need of a process in which no agent runs.
+struct Alone {
+    home: Home,
+    store: Arc<Store>,
+}
+
+impl AgentServices for Alone {
+    fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            // A gateway that was killed leaves its sandboxes running.
+            let config = config::read(&self.home).map_err(|error| chain(&error))?;
+            let source: ConfigSource = Arc::new(move || Arc::new(config.clone()));
+            let sandbox = DockerSandbox::new(self.home.clone(), source, Arc::new(Engine::from_env()));
+            agent_services::stop(&sandbox, agent).await
+        })
+    }
+
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let config = config::read(&self.home).map_err(|error| chain(&error))?;
+            let packages = team::store(&self.home, &config, Arc::new(Engine::from_env()));
+            operation::copy_packages(&packages, from, to).await
+        })
+    }
+
+    fn set_back<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        record: RewindRecord,
+    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
+        Box::pin(async move {
+            let done = crate::agent::session::set_back(&self.store, &self.home, session, record).await;
+            done.map_err(agent_services::explained)
+        })
+    }
+}
 
 /// Handles a request of the owner in the home's database. No notification is sent: the gateway looks for changes when
 /// it starts.
@@ -31,8 +78,10 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
+    let checkpoints = Arc::new(Checkpoints::new(Arc::new(Live::open(home.clone())?), Arc::clone(&store)));
+    checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store) }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
-    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, projects };
+    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, checkpoints, projects };
     let mut routes = routes::team().with_state(state);
     let mut response = match routes.call(request).await {
         Ok(response) => response,

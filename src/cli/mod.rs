@@ -9,6 +9,7 @@ mod audit;
 mod bridge;
 pub mod channel;
 mod chat;
+mod checkpoint;
 pub mod completions;
 mod config;
 mod context;
@@ -16,6 +17,7 @@ mod dashboard;
 mod database;
 mod doctor;
 mod edit;
+mod fork;
 mod freeze;
 mod gateway;
 mod hold;
@@ -42,6 +44,7 @@ mod remove;
 mod rename;
 mod restart;
 mod restore;
+mod rewind;
 mod service;
 mod session;
 mod settings;
@@ -153,6 +156,10 @@ enum Verb {
     Person(people::Args),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
+    Checkpoint(checkpoint::MakeArgs),
+    Checkpoints(checkpoint::ListArgs),
+    Rewind(rewind::Args),
+    Fork(fork::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Receipt(receipt::Args),
@@ -203,6 +210,10 @@ impl Verb {
             Self::Person(args) => people::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),
+            Self::Checkpoint(args) => checkpoint::make(&args, context),
+            Self::Checkpoints(args) => checkpoint::list(&args, context),
+            Self::Rewind(args) => rewind::run(&args, context),
+            Self::Fork(args) => fork::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Receipt(args) => receipt::run(&args, context),

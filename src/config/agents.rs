@@ -248,6 +248,52 @@ pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -
     Ok(())
 }
 
+/// Adds an agent with the settings of another one, its role and limits included. Its workspace is in the home, also if
+/// the other one's is not.
+///
+/// # Errors
+///
+/// Returns [`ConfigError::Exists`] if the id is taken, [`ConfigError::Unknown`] if there is no such agent, and
+/// [`ConfigError::Refused`] if the document holds something else than lists.
+pub(crate) fn fork(
+    document: &mut Value,
+    home: &Home,
+    from: &AgentId,
+    to: &AgentId,
+) -> Result<(), ConfigError> {
+    let mut found = false;
+    for path in [&GATEWAY_AGENTS[..], &AGENT_LIST] {
+        let entries = list(document, path)?;
+        if entries.iter().any(|entry| entry["id"] == to.as_str()) {
+            return Err(ConfigError::Exists(to.clone()));
+        }
+        let Some(mut entry) = entries.iter().find(|entry| entry["id"] == from.as_str()).cloned() else { continue };
+        found = true;
+        entry["id"] = to.as_str().into();
+        if path == AGENT_LIST {
+            entry["workspace"] = json!(home.workspace(to));
+            if let Some(entry) = entry.as_object_mut() {
+                // OpenClaw has one default agent.
+                entry.shift_remove("default");
+            }
+        }
+        if let Some(Value::String(path)) = entry.pointer_mut("/sandbox/docker/env/PATH") {
+            *path = path.replace(&format!("/per-agent/{from}/"), &format!("/per-agent/{to}/"));
+        }
+        entries.push(entry);
+    }
+    if !found {
+        return Err(ConfigError::Unknown(from.clone()));
+    }
+    let budgets = format!("/{}/budgets/agent", PLUGIN.join("/"));
+    if let Some(Value::Object(budgets)) = document.pointer_mut(&budgets)
+        && let Some(own) = budgets.get(from.as_str()).cloned()
+    {
+        budgets.insert(to.to_string(), own);
+    }
+    Ok(())
+}
+
 /// Replaces the id in the lists of OpenClaw's configuration outside the agent's own entry: the agents that may be
 /// started, the agents that may be sent messages, and the chats that are bound to an agent.
 fn rename_in_lists(document: &mut Value, old: &AgentId, new: &AgentId) {

@@ -32,6 +32,32 @@ fn renaming_replaces_the_id_everywhere_and_nothing_else() {
 }
 
 #[test]
+fn a_fork_has_the_settings_of_the_original_and_a_place_of_its_own() {
+    let home = Home::new("/h".into(), None);
+    let (from, to) = ("coder".parse().unwrap(), "dev".parse().unwrap());
+    let path = |id: &str| format!("/nix/var/nix/profiles/per-agent/{id}/bin:/usr/bin");
+    let mut forked = document(json!([{"id": "coder", "role": "worker", "disk": "1g"}]));
+    forked["plugins"]["entries"]["flock"]["config"]["budgets"] = json!({"agent": {"coder": {"tokens": 1}}});
+    forked["agents"] = json!({"list": [{
+        "id": "coder", "default": true, "workspace": "/elsewhere",
+        "sandbox": {"docker": {"env": {"PATH": path("coder")}}},
+    }]});
+    let before = forked.clone();
+    fork(&mut forked, &home, &from, &to).unwrap();
+    let own = &forked["plugins"]["entries"]["flock"]["config"];
+    assert_eq!(own["gatewayAgents"][1], json!({"id": "dev", "role": "worker", "disk": "1g"}));
+    assert_eq!(own["budgets"]["agent"]["dev"], json!({"tokens": 1}));
+    let expected = json!({
+        "id": "dev", "workspace": "/h/workspaces/dev", "sandbox": {"docker": {"env": {"PATH": path("dev")}}},
+    });
+    assert_eq!(forked["agents"]["list"][1], expected);
+    assert_eq!(forked["agents"]["list"][0], before["agents"]["list"][0]);
+    assert!(matches!(fork(&mut forked, &home, &from, &to), Err(ConfigError::Exists(_))));
+    let (none, new) = ("x".parse().unwrap(), "y".parse().unwrap());
+    assert!(matches!(fork(&mut forked, &home, &none, &new), Err(ConfigError::Unknown(_))));
+}
+
+#[test]
 fn a_new_runtime_loses_host_access() {
     let before =
         document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));

@@ -1,4 +1,4 @@
-//! Blocks of settings that stand by themselves: decisions over bridges, compaction, retention and OpenClaw.
+//! Blocks of settings that stand by themselves: decisions over bridges, checkpoints, compaction, retention and OpenClaw.
 
 use std::path::PathBuf;
 
@@ -95,6 +95,36 @@ pub(super) fn approvals(view: &View<'_>) -> Result<ApprovalSettings, Problem> {
     Ok(ApprovalSettings {
         bridges: bridges.convert(names, message)?.unwrap_or_default(),
         bridge_host_commands: view.get("bridgeHostCommands")?.flag()?.unwrap_or(false),
+    })
+}
+
+/// Settings of checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointSettings {
+    /// `true` if a checkpoint is made at the start of each turn.
+    pub turns: bool,
+    /// Number of checkpoints of one agent that are kept.
+    pub keep: usize,
+    /// Bytes that the checkpoints of one agent may use on the disk, and its workspace to be kept at all.
+    pub bytes: u64,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> Self {
+        Self { turns: true, keep: 50, bytes: 5 << 30 }
+    }
+}
+
+/// Reads the settings of checkpoints.
+pub(super) fn checkpoints(view: &View<'_>) -> Result<CheckpointSettings, Problem> {
+    view.only(&["turns", "keep", "bytes"])?;
+    let unset = CheckpointSettings::default();
+    let keep = view.get("keep")?.within(2..=10_000, "a number of checkpoints")?;
+    let bytes = view.get("bytes")?.within(1 << 20..=1 << 50, "a number of bytes")?;
+    Ok(CheckpointSettings {
+        turns: view.get("turns")?.flag()?.unwrap_or(unset.turns),
+        keep: keep.unwrap_or(unset.keep),
+        bytes: bytes.unwrap_or(unset.bytes),
     })
 }
 

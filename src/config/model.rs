@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use super::blocks::OpenClawSettings;
-pub use super::blocks::{ApprovalSettings, Compaction, DecidingBridges, Retention};
+pub use super::blocks::{ApprovalSettings, CheckpointSettings, Compaction, DecidingBridges, Retention};
 use super::budgets::Budgets;
 pub use super::choices::{
     Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
@@ -150,6 +150,8 @@ pub struct Config {
     pub turn_time: Option<Duration>,
     /// Settings for shortening long conversations.
     pub compaction: Compaction,
+    /// Settings of checkpoints.
+    pub checkpoints: CheckpointSettings,
     /// Time after which a request that no person has decided expires. An approved request must begin within the same
     /// time.
     pub approval_time: Duration,

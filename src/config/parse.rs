@@ -145,6 +145,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .within(1..=2_592_000, "a number of seconds")?
             .map(Duration::from_secs),
         compaction: blocks::compaction(&own)?,
+        checkpoints: blocks::checkpoints(&own.get("checkpoints")?)?,
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
         projects,
     })

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::config::agents::{NewAgent, add, remove};
 use crate::config::model::{Effort, Network, Role, SandboxMode, SkillsMode};
-use crate::config::{ConfigError, starter};
+use crate::config::{CheckpointSettings, ConfigError, starter};
 
 fn home() -> Home {
     Home::new("/nowhere/flock".into(), None)
@@ -369,6 +369,22 @@ fn a_turn_timeout_is_one_second_to_thirty_days() {
     for wrong in [json!(0), json!(-1), json!(1.5), json!("600"), json!(2_592_001)] {
         let problem = read(wrong.clone()).unwrap_err();
         assert_eq!(problem.at, "agents.defaults.timeoutSeconds", "{wrong}");
+    }
+}
+
+#[test]
+fn checkpoints_are_bounded_by_default_and_by_the_owner() {
+    let with = |checkpoints: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["checkpoints"] = checkpoints;
+        config(&document, &home())
+    };
+    let unset = CheckpointSettings { turns: true, keep: 50, bytes: 5 << 30 };
+    assert_eq!(with(json!({})).unwrap().checkpoints, unset);
+    let set = with(json!({"turns": false, "keep": 2, "bytes": 1_048_576})).unwrap().checkpoints;
+    assert_eq!(set, CheckpointSettings { turns: false, keep: 2, bytes: 1 << 20 });
+    for wrong in [json!({"keep": 1}), json!({"bytes": 1}), json!({"turns": 1}), json!({"kept": 3})] {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::assembly::GatewayAssembly;
 use super::backup;
 use super::bind::{BindError, bind};
-use super::driver::{EventCallback, TurnDriver, TurnRunner};
+use super::driver::{EventCallback, TurnRunner};
 use super::operation_recovery::{self, OperationRecovery};
 use super::projects::SandboxChecks;
 use super::projects::train::Train;
@@ -143,7 +143,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let checks =
         DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
     tokio::spawn(sweep_checks(checks));
-    tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team.clone(), rings));
+    tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
@@ -385,11 +385,11 @@ async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>)
 
 /// Marks the turns that an earlier run left unfinished, lets turns begin, and then runs the team.
 async fn recover_and_run(
-    engine: Arc<Engine>,
-    driver: Arc<TurnDriver>,
+    gateway: Arc<Gateway>,
     team: Arc<Team>,
     rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
 ) {
+    let engine = &gateway.engine;
     match engine.recover().await {
         Ok(marked) if marked.is_empty() => {}
         Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),
@@ -408,7 +408,9 @@ async fn recover_and_run(
             tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");
         }
     }
-    driver.recovered();
+    // Interrupted rewinds are completed before a turn can see files of two moments.
+    gateway.checkpoints.recover().await;
+    gateway.driver.recovered();
     team.run(rings, scheduler::Settings::default()).await;
 }
 

@@ -8,6 +8,7 @@
 pub(crate) mod a2a;
 mod activity;
 pub(crate) mod agent_changes;
+pub(crate) mod agent_services;
 pub(crate) mod assembly;
 pub(crate) mod auth;
 mod backup;

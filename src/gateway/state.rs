@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::agent_changes::AgentChanges;
+use super::agent_services::GatewayServices;
 use super::auth::{self, BrowserCaller, Caller, TurnService};
 use super::doctor::DoctorRuns;
 use super::driver::{TurnDriver, TurnRunner};
@@ -21,6 +22,7 @@ use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
 use crate::agent::Engine;
 use crate::bridge::Bridges;
+use crate::checkpoint::{Checkpoints, TurnCheckpoints};
 use crate::config::{Agent, Config, Live, secret};
 use crate::home::Home;
 use crate::id::AgentId;
@@ -96,6 +98,8 @@ pub struct Gateway {
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
     pub projects: Arc<Projects>,
+    /// The checkpoints of the agents.
+    pub(crate) checkpoints: Arc<Checkpoints>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.
@@ -128,7 +132,12 @@ impl Gateway {
     pub fn new(build: impl FnOnce(&Weak<Self>) -> GatewayParts) -> Arc<Self> {
         Arc::new_cyclic(|gateway| {
             let parts = build(gateway);
+            let checkpoints =
+                Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
+            checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
+            parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
             Self {
+                checkpoints,
                 driver: Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits)),
                 events: parts.events,
                 sandbox: parts.sandbox,

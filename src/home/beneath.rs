@@ -17,9 +17,10 @@ use std::path::{Component, Path, PathBuf};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{
-    AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, readlinkat, renameat, renameat2,
+    AT_FDCWD, AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, readlinkat, renameat,
+    renameat2,
 };
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
+use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, symlinkat, unlinkat};
 
 use crate::error::Explain;
@@ -326,6 +327,103 @@ impl Root {
             Err(Errno::EEXIST) => Ok(false),
             Err(errno) => Err(errno_error("rename", path, "anything")(errno)),
         }
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there, or if it is no folder or not empty.
+    pub(crate) fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        unlinkat(&folder, name, UnlinkatFlags::RemoveDir).map_err(errno_error("remove", path, "a folder"))
+    }
+
+    /// Creates an empty folder. The folder above it must exist, and nothing may exist at its own path.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if something exists there already or the folder can't be created.
+    pub(crate) fn create_dir(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let fail = errno_error("make", path, "a folder");
+        mkdirat(&folder, name, Mode::S_IRWXU).map_err(&fail)?;
+        self.change_owner(path, owner)
+    }
+
+    /// Creates an empty file for writing, with mode 0600. Nothing may exist at its path.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if something exists there already or the file can't be created.
+    pub(crate) fn create_file(&self, path: &Path, owner: Option<Owner>) -> Result<File, BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let fail = errno_error("make", path, "a file");
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let fd = openat(&folder, name, flags, Mode::from_bits_truncate(0o600)).map_err(&fail)?;
+        set_owner(fd.as_fd(), owner).map_err(&fail)?;
+        Ok(File::from(fd))
+    }
+
+    /// Renames something and replaces what is at the new path, unless that is a folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there or it can't be renamed.
+    pub(crate) fn replace(&self, path: &Path, other: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let (other_folder, other_name) = self.parent(other)?;
+        renameat(&folder, name, &other_folder, other_name).map_err(errno_error("rename", other, "a file"))
+    }
+
+    /// Returns the permissions of a file or folder. An empty path is this folder itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there or it is a link.
+    pub(crate) fn mode(&self, path: &Path) -> Result<u32, BeneathError> {
+        let fd = self.handle(path)?;
+        let stat = fstat(&fd).map_err(errno_error("look at", path, "a file or a folder"))?;
+        Ok(stat.st_mode & 0o7777)
+    }
+
+    /// Sets the permissions of a file or folder. An empty path is this folder itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there, it is a link, or the permissions can't be set.
+    pub(crate) fn set_mode(&self, path: &Path, mode: u32) -> Result<(), BeneathError> {
+        let fd = self.handle(path)?;
+        let fail = errno_error("change", path, "a file or a folder");
+        let stat = fstat(&fd).map_err(&fail)?;
+        if entry_kind(&stat) == FileKind::Link {
+            return Err(BeneathError::Outside { path: path.to_owned() });
+        }
+        // fchmod refuses a descriptor with O_PATH, but its path in /proc leads to the file.
+        let open = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let mode = Mode::from_bits_truncate(mode);
+        fchmodat(AT_FDCWD, open.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(fail)
+    }
+
+    /// Gives something to another user. A link is not followed. `None` changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there or the owner can't be changed.
+    pub(crate) fn change_owner(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
+        let Some((uid, gid)) = owner else { return Ok(()) };
+        let (folder, name) = self.parent(path)?;
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        nix::unistd::fchownat(&folder, name, uid, gid, AtFlags::AT_SYMLINK_NOFOLLOW)
+            .map_err(errno_error("change", path, "anything"))
+    }
+
+    /// Opens something without any right on it.
+    fn handle(&self, path: &Path) -> Result<OwnedFd, BeneathError> {
+        if path.as_os_str().is_empty() {
+            return self.folder(path);
+        }
+        self.resolve(path, OFlag::O_PATH, "look at", "a file or a folder")
     }
 
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), BeneathError> {

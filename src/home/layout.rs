@@ -138,6 +138,12 @@ impl Home {
         self.agent(agent).join("identity")
     }
 
+    /// Returns the folder of an agent's checkpoints.
+    #[must_use]
+    pub(crate) fn checkpoints(&self, agent: &AgentId) -> PathBuf {
+        self.agent(agent).join("checkpoints")
+    }
+
     /// Returns the folder of all workspaces.
     #[must_use]
     pub fn workspaces(&self) -> PathBuf {

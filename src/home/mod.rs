@@ -7,7 +7,7 @@ pub mod atomic;
 pub mod beneath;
 mod error;
 pub(crate) mod fingerprint;
-mod folder_rights;
+pub(crate) mod folder_rights;
 pub mod instance;
 pub mod layout;
 pub mod lock;

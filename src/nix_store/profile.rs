@@ -357,6 +357,22 @@ impl PackageStore {
         self.change_if_present(Box::pin(self.rename(old, new))).await
     }
 
+    /// Gives an agent the current packages of another one, if this home has a store.
+    pub(crate) async fn copy_profile(&self, from: &AgentId, to: &AgentId) -> Result<(), NixError> {
+        self.change_if_present(Box::pin(self.copy(from, to))).await
+    }
+
+    async fn copy(&self, from: &AgentId, to: &AgentId) -> Result<(), NixError> {
+        let (_writing, container) = self.lock_running().await?;
+        // Both profiles lead to the same packages. A later change makes a generation of one of them.
+        let script = format!(
+            "set -e; cd {PROFILES}; [ ! -L {from} ] || {{ ln -sfn \"$(readlink -f {from})\" {to}-1-link; \
+             ln -sfn {to}-1-link {to}; }}; [ ! -d {ORIGINS}/{from} ] || {{ rm -rf {ORIGINS}/{to}; \
+             cp -r {ORIGINS}/{from} {ORIGINS}/{to}; }}"
+        );
+        self.run(&container, "copy the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
+    }
+
     /// Makes a change of profiles if this home has a store. A store that does not run is started by the change, and
     /// stopped again.
     async fn change_if_present(

@@ -151,6 +151,8 @@ impl DelegatedTurn<'_, '_> {
         {
             inbox.committed(provenance).await;
         }
+        // The program has tools of its own, so it can't begin earlier.
+        self.scope.may_change().await?;
         let mut turn = RunningTurn { recorder, reservation, answer: AnswerState::default() };
         let reply = match self.follow(&order, (registration, inbound), &mut turn).await {
             Ok(reply) => reply,

@@ -6,6 +6,7 @@ use std::io;
 
 use super::model::{MessageRecord, Record, TurnPhase, TurnRecord};
 use super::reverse_lines::ReverseLines;
+use super::rewind::LeftOut;
 use crate::id::TurnId;
 use crate::provider::Role;
 
@@ -59,9 +60,15 @@ pub fn exchanges(
     let mut open = Exchange::default();
     let mut imported = false;
     let mut read = 0;
+    // People see the whole transcript, also what a model is no longer shown.
+    let mut left_out = (scope == ExchangeScope::Conversation).then(LeftOut::default);
     while read < most {
         let Some(line) = tail.next_line()? else { break };
         read += line.len() as u64;
+        if left_out.as_mut().is_some_and(|left_out| !left_out.shows_line(line)) {
+            imported |= matches!(Record::parse(line), Ok(Record::Imported(_)));
+            continue;
+        }
         // The check is on bytes, before the parser: these are the longest lines.
         if scope != ExchangeScope::Whole && is_intermediate(line, &open) {
             continue;

@@ -197,6 +197,7 @@ fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
         Record::Message(message) => Ok(vec![&message.id]),
         Record::Compaction(compaction) => Ok(vec![&compaction.id]),
         Record::Reset(reset) => Ok(vec![&reset.id]),
+        Record::Rewind(rewind) => Ok(vec![&rewind.id]),
         Record::Command(command) => Ok(vec![&command.id]),
         Record::Turn(_) => Ok(Vec::new()),
         Record::Session(_) | Record::Imported(_) => Err("which only flock itself writes"),
@@ -252,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::model::{
-        CommandRecord, CompactionRecord, MessageRecord, ResetRecord, TurnPhase, TurnRecord,
+        CommandRecord, CompactionRecord, MessageRecord, ResetRecord, RewindRecord, TurnPhase, TurnRecord,
     };
     use super::super::recent;
     use super::*;
@@ -277,6 +278,7 @@ mod tests {
             | Record::Turn(_)
             | Record::Compaction(_)
             | Record::Reset(_)
+            | Record::Rewind(_)
             | Record::Command(_) => true,
             Record::Session(_) | Record::Imported(_) | Record::Unknown => false,
         }
@@ -337,6 +339,13 @@ mod tests {
             Record::Compaction(Box::new(compaction)),
             Record::Turn(turn),
             Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: true }),
+            Record::Rewind(RewindRecord {
+                id: "w".into(),
+                at: 3,
+                after: Some("u".into()),
+                checkpoint: 1,
+                by: "human:ann".into(),
+            }),
         ]
     }
 
@@ -371,7 +380,7 @@ mod tests {
         assert!(every_kind().iter().all(is_exported));
         let mut kinds: Vec<_> = every_kind().iter().map(std::mem::discriminant).collect();
         kinds.dedup();
-        assert_eq!(kinds.len(), 6, "a turn's two ends, and each other kind once");
+        assert_eq!(kinds.len(), 7, "a turn's two ends, and each other kind once");
         let mut with_header = vec![header];
         with_header.extend(every_kind());
         // Turn ids differ from call to call, so all lines come from one call.
@@ -383,7 +392,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!((value["format"].as_str(), value["created"].as_i64()), (Some(FORMAT), Some(7)));
         let read = import(&document).unwrap();
-        assert_eq!((read.records, &read.key), (8, &key()));
+        assert_eq!((read.records, &read.key), (9, &key()));
         assert!(read.lines == lines, "each record as it was");
         let other: SessionKey = "agent:coder:flock:main:eve".parse().unwrap();
         let mut brought = Vec::new();

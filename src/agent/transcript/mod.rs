@@ -18,6 +18,7 @@ mod recent;
 pub(crate) mod repair;
 mod reverse_lines;
 mod reverse_records;
+pub(crate) mod rewind;
 pub(crate) mod stale_files;
 
 pub use entry::{Entry, EntryKind, EntryMetadata};
@@ -25,7 +26,7 @@ pub(crate) use exchanges::{Exchange, ExchangeScope, exchanges};
 pub use file::TranscriptError;
 pub(crate) use file::{Transcript, look};
 pub(crate) use interrupted::{INTERRUPTED, unknown_result};
-pub(crate) use model::{CommandRecord, Header, ResetRecord, TurnPhase, TurnRecord};
+pub(crate) use model::{CommandRecord, Header, ResetRecord, RewindRecord, TurnPhase, TurnRecord};
 pub use model::{CompactionRecord, MessageRecord, Record};
 pub use recent::recent;
 pub(crate) use recent::{RecentConversation, recent_before};

@@ -26,6 +26,9 @@ pub enum Record {
     Compaction(Box<CompactionRecord>),
     /// The start of a new conversation. A model is shown nothing from before this record.
     Reset(ResetRecord),
+    /// A return to an earlier moment of the conversation. A model is shown nothing from between that moment and this
+    /// record.
+    Rewind(RewindRecord),
     /// A person's command for the session, which no model is shown.
     Command(CommandRecord),
     /// A note that all records before this one were imported.
@@ -234,6 +237,23 @@ pub struct ResetRecord {
     pub keeps_recent: bool,
 }
 
+/// A return to an earlier moment of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RewindRecord {
+    /// A UUIDv7.
+    pub id: String,
+    /// Unix milliseconds.
+    pub at: i64,
+    /// Id of the last record before that moment. `None` if nothing was said before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// The checkpoint that the agent was set back to.
+    pub checkpoint: u64,
+    /// The person who asked for it.
+    pub by: String,
+}
+
 /// A person's command for the session and its answer. For people who read the transcript.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -298,11 +318,39 @@ impl Record {
             "turn" => Self::Turn(serde_json::from_slice(line)?),
             "compaction" => Self::Compaction(serde_json::from_slice(line)?),
             "reset" => Self::Reset(serde_json::from_slice(line)?),
+            "rewind" => Self::Rewind(serde_json::from_slice(line)?),
             "command" => Self::Command(serde_json::from_slice(line)?),
             "imported" => Self::Imported(serde_json::from_slice(line)?),
             // A later version may add kinds of records. They are kept, and ignored here.
             _ => Self::Unknown,
         })
+    }
+
+    /// Returns the record's id, or `None` if records of its kind have none.
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) => Some(&message.id),
+            Self::Compaction(compaction) => Some(&compaction.id),
+            Self::Reset(reset) => Some(&reset.id),
+            Self::Rewind(rewind) => Some(&rewind.id),
+            Self::Command(command) => Some(&command.id),
+            Self::Session(_) | Self::Turn(_) | Self::Imported(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Returns the time of the record in Unix milliseconds.
+    pub(crate) fn at(&self) -> Option<i64> {
+        match self {
+            Self::Session(header) => Some(header.created),
+            Self::Message(message) => Some(message.at),
+            Self::Turn(turn) => Some(turn.at),
+            Self::Compaction(compaction) => Some(compaction.at),
+            Self::Reset(reset) => Some(reset.at),
+            Self::Rewind(rewind) => Some(rewind.at),
+            Self::Command(command) => Some(command.at),
+            Self::Imported(imported) => Some(imported.at),
+            Self::Unknown => None,
+        }
     }
 
     /// Appends the record to `buffer` as a line with its line feed.
@@ -373,6 +421,13 @@ mod tests {
             Record::Compaction(Box::new(compaction)),
             Record::Compaction(Box::default()),
             Record::Reset(ResetRecord { id: "r".into(), at: 9, keeps_recent: false }),
+            Record::Rewind(RewindRecord {
+                id: "w".into(),
+                at: 9,
+                after: Some("m".into()),
+                checkpoint: 3,
+                by: "human:ann".into(),
+            }),
             Record::Command(CommandRecord {
                 id: "d".into(),
                 at: 9,

@@ -7,6 +7,7 @@ use std::io;
 use super::model::{CompactionRecord, MessageRecord, Record};
 use super::reverse_lines::ReverseLines;
 use super::reverse_records::{ReadAheadLimits, ReverseRecords};
+use super::rewind::LeftOut;
 use crate::provider::Role;
 
 /// The parts of a conversation.
@@ -72,7 +73,13 @@ fn read_from(
     let mut recent = RecentConversation::default();
     let (mut left, mut bytes_left) = (budget, MAX_BYTES);
     let mut imported = false;
+    let mut left_out = LeftOut::default();
     while let Some(line) = lines.next(left.saturating_mul(BYTES_PER_TOKEN).min(bytes_left))? {
+        if line.record.as_ref().is_some_and(|record| !left_out.shows(record)) {
+            // Everything before this record is imported, also what was not left out.
+            imported |= matches!(line.record, Some(Record::Imported(_)));
+            continue;
+        }
         match line.record {
             Some(Record::Message(mut message)) => {
                 message.imported |= imported;
@@ -85,7 +92,7 @@ fn read_from(
                         if let Some(line) = tail.next_line()? {
                             recent.first = user_message(line, imported);
                         }
-                        find_start(&mut tail, &mut recent, imported)?;
+                        find_start(&mut tail, &mut recent, imported, &mut left_out)?;
                     }
                     break;
                 }
@@ -139,8 +146,13 @@ fn find_start(
     tail: &mut ReverseLines<'_>,
     recent: &mut RecentConversation,
     mut imported: bool,
+    left_out: &mut LeftOut,
 ) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
+        if !left_out.shows_line(line) {
+            imported |= matches!(Record::parse(line), Ok(Record::Imported(_)));
+            continue;
+        }
         if line.starts_with(br#"{"type":"message","#) {
             if let Some(found) = user_message(line, imported) {
                 recent.first = Some(found);

@@ -8,6 +8,7 @@ use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
 use crate::agent::model_chain::ModelChain;
 use crate::agent::turn_recorder::TurnRecorder;
+use crate::agent::turn_watch::WatchedTurn;
 use crate::provider::{Request, StopReason};
 use crate::sync::lock;
 use crate::tool::CallContext;
@@ -52,6 +53,8 @@ pub(in crate::agent) struct TurnScope<'a> {
     pub(in crate::agent) deadline: &'a Deadline,
     pub(in crate::agent) events: &'a EventSink<'a>,
     pub(in crate::agent) context: CallContext,
+    /// The report of this turn to the observer of workspaces.
+    pub(in crate::agent) watched: Option<Box<dyn WatchedTurn>>,
 }
 
 impl TurnScope<'_> {
@@ -63,6 +66,14 @@ impl TurnScope<'_> {
             self.events.tell(TurnEvent::Notice(text));
         }
         self.deadline.thawed().await
+    }
+
+    /// Waits until a tool may change the workspace: the checkpoint of the turn's beginning has to be complete.
+    pub(in crate::agent) async fn may_change(&self) -> Result<(), TurnError> {
+        match &self.watched {
+            Some(watched) => self.deadline.uncounted(watched.may_change()).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -158,6 +158,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
     /// Runs the calls of one answer in order and commits each result.
     async fn call_tools(&mut self, message: &Message, stop: StopReason) -> Result<Vec<Block>, TurnError> {
         let Self { scope, state, repetition, .. } = self;
+        scope.may_change().await?;
         let mut results = Vec::new();
         for (place, model_request) in message.tool_calls().enumerate() {
             // The freeze and the deadline are looked at before each call, not once for the answer: one call may take

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::check::Check;
 use super::fix::Fix;
 use crate::cli::database;
+use crate::checkpoint::Checkpoints;
 use crate::clock::{self, unix_ms};
+use crate::config::Config;
 use crate::gateway::clock_check;
 use crate::home::lock::Lock;
 use crate::home::{Home, pending, temp_files};
@@ -37,6 +39,15 @@ pub(crate) fn unfinished(home: &Home) -> Vec<Check> {
         }
         Err(error) => vec![Check::failed(NAME, error.into())],
     }
+}
+
+/// Reports interrupted rewinds. A running gateway completes them before the next turn.
+pub(crate) fn rewinds(home: &Home, config: &Config) -> Vec<Check> {
+    let check = |agent| {
+        let text = format!("a rewind of {agent} was interrupted and is not finished");
+        Check::warn("agents", text, format!("flock checkpoint {agent}"))
+    };
+    Checkpoints::interrupted(home, config).into_iter().map(check).collect()
 }
 
 /// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.

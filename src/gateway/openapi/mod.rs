@@ -15,6 +15,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("messages.json", include_str!("messages.json")),
     ("sessions.json", include_str!("sessions.json")),
     ("agents.json", include_str!("agents.json")),
+    ("checkpoints.json", include_str!("checkpoints.json")),
     ("settings.json", include_str!("settings.json")),
     ("channels.json", include_str!("channels.json")),
     ("tasks.json", include_str!("tasks.json")),

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod bridges;
 pub(crate) mod channels;
 pub(crate) mod chat;
+pub(crate) mod checkpoints;
 pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod doctor;
@@ -45,6 +46,7 @@ use super::error::ApiError;
 use super::projects::Projects;
 use super::state::Gateway;
 use crate::bridge::Bridges;
+use crate::checkpoint::Checkpoints;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
@@ -63,6 +65,7 @@ pub(crate) struct TeamState {
     /// The running bridges, or `None` if this process runs none.
     pub(crate) bridges: Option<Arc<Bridges>>,
     pub(crate) projects: Arc<Projects>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -73,6 +76,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             sandbox: Some(gateway.sandbox.clone()),
             bridges: Some(gateway.bridges.clone()),
             projects: gateway.projects.clone(),
+            checkpoints: gateway.checkpoints.clone(),
         }
     }
 }
@@ -89,6 +93,9 @@ where
         .route("/api/approvals/{id}/approve", post(approvals::approve))
         .route("/api/approvals/{id}/deny", post(approvals::deny))
         .route("/api/approvals/{id}/revoke", post(approvals::revoke))
+        .route("/api/agents/{id}/checkpoints", get(checkpoints::list).post(checkpoints::make))
+        .route("/api/agents/{id}/rewind", post(checkpoints::rewind))
+        .route("/api/agents/{id}/fork", post(checkpoints::fork))
         .route("/api/agents/{id}/freeze", post(freeze::freeze))
         .route("/api/agents/{id}/thaw", post(freeze::thaw))
         .route("/api/freeze", post(freeze::freeze_all))

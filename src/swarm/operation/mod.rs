@@ -178,6 +178,20 @@ pub(crate) async fn rename_packages(
     unless_unavailable(Box::pin(packages.rename_profile(old, new)).await)
 }
 
+/// Gives an agent the packages of another one, if the home has a package store. An engine that is not available counts
+/// as having none.
+///
+/// # Errors
+///
+/// Returns the package store's error as text.
+pub(crate) async fn copy_packages(
+    packages: &nix_store::PackageStore,
+    from: &AgentId,
+    to: &AgentId,
+) -> Result<(), String> {
+    unless_unavailable(Box::pin(packages.copy_profile(from, to)).await)
+}
+
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! The process is killed at every named moment of a message's way; the next one loses nothing and shows
 //! nothing twice. What else goes wrong around a team, a file for each.
 
+mod checkpoint;
 mod compaction;
 mod damage;
 mod database;
@@ -19,6 +20,7 @@ mod storm;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flock::fault_point::{self, FaultPoint};
@@ -36,7 +38,13 @@ const HOME: &str = "FLOCK_TEST_HOME";
 const DIES_AT: &str = "FLOCK_TEST_DIES_AT";
 
 fn dies_at(fault_point: FaultPoint) {
-    if std::env::var(DIES_AT).is_ok_and(|name| name == format!("{fault_point:?}")) {
+    static REACHED: AtomicUsize = AtomicUsize::new(0);
+    let Ok(wanted) = std::env::var(DIES_AT) else { return };
+    // `NAME:3` is the third time that this moment is reached.
+    let (name, nth) = wanted.split_once(':').unwrap_or((&wanted, "1"));
+    if name == format!("{fault_point:?}")
+        && REACHED.fetch_add(1, Ordering::SeqCst) + 1 == nth.parse::<usize>().unwrap()
+    {
         // As sudden as `kill -9`, because it is one.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     }

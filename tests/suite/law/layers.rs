@@ -23,7 +23,7 @@ const LAYERS: [&[&str]; 7] = [
     &["store", "config", "home"],
     &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw"],
     &["agent", "runtime"],
-    &["swarm", "project", "receipt"],
+    &["swarm", "project", "receipt", "checkpoint"],
     &["gateway", "bridge", "dashboard"],
     &["cli", "ui"],
 ];

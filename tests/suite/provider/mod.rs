@@ -133,6 +133,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         retention: flock::config::Retention::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
+        checkpoints: flock::config::CheckpointSettings::default(),
         bridges: Vec::new(),
         projects: Vec::new(),
     }

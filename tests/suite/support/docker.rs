@@ -75,6 +75,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         retention: flock::config::Retention::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
+        checkpoints: flock::config::CheckpointSettings::default(),
         bridges: Vec::new(),
         projects: Vec::new(),
     }

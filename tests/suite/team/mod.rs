@@ -3,6 +3,7 @@
 mod a2a;
 pub mod approvals;
 mod channels;
+pub mod checkpoints;
 pub mod cli;
 mod conversations;
 mod isolation;

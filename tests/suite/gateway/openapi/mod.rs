@@ -470,6 +470,19 @@ async fn decide(scene: &Scene) {
 }
 
 async fn use_agents(scene: &Scene) {
+    scene.post("/api/agents/coder/checkpoints", json!({"note": "before", "by": "ann"})).await;
+    let listed = scene.get("/api/agents/coder/checkpoints").await;
+    let number = listed["checkpoints"][0]["number"].clone();
+    scene.fails("POST", "/api/agents/nobody/checkpoints", json!({}), 404, "agent_not_found").await;
+    let long = json!({"note": "x".repeat(301)});
+    scene.fails("POST", "/api/agents/coder/checkpoints", long, 400, "note_too_long").await;
+    scene.post("/api/agents/coder/rewind", json!({"checkpoint": number, "dryRun": true})).await;
+    scene.fails("POST", "/api/agents/coder/rewind", json!({"checkpoint": 999}), 400, "usage").await;
+    let both = json!({"checkpoint": 1, "undo": true});
+    scene.fails("POST", "/api/agents/coder/rewind", both, 400, "invalid_request").await;
+    scene.post("/api/agents/coder/fork", json!({"name": "copy", "checkpoint": number})).await;
+    scene.fails("POST", "/api/agents/coder/fork", json!({"name": "copy"}), 409, "conflict").await;
+    scene.fails("POST", "/api/agents/coder/fork", json!({"name": "A B"}), 400, "invalid_id").await;
     scene.post("/api/agents/coder/freeze?by=ann&reason=it%20loops", NOTHING).await;
     let agents = scene.get("/api/agents").await;
     assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["frozen"].is_object()), "{agents}");

@@ -1,0 +1,449 @@
+//! The checkpoints of one agent on the disk. Everything here blocks, and works under the lock of the agent's
+//! checkpoints, which one process at a time holds.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::apply::{self, Place, TEMPORARY};
+use super::content::ContentId;
+use super::diff::diff;
+use super::error::CheckpointError;
+use super::index::Index;
+use super::journal::Journal;
+use super::objects::{Objects, sync_file_system};
+use super::plan;
+use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
+use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
+use super::tree::{Node, Tree};
+use crate::clock::unix_ms;
+use crate::config::{Agent, CheckpointSettings};
+use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
+use crate::home::Home;
+use crate::home::beneath::Root;
+use crate::home::lock::Lock;
+use crate::id::AgentId;
+use crate::sandbox::{usage, workspace};
+
+/// The time limit for waiting for another process that works on the same agent's checkpoints.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The checkpoints of one agent, locked.
+#[derive(Debug)]
+pub(super) struct AgentStore {
+    pub(super) agent: AgentId,
+    pub(super) folder: PathBuf,
+    pub(super) objects: Objects,
+    pub(super) log: RecordLog,
+    workspace: PathBuf,
+    identity: PathBuf,
+    settings: CheckpointSettings,
+    index: Index,
+    _lock: Lock,
+}
+
+/// What a checkpoint is made with.
+pub(super) struct NewCheckpoint<'a> {
+    pub(super) reason: Reason,
+    /// `true` if it gets a number and people can choose it.
+    pub(super) is_listed: bool,
+    /// Returns `true` if a turn of the agent runs.
+    pub(super) is_open: &'a dyn Fn() -> bool,
+    pub(super) transcripts: BTreeMap<String, u64>,
+    /// Set to stop the look at the workspace.
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl AgentStore {
+    /// Opens an agent's checkpoints and waits for their lock.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they can't be created or locked.
+    pub(super) fn open(
+        home: &Home,
+        agent: &Agent,
+        settings: CheckpointSettings,
+    ) -> Result<Self, CheckpointError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let folder = home.checkpoints(&agent.id);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(CheckpointError::io("make the folder", &folder))?;
+        let lock = Lock::acquire(&folder.join("lock"), LOCK_TIMEOUT)?;
+        let (objects, lost) = Objects::open(&folder)?;
+        let path = folder.join(INDEX);
+        // The index promises that everything in it is stored.
+        if lost {
+            drop(fs_err::remove_file(&path));
+        }
+        Ok(Self {
+            agent: agent.id.clone(),
+            objects,
+            log: RecordLog::new(&folder),
+            workspace: agent.workspace.clone(),
+            identity: agent.identity.clone(),
+            settings,
+            index: Index::read(&path),
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Looks at the workspace and stores what is new in it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workspace exceeds the limits or can't be read.
+    pub(super) fn scan(&mut self, stop: &AtomicBool) -> Result<Scan, CheckpointError> {
+        let limits = ScanLimits::with_bytes(self.settings.bytes);
+        // A large workspace is measured before its first byte is copied.
+        if self.index.folders.is_empty() {
+            let used = usage::size(&self.workspace, limits.bytes)
+                .map_err(CheckpointError::io("measure", &self.workspace))?;
+            if used.bytes > limits.bytes {
+                let limit = format!("the workspace uses more than {} bytes", limits.bytes);
+                return Err(CheckpointError::Limit { agent: self.agent.clone(), limit });
+            }
+        }
+        let input = ScanInput { agent: &self.agent, workspace: &self.workspace, limits, stop };
+        let found = scan(&input, &mut self.objects, &mut self.index);
+        fault_point::reach(FaultPoint::Checkpointing);
+        if matches!(found, Err(CheckpointError::Limit { .. })) {
+            // Nothing refers to what was copied, and the next look measures first.
+            self.index = Index::default();
+        }
+        self.index.write(&self.folder.join(INDEX))?;
+        fault_point::reach(FaultPoint::Checkpointing);
+        found
+    }
+
+    /// Makes a checkpoint. One whose files can't be kept is made without them, and says why.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record can't be written.
+    pub(super) fn make(&mut self, new: NewCheckpoint<'_>) -> Result<CheckpointRecord, CheckpointError> {
+        // The moment is that before the look, so nothing of the turn itself counts as earlier.
+        let at = unix_ms();
+        let found = self.scan(new.stop);
+        let (files, problem) = match found {
+            Ok(found) => (Some(found), None),
+            Err(error) => {
+                let problem = chain(&error);
+                tracing::warn!(agent = %self.agent, problem, "the files of a checkpoint were not kept");
+                (None, Some(problem))
+            }
+        };
+        let records = self.log.read()?;
+        let number = if new.is_listed { next_number(&records) } else { 0 };
+        let record = CheckpointRecord {
+            number,
+            at,
+            reason: new.reason,
+            entries: files.as_ref().map_or(0, |found| found.entries),
+            left_out: files.as_ref().map_or_else(Named::default, |found| found.left_out.clone()),
+            unstable: files.as_ref().map_or_else(Named::default, |found| found.unstable.clone()),
+            files: files.map(|found| found.tree),
+            problem,
+            is_open: (new.is_open)(),
+            transcripts: new.transcripts,
+        };
+        self.log.append(&record)?;
+        fault_point::reach(FaultPoint::Checkpointing);
+        Ok(record)
+    }
+
+    /// Notes that a turn runs of which no checkpoint is made, so that its changes do not count as somebody else's.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the records can't be read or written.
+    pub(super) fn note_unwatched(&self, reason: Reason) -> Result<(), CheckpointError> {
+        let records = self.log.read()?;
+        if records.last().is_none_or(|last| last.is_open) {
+            return Ok(());
+        }
+        self.log.append(&CheckpointRecord {
+            number: 0,
+            at: unix_ms(),
+            reason,
+            files: None,
+            entries: 0,
+            problem: Some("checkpoints of turns are switched off".to_owned()),
+            left_out: Named::default(),
+            unstable: Named::default(),
+            is_open: true,
+            transcripts: BTreeMap::new(),
+        })
+    }
+
+    /// Writes what was added to the disk, and removes the oldest checkpoints if there are too many or they are too
+    /// large. Nothing waits for this.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store can't be read or written.
+    pub(super) fn tidy(&mut self) -> Result<(), CheckpointError> {
+        self.objects.sync()?;
+        self.prune()
+    }
+
+    /// Does the same as [`Self::tidy`], and leaves it to the kernel for a while to write to the disk: after a power cut, what
+    /// may be damaged is checked.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store can't be read or written.
+    pub(super) fn tidy_later(&mut self) -> Result<(), CheckpointError> {
+        self.objects.sync_if_old()?;
+        self.prune()
+    }
+
+    fn prune(&mut self) -> Result<(), CheckpointError> {
+        let mut records = self.log.read()?;
+        let gone = surplus(&records, self.settings.keep);
+        if gone == 0 && !self.may_be_too_large() {
+            return Ok(());
+        }
+        records.drain(..gone);
+        let mut used = self.collect(&records, gone > 0)?;
+        // The newest two stay: the state now, and the one before it.
+        while used > self.settings.bytes && records.iter().filter(|record| record.is_listed()).count() > 2 {
+            let gone = surplus(&records, records.iter().filter(|record| record.is_listed()).count() / 2);
+            if gone == 0 {
+                break;
+            }
+            records.drain(..gone);
+            used = self.collect(&records, true)?;
+        }
+        let size = used.to_string();
+        Ok(crate::home::atomic::write_unsynced(&self.folder.join(SIZE), size.as_bytes(), 0o600)?)
+    }
+
+    /// Returns `true` if the store may have grown beyond its limit since it was measured.
+    fn may_be_too_large(&self) -> bool {
+        let path = self.folder.join(SIZE);
+        let known = fs_err::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let used = known.unwrap_or(0).saturating_add(self.objects.added);
+        // The sum is kept up to date with a rough number, and measured when that exceeds the limit.
+        drop(crate::home::atomic::write_unsynced(&path, used.to_string().as_bytes(), 0o600));
+        used > self.settings.bytes
+    }
+
+    /// Keeps only these records and the contents that they and the index refer to. Returns the bytes that are used then.
+    fn collect(&self, records: &[CheckpointRecord], is_shorter: bool) -> Result<u64, CheckpointError> {
+        let mut used: HashSet<ContentId> = self.index.contents().collect();
+        used.extend(self.index.folders.values().map(|folder| folder.tree));
+        for tree in records.iter().filter_map(|record| record.files) {
+            mark(&self.objects, tree, &mut used);
+        }
+        if let Some(journal) = Journal::read(&self.folder)? {
+            for tree in journal.files.iter().flat_map(|files| [files.before, files.wanted]) {
+                mark(&self.objects, tree, &mut used);
+            }
+        }
+        // The records go first: a killed process leaves contents that nobody refers to, and no record without them.
+        if is_shorter {
+            self.log.replace(records)?;
+            fault_point::reach(FaultPoint::Checkpointing);
+        }
+        let (removed, left) = self.objects.sweep(|id| used.contains(&id))?;
+        fault_point::reach(FaultPoint::Checkpointing);
+        tracing::debug!(agent = %self.agent, removed, left, "removed contents of old checkpoints");
+        Ok(left)
+    }
+
+    /// Makes the changes of a rewind that is written down, or what is left of them. Returns the paths that were left as
+    /// they are, because somebody else has changed them meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workspace can't be read or changed. The rewind stays written down.
+    pub(super) fn complete_files(&mut self, journal: &Journal) -> Result<Vec<PathBuf>, CheckpointError> {
+        let Some(files) = &journal.files else { return Ok(Vec::new()) };
+        let never = AtomicBool::new(false);
+        let workspace = fs_err::canonicalize(&self.workspace);
+        let workspace = workspace.map_err(CheckpointError::io("open", &self.workspace))?;
+        let root = Root::open(&workspace)?;
+        let mut present = self.scan(&never)?.tree;
+        if self.sweep(&root, present, &journal.id)? {
+            present = self.scan(&never)?.tree;
+        }
+        let kept: HashSet<PathBuf> = journal.kept().into_iter().collect();
+        let (changes, foreign) = plan::remaining(&self.objects, present, files.before, files.wanted, &kept)?;
+        let owner = workspace::owner(&self.identity)
+            .map_err(|(path, source)| CheckpointError::Io { verb: "find the owner in", path, source })?;
+        let place = Place { root: &root, objects: &self.objects, owner, id: &journal.id };
+        let mut left = apply::apply(&place, &changes)?;
+        sync_file_system(&workspace)?;
+        fault_point::reach(FaultPoint::Rewinding);
+        left.extend(foreign);
+        Ok(left)
+    }
+
+    /// Removes files that an interrupted rewind has not completed. Returns `true` if there were any.
+    fn sweep(&self, root: &Root, present: ContentId, id: &str) -> Result<bool, CheckpointError> {
+        let prefix = format!("{TEMPORARY}{id}-");
+        let mut found = Vec::new();
+        temporary(&self.objects, present, &mut PathBuf::new(), prefix.as_bytes(), &mut found)?;
+        for path in &found {
+            let above = path.parent().unwrap_or(Path::new(""));
+            let mode = root.mode(above)?;
+            if mode & 0o300 != 0o300 {
+                root.set_mode(above, mode | 0o700)?;
+            }
+            root.remove(path)?;
+        }
+        Ok(!found.is_empty())
+    }
+
+    /// Writes the end of a rewind into the records: the state that it has made, and the present one if somebody else
+    /// has changed something meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workspace can't be read or the records can't be written.
+    pub(super) fn note_rewound(&mut self, journal: &Journal) -> Result<(), CheckpointError> {
+        let Some(files) = &journal.files else { return Ok(()) };
+        let never = AtomicBool::new(false);
+        let scan = self.scan(&never)?;
+        let mut record = CheckpointRecord {
+            number: 0,
+            at: unix_ms(),
+            reason: Reason::Rewound,
+            files: Some(files.wanted),
+            entries: scan.entries,
+            problem: None,
+            left_out: scan.left_out,
+            unstable: scan.unstable,
+            is_open: false,
+            transcripts: BTreeMap::new(),
+        };
+        self.log.append(&record)?;
+        if scan.tree != files.wanted {
+            record.files = Some(scan.tree);
+            self.log.append(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the record with this number and its place, or the newest one that `is_wanted` accepts.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::Unknown`] or [`CheckpointError::None`] if there is none.
+    pub(super) fn find(
+        &self,
+        records: &[CheckpointRecord],
+        number: Option<u64>,
+        is_wanted: impl Fn(&CheckpointRecord) -> bool,
+    ) -> Result<usize, CheckpointError> {
+        let found = records.iter().rposition(|record| match number {
+            Some(number) => record.is_listed() && record.number == number,
+            None => record.is_listed() && is_wanted(record),
+        });
+        found.ok_or_else(|| match number {
+            Some(number) => CheckpointError::Unknown { agent: self.agent.clone(), number },
+            None => CheckpointError::None(self.agent.clone()),
+        })
+    }
+
+    /// Returns the number of different paths between two records, if both have files.
+    pub(super) fn count_changes(&self, one: Option<ContentId>, other: Option<ContentId>) -> Option<usize> {
+        diff(&self.objects, Some(one?), Some(other?)).ok().map(|changes| changes.len())
+    }
+
+    /// Puts the files of a tree into an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a content is missing or a file can't be made.
+    pub(super) fn extract(&self, tree: ContentId, to: &Path) -> Result<(), CheckpointError> {
+        let root = Root::open(to)?;
+        extract(&self.objects, &root, tree, &mut PathBuf::new())
+    }
+}
+
+const INDEX: &str = "index";
+const SIZE: &str = "size";
+
+fn next_number(records: &[CheckpointRecord]) -> u64 {
+    records.iter().map(|record| record.number).max().unwrap_or(0) + 1
+}
+
+/// Adds a tree and everything below it. A missing one is passed over: it is reported when it is needed.
+fn mark(objects: &Objects, tree: ContentId, used: &mut HashSet<ContentId>) {
+    // A tree that is in the set already was followed, unless it is only the index that refers to it.
+    let mut stack = vec![tree];
+    let mut seen = HashSet::new();
+    while let Some(id) = stack.pop() {
+        used.insert(id);
+        if !seen.insert(id) {
+            continue;
+        }
+        match objects.tree(id) {
+            Ok(Tree::Parts(parts)) => stack.extend(parts),
+            Ok(Tree::Entries(entries)) => {
+                for entry in entries {
+                    match entry.node {
+                        Node::File { content, .. } => {
+                            used.insert(content);
+                        }
+                        Node::Folder { tree, .. } => stack.push(tree),
+                        Node::Link { .. } => {}
+                    }
+                }
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Finds the files whose names begin with a prefix.
+fn temporary(
+    objects: &Objects,
+    tree: ContentId,
+    path: &mut PathBuf,
+    prefix: &[u8],
+    found: &mut Vec<PathBuf>,
+) -> Result<(), CheckpointError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    for entry in objects.folder(tree)? {
+        path.push(std::ffi::OsStr::from_bytes(&entry.name));
+        match entry.node {
+            Node::Folder { tree, .. } => temporary(objects, tree, path, prefix, found)?,
+            _ if entry.name.starts_with(prefix) => found.push(path.clone()),
+            _ => {}
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+fn extract(
+    objects: &Objects,
+    root: &Root,
+    tree: ContentId,
+    path: &mut PathBuf,
+) -> Result<(), CheckpointError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    for entry in objects.folder(tree)? {
+        path.push(std::ffi::OsStr::from_bytes(&entry.name));
+        match entry.node {
+            Node::Folder { mode, tree } => {
+                root.create_dir(path, None)?;
+                extract(objects, root, tree, path)?;
+                root.set_mode(path, mode)?;
+            }
+            Node::File { mode, size, content } => {
+                objects.clone_to(content, size, &root.create_file(path, None)?)?;
+                root.set_mode(path, mode)?;
+            }
+            Node::Link { target } => root.link(path, Path::new(std::ffi::OsStr::from_bytes(&target)))?,
+        }
+        path.pop();
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Errors of checkpoints.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::agent::transcript::TranscriptError;
+use crate::config::ConfigError;
+use crate::error::{Explain, Kind};
+use crate::home::HomeError;
+use crate::home::beneath::BeneathError;
+use crate::id::AgentId;
+use crate::store::StoreError;
+
+/// A failed operation on an agent's checkpoints.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// A file or a lock of the home failed.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// A file of the workspace failed.
+    #[error(transparent)]
+    Workspace(#[from] BeneathError),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A transcript could not be read or written.
+    #[error(transparent)]
+    Transcript(#[from] TranscriptError),
+    /// A system call failed.
+    #[error("failed to {verb} {}", path.display())]
+    Io {
+        /// The operation, as in `read`.
+        verb: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A stored content is not there or is damaged.
+    #[error("the checkpoint's content {} is missing or damaged", path.display())]
+    Missing {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The workspace is larger than the limits of a checkpoint.
+    #[error("no checkpoint of the files of {agent}: {limit}")]
+    Limit {
+        agent: AgentId,
+        /// The exceeded limit, as in `the workspace has more than 5 GiB`.
+        limit: String,
+    },
+    /// There is no checkpoint with this number.
+    #[error("{agent} has no checkpoint {number}")]
+    Unknown { agent: AgentId, number: u64 },
+    /// There is no checkpoint at all.
+    #[error("{0} has no checkpoint")]
+    None(AgentId),
+    /// The last rewind of the agent was undone already, or there was none.
+    #[error("there is no rewind of {0} to undo")]
+    NothingToUndo(AgentId),
+    /// The checkpoint has no files, because they could not be kept.
+    #[error("checkpoint {number} of {agent} has no files: {reason}")]
+    WithoutFiles { agent: AgentId, number: u64, reason: String },
+    /// A turn of the agent runs.
+    #[error("{0} is in the middle of a turn")]
+    Busy(AgentId),
+    /// The agent's sandbox could not be stopped, so its programs may still write.
+    #[error("the sandbox of {agent} could not be stopped: {reason}")]
+    Sandbox { agent: AgentId, reason: String },
+    /// The files or the conversation changed after the plan was shown.
+    #[error("the workspace or the conversations of {0} have changed since the plan was shown")]
+    Changed(AgentId),
+    /// Somebody else than the agent has changed files that the rewind would change back.
+    #[error("{count} files of {agent} were changed outside its turns, and a rewind does not touch them")]
+    Foreign { agent: AgentId, count: usize },
+    /// Files or sessions of an agent with this id exist.
+    #[error("files or sessions of a removed agent {0} still exist")]
+    Taken(AgentId),
+    /// The configuration could not be changed.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The operation was stopped.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl CheckpointError {
+    /// Returns a function that adds the operation and the path to an error.
+    pub(super) fn io(verb: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { verb, path: path.clone(), source }
+    }
+}
+
+impl Explain for CheckpointError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Home(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => Kind::Usage,
+            Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } | Self::Taken(_) => Kind::Conflict,
+            Self::Config(error) => error.kind(),
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Home(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::Taken(agent) => Some(format!("flock remove {agent} --purge")),
+            Self::Unknown { agent, .. } | Self::NothingToUndo(agent) | Self::WithoutFiles { agent, .. } => {
+                Some(format!("flock checkpoints {agent}"))
+            }
+            Self::None(agent) => Some(format!("flock checkpoint {agent}")),
+            Self::Limit { .. } => Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned()),
+            Self::Busy(_) => Some("flock status".to_owned()),
+            Self::Changed(agent) => Some(format!("flock rewind {agent}")),
+            Self::Foreign { agent, .. } => Some(format!("flock rewind {agent} --keep-others")),
+            Self::Sandbox { .. } | Self::Missing { .. } => Some("flock doctor".to_owned()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Checkpoints of agents: what an agent's files and conversations were at one moment, and the way back there.
+//!
+//! A checkpoint is made at the start of each turn and on demand. Files are stored by their content, so a checkpoint costs
+//! what has changed since the one before. A rewind is written down before its first change, so it is completed after a
+//! kill. What changed while no turn of the agent ran is somebody else's, and no rewind touches it.
+
+mod agent_store;
+mod apply;
+mod content;
+mod diff;
+mod error;
+pub(crate) mod fork;
+mod gate;
+mod index;
+mod journal;
+mod objects;
+mod plan;
+mod record;
+pub(crate) mod rewind;
+mod scan;
+mod tree;
+pub(crate) mod view;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use self::error::CheckpointError;
+
+use self::agent_store::{AgentStore, NewCheckpoint};
+use self::gate::{Gate, TurnPass};
+use self::record::{CheckpointRecord, Reason};
+use self::rewind::Moments;
+use crate::agent::transcript::RewindRecord;
+use crate::agent::{TurnWatch, WatchedTurn};
+use crate::config::{Agent, Config, Live};
+use crate::error::chain;
+use crate::home::Home;
+use crate::id::{AgentId, SessionKey, TurnId};
+use crate::provider::BoxFuture;
+use crate::store::Store;
+use crate::sync::lock;
+
+/// The longest time that a turn waits for its checkpoint before its first tool. The turn goes on without one then.
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Pause between two attempts to complete an interrupted rewind for which a turn waits.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a rewind needs of the process that runs the agents.
+pub(crate) trait AgentServices: Send + Sync {
+    /// Stops the agent's sandbox with everything in it. Returns the reason if that fails. Without an engine there is
+    /// nothing to stop.
+    fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Gives an agent the packages of another one. Returns the reason if that fails. Without a package store there is
+    /// nothing to do.
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Sets a session's conversation back. A record with an id that is there already has no effect.
+    fn set_back<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        record: RewindRecord,
+    ) -> BoxFuture<'a, Result<(), CheckpointError>>;
+}
+
+/// The checkpoints of all agents of a home.
+pub(crate) struct Checkpoints {
+    live: Arc<Live>,
+    store: Arc<Store>,
+    gates: Mutex<HashMap<AgentId, Arc<Gate>>>,
+    services: OnceLock<Arc<dyn AgentServices>>,
+}
+
+impl Checkpoints {
+    /// Creates the checkpoints of a home. Nothing is opened.
+    #[must_use]
+    pub(crate) fn new(live: Arc<Live>, store: Arc<Store>) -> Self {
+        Self { live, store, gates: Mutex::default(), services: OnceLock::new() }
+    }
+
+    /// Sets what rewinds need of this process. Only the first call has an effect.
+    pub(crate) fn serve(&self, services: Arc<dyn AgentServices>) {
+        // A second one would be the same, because a process has one gateway.
+        drop(self.services.set(services));
+    }
+
+    fn services(&self) -> Result<&Arc<dyn AgentServices>, CheckpointError> {
+        self.services.get().ok_or(CheckpointError::Stopped)
+    }
+
+    fn home(&self) -> &Home {
+        self.live.home()
+    }
+
+    const fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    fn config(&self) -> Arc<Config> {
+        self.live.current()
+    }
+
+    fn gate(&self, agent: &AgentId) -> Arc<Gate> {
+        lock(&self.gates).entry(agent.clone()).or_default().clone()
+    }
+
+    /// Runs blocking work with the agent's checkpoints open.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        agent: &Agent,
+        work: impl FnOnce(AgentStore) -> Result<T, CheckpointError> + Send + 'static,
+    ) -> Result<T, CheckpointError> {
+        let _turn = self.gate(&agent.id).jobs.clone().lock_owned().await;
+        let (home, agent, settings) = (self.home().clone(), agent.clone(), self.config().checkpoints);
+        let done = tokio::task::spawn_blocking(move || work(AgentStore::open(&home, &agent, settings)?));
+        done.await.unwrap_or(Err(CheckpointError::Stopped))
+    }
+
+    /// Makes a checkpoint for a person.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the checkpoint can't be written, or if its files can't be kept.
+    pub(crate) async fn make(
+        &self,
+        agent: &Agent,
+        by: String,
+        note: Option<String>,
+    ) -> Result<Value, CheckpointError> {
+        let gate = self.gate(&agent.id);
+        // A checkpoint between two states would be of no use.
+        if let Some(_alone) = gate.try_alone() {
+            self.complete(agent).await?;
+        }
+        let sessions = self.store.sessions().list(Some(&agent.id), RECENT).await?;
+        let (home, owned) = (self.home().clone(), agent.clone());
+        self.blocking(agent, move |mut store| {
+            let transcripts = Moments { home: &home, agent: &owned, sessions: &sessions }.lengths();
+            let made = store.make(NewCheckpoint {
+                reason: Reason::Asked { by, note },
+                is_listed: true,
+                is_open: &|| gate.is_open(),
+                transcripts,
+                stop: &AtomicBool::new(false),
+            })?;
+            store.tidy()?;
+            Ok(view::record(&made, None))
+        })
+        .await
+    }
+
+    /// Returns the checkpoints that people can go back to, newest first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they can't be read.
+    pub(crate) async fn list(&self, agent: &Agent) -> Result<Vec<Value>, CheckpointError> {
+        if !self.home().checkpoints(&agent.id).exists() {
+            return Ok(Vec::new());
+        }
+        self.blocking(agent, move |store| {
+            let records = store.log.read()?;
+            let mut shown = Vec::new();
+            let mut before: Option<&CheckpointRecord> = None;
+            for record in records.iter().filter(|record| record.is_listed()) {
+                let changed = before.and_then(|before| store.count_changes(before.files, record.files));
+                shown.push(view::record(record, changed));
+                before = Some(record);
+            }
+            shown.reverse();
+            Ok(shown)
+        })
+        .await
+    }
+
+    /// Completes what an earlier process has left: interrupted rewinds, and turns that it did not end. The caller makes
+    /// sure that no turn begins meanwhile.
+    pub(crate) async fn recover(&self) {
+        for agent in &self.config().agents {
+            if !self.home().checkpoints(&agent.id).exists() {
+                continue;
+            }
+            if let Err(error) = self.complete(agent).await {
+                tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
+            }
+            let closed = self.blocking(agent, |mut store| {
+                // What changes from now on is not the work of the turn that ended with the process.
+                if store.log.read()?.last().is_some_and(|last| last.is_open) {
+                    store.make(NewCheckpoint {
+                        reason: Reason::Recovered,
+                        is_listed: false,
+                        is_open: &|| false,
+                        transcripts: std::collections::BTreeMap::new(),
+                        stop: &AtomicBool::new(false),
+                    })?;
+                }
+                Ok(())
+            });
+            if let Err(error) = closed.await {
+                tracing::error!(agent = %agent.id, error = chain(&error), "failed to look at a workspace");
+            }
+        }
+    }
+
+    /// Lets a turn in, once no rewind of the agent is under way or interrupted.
+    async fn enter(&self, agent: &AgentId, gate: &Arc<Gate>) -> TurnPass {
+        loop {
+            let pass = gate.enter().await;
+            let path = journal::path(&self.home().checkpoints(agent));
+            let config = self.config();
+            let Some(agent) = config.agent(agent).filter(|_| path.exists()) else { return pass };
+            // The agent must not see files of two moments. Its turns wait until that is mended.
+            drop(pass);
+            if let Some(_alone) = gate.try_alone()
+                && let Err(error) = self.complete(agent).await
+            {
+                tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
+            }
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    /// Returns the agents with a rewind that was interrupted.
+    pub(crate) fn interrupted(home: &Home, config: &Config) -> Vec<AgentId> {
+        let is_interrupted = |agent: &&Agent| journal::path(&home.checkpoints(&agent.id)).exists();
+        config.agents.iter().filter(is_interrupted).map(|agent| agent.id.clone()).collect()
+    }
+}
+
+/// The most sessions that are looked at before each turn.
+const RECENT: u32 = 20;
+
+/// A turn, from its beginning to its end.
+struct Watched {
+    checkpoints: Arc<Checkpoints>,
+    agent: Agent,
+    session: SessionKey,
+    turn: TurnId,
+    /// `None` once the turn has ended.
+    pass: Option<TurnPass>,
+    ready: watch::Receiver<bool>,
+    stop: Arc<AtomicBool>,
+    /// `true` if the turn's end is looked at, too.
+    is_kept: bool,
+}
+
+impl WatchedTurn for Watched {
+    fn may_change(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.waited().await {
+                return;
+            }
+            tracing::warn!(agent = %self.agent.id, "a turn goes on without a checkpoint, which takes too long");
+            self.stop.store(true, Ordering::Relaxed);
+            // The job ends at the next file. Waiting for it keeps later changes out of what it has read.
+            self.waited().await;
+        })
+    }
+}
+
+impl Watched {
+    /// Waits until the checkpoint is complete. Returns `false` if that takes too long.
+    async fn waited(&self) -> bool {
+        let mut ready = self.ready.clone();
+        let waited = tokio::time::timeout(TURN_TIMEOUT, async move {
+            // An error means that the job has ended.
+            ready.wait_for(|ready| *ready).await.is_ok()
+        });
+        waited.await.is_ok()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.pass = None;
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !self.is_kept {
+            return;
+        }
+        let (checkpoints, agent) = (Arc::clone(&self.checkpoints), self.agent.clone());
+        let reason = Reason::TurnEnd { session: self.session.clone(), turn: self.turn };
+        let gate = checkpoints.gate(&agent.id);
+        // One look after the last of several ends shows what all of them have left.
+        if gate.end_waits.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        runtime.spawn(async move {
+            let begun = Arc::clone(&gate);
+            let ended = checkpoints.blocking(&agent, move |mut store| {
+                begun.end_waits.store(false, Ordering::Release);
+                store.make(NewCheckpoint {
+                    reason,
+                    is_listed: false,
+                    is_open: &|| begun.is_open(),
+                    transcripts: std::collections::BTreeMap::new(),
+                    stop: &AtomicBool::new(false),
+                })?;
+                store.tidy_later()
+            });
+            if let Err(error) = ended.await {
+                // It may not even have begun.
+                gate.end_waits.store(false, Ordering::Release);
+                tracing::warn!(agent = %agent.id, error = chain(&error), "failed to look at a workspace after a turn");
+            }
+        });
+    }
+}
+
+/// Makes a checkpoint at the start of each turn.
+pub(crate) struct TurnCheckpoints(pub(crate) Arc<Checkpoints>);
+
+impl TurnWatch for TurnCheckpoints {
+    fn begin<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        session: &'a SessionKey,
+        turn: TurnId,
+    ) -> BoxFuture<'a, Box<dyn WatchedTurn>> {
+        Box::pin(async move {
+            let checkpoints = Arc::clone(&self.0);
+            let gate = checkpoints.gate(agent);
+            let pass = checkpoints.enter(agent, &gate).await;
+            let config = checkpoints.config();
+            let (done, ready) = watch::channel(false);
+            let stop = Arc::new(AtomicBool::new(false));
+            // An agent that was removed a moment ago has no more turns worth a checkpoint.
+            let Some(agent) = config.agent(agent).cloned() else {
+                return Box::new(Passed { _pass: pass }) as Box<dyn WatchedTurn>;
+            };
+            let is_kept = config.checkpoints.turns;
+            let reason = Reason::Turn { session: session.clone(), turn };
+            if is_kept || checkpoints.home().checkpoints(&agent.id).exists() {
+                // Read before anything of this turn is written.
+                let sessions = checkpoints.store.sessions().list(Some(&agent.id), RECENT).await.unwrap_or_default();
+                let home = checkpoints.home();
+                let transcripts = Moments { home, agent: &agent, sessions: &sessions }.lengths();
+                let (checkpoints, agent, stop) = (Arc::clone(&checkpoints), agent.clone(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    let made = checkpoints.blocking(&agent, move |mut store| {
+                        if !is_kept {
+                            return store.note_unwatched(reason);
+                        }
+                        store
+                            .make(NewCheckpoint {
+                                reason,
+                                is_listed: true,
+                                is_open: &|| gate.is_open(),
+                                transcripts,
+                                stop: &stop,
+                            })
+                            .map(drop)
+                    });
+                    if let Err(error) = made.await {
+                        let error = chain(&error);
+                        tracing::error!(agent = %agent.id, error, "failed to make a checkpoint");
+                    }
+                    // Nobody waits if the turn has ended already.
+                    let _ = done.send(true);
+                });
+            }
+            Box::new(Watched {
+                checkpoints,
+                agent,
+                session: session.clone(),
+                turn,
+                pass: Some(pass),
+                ready,
+                stop,
+                is_kept,
+            })
+        })
+    }
+}
+
+/// A turn of which no checkpoint is made.
+struct Passed {
+    _pass: TurnPass,
+}
+
+impl WatchedTurn for Passed {
+    fn may_change(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

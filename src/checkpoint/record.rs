@@ -1,0 +1,226 @@
+//! The list of an agent's checkpoints: one line of JSON each, oldest first.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::content::ContentId;
+use super::error::CheckpointError;
+use super::rewind::RewindParts;
+use super::scan::Named;
+use crate::home::{atomic, regular};
+use crate::id::{SessionKey, TurnId};
+
+/// The reason for a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum Reason {
+    /// A turn begins.
+    Turn { session: SessionKey, turn: TurnId },
+    /// A turn has ended. It shows what the agent left, and is no checkpoint that people choose.
+    TurnEnd { session: SessionKey, turn: TurnId },
+    /// A person asked for it.
+    #[serde(rename_all = "camelCase")]
+    Asked {
+        by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// A rewind begins. Going back to this checkpoint undoes it.
+    Rewind {
+        by: String,
+        /// The checkpoint that it goes back to.
+        to: u64,
+        /// What it sets back.
+        #[serde(default)]
+        parts: RewindParts,
+    },
+    /// A rewind has ended.
+    Rewound,
+    /// flock has started again after its process ended in the middle of a turn.
+    Recovered,
+}
+
+/// The state of an agent at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CheckpointRecord {
+    /// The number that people use, from 1, or 0 if it is not one that they choose.
+    pub(crate) number: u64,
+    /// Unix milliseconds.
+    pub(crate) at: i64,
+    #[serde(flatten)]
+    pub(crate) reason: Reason,
+    /// The tree of the workspace, unless it could not be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) files: Option<ContentId>,
+    /// Number of files, folders and links.
+    #[serde(default)]
+    pub(crate) entries: usize,
+    /// The reason why the files were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
+    /// What no checkpoint can keep.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) left_out: Named,
+    /// Files that changed each time they were read.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub(crate) unstable: Named,
+    /// `true` if a turn of the agent ran just after this moment. What changes until the next record is then its own.
+    #[serde(default)]
+    pub(crate) is_open: bool,
+    /// The lengths in bytes of the transcripts, by the name of their file without its suffix.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) transcripts: BTreeMap<String, u64>,
+}
+
+impl CheckpointRecord {
+    /// Returns `true` if people can go back to it.
+    pub(crate) const fn is_listed(&self) -> bool {
+        self.number > 0
+    }
+}
+
+/// The file of the records.
+#[derive(Debug)]
+pub(super) struct RecordLog {
+    path: PathBuf,
+}
+
+/// The most bytes of the file.
+const MAX_BYTES: u64 = 64 << 20;
+
+impl RecordLog {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { path: folder.join("records.jsonl") }
+    }
+
+    /// Reads all records, oldest first. A torn or damaged line is skipped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file can't be read.
+    pub(super) fn read(&self) -> Result<Vec<CheckpointRecord>, CheckpointError> {
+        let bytes = atomic::read(&self.path, MAX_BYTES)?.unwrap_or_default();
+        Ok(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    }
+
+    /// Appends a record with a single `write(2)`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it can't be written. None of it stays then.
+    pub(super) fn append(&self, record: &CheckpointRecord) -> Result<(), CheckpointError> {
+        let failed = CheckpointError::io("write", &self.path);
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let mut file = regular::open_with(&self.path, &mut options).map_err(&failed)?;
+        let length = file.metadata().map_err(&failed)?.len();
+        let mut line = Vec::new();
+        // A line that a killed process has torn gets an end, so that this record has a line of its own.
+        if length > 0 && !ends_line(&file, length).map_err(&failed)? {
+            line.push(b'\n');
+        }
+        serde_json::to_writer(&mut line, record).map_err(|error| failed(error.into()))?;
+        line.push(b'\n');
+        file.write_all(&line).map_err(|error| {
+            drop(file.set_len(length));
+            failed(error)
+        })
+    }
+
+    /// Replaces all records.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they can't be written. The old ones stay then.
+    pub(super) fn replace(&self, records: &[CheckpointRecord]) -> Result<(), CheckpointError> {
+        let mut lines = Vec::new();
+        for record in records {
+            let failed = CheckpointError::io("write", &self.path);
+            serde_json::to_writer(&mut lines, record).map_err(|error| failed(error.into()))?;
+            lines.push(b'\n');
+        }
+        Ok(atomic::write(&self.path, &lines, 0o600)?)
+    }
+}
+
+fn ends_line(file: &std::fs::File, length: u64) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let mut last = [0];
+    file.read_exact_at(&mut last, length - 1)?;
+    Ok(last == *b"\n")
+}
+
+/// Returns the number of the oldest records to remove, so that at most `keep` listed ones stay. Records are removed
+/// several at a time, because the contents that only they used are searched for each time.
+pub(super) fn surplus(records: &[CheckpointRecord], keep: usize) -> usize {
+    let keep = keep.max(2);
+    let listed = records.iter().filter(|record| record.is_listed()).count();
+    if listed <= keep + keep / 4 {
+        return 0;
+    }
+    let mut left = listed - keep;
+    records
+        .iter()
+        .position(|record| {
+            if record.is_listed() {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+            }
+            false
+        })
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64) -> CheckpointRecord {
+        CheckpointRecord {
+            number,
+            at: 7,
+            reason: Reason::Asked { by: "human:ann".into(), note: Some("before\nlunch".into()) },
+            files: Some(ContentId::of_tree(b"x")),
+            entries: 3,
+            problem: None,
+            left_out: Named::default(),
+            unstable: Named { count: 1, paths: vec!["log".into()] },
+            is_open: true,
+            transcripts: [("a".to_owned(), 5)].into(),
+        }
+    }
+
+    #[test]
+    fn records_are_read_back_and_a_torn_line_costs_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = RecordLog::new(folder.path());
+        assert_eq!(log.read().unwrap(), []);
+        log.append(&record(1)).unwrap();
+        std::fs::OpenOptions::new().append(true).open(&log.path).unwrap().write_all(b"{\"number\":2,").unwrap();
+        let turn = Reason::Turn { session: "agent:a:flock:main:ann".parse().unwrap(), turn: TurnId::new() };
+        let second = CheckpointRecord { reason: turn, ..record(2) };
+        log.append(&second).unwrap();
+        assert_eq!(log.read().unwrap(), [record(1), second.clone()]);
+        log.replace(std::slice::from_ref(&second)).unwrap();
+        assert_eq!(log.read().unwrap(), [second]);
+    }
+
+    #[test]
+    fn the_oldest_go_and_a_quarter_more_may_wait() {
+        let numbered = |count: u64| -> Vec<CheckpointRecord> {
+            (1..=count).flat_map(|number| [record(number), record(0)]).collect()
+        };
+        assert_eq!(surplus(&numbered(10), 8), 0);
+        let records = numbered(11);
+        let gone = surplus(&records, 8);
+        assert_eq!(records[gone].number, 4);
+        assert_eq!(surplus(&numbered(2), 0), 0, "two always stay");
+    }
+}

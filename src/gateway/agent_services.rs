@@ -1,0 +1,68 @@
+//! What checkpoints need of a running gateway.
+
+use std::sync::{Arc, Weak};
+
+use super::state::Gateway;
+use crate::agent::transcript::RewindRecord;
+use crate::agent::{Engine, TurnError};
+use crate::checkpoint::{AgentServices, CheckpointError};
+use crate::error::chain;
+use crate::id::{AgentId, SessionKey};
+use crate::provider::BoxFuture;
+use crate::nix_store::PackageStore;
+use crate::sandbox::docker::ConfigSource;
+use crate::sandbox::{Sandbox, SandboxError, engine as docker};
+use crate::swarm::operation;
+
+/// The gateway that checkpoints belong to. It owns them, so it is not kept alive here.
+pub(crate) struct GatewayServices(pub(super) Weak<Gateway>);
+
+impl AgentServices for GatewayServices {
+    fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
+            stop(&*gateway.sandbox, agent).await
+        })
+    }
+
+    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
+            let home = gateway.home().clone();
+            let config: ConfigSource = Arc::new(move || gateway.config());
+            let packages = PackageStore::new(home, config, Arc::new(docker::Engine::from_env()));
+            operation::copy_packages(&packages, from, to).await
+        })
+    }
+
+    fn set_back<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        record: RewindRecord,
+    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
+        Box::pin(async move {
+            let Some(gateway) = self.0.upgrade() else { return Err(CheckpointError::Stopped) };
+            let engine: &Arc<Engine> = &gateway.engine;
+            engine.set_back(session, record).await.map_err(explained)
+        })
+    }
+}
+
+/// Removes the sandbox of an agent. It is made again for its next command.
+pub(crate) async fn stop(sandbox: &dyn Sandbox, agent: &AgentId) -> Result<(), String> {
+    match sandbox.remove(agent).await {
+        // If no engine answers, nothing can be running.
+        Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => Ok(()),
+        Err(error) => Err(chain(&error)),
+    }
+}
+
+/// Returns the error of a conversation that could not be set back.
+pub(crate) fn explained(error: TurnError) -> CheckpointError {
+    match error {
+        TurnError::Busy(session) => CheckpointError::Busy(session.agent().clone()),
+        TurnError::Store(error) => error.into(),
+        TurnError::Transcript(error) => error.into(),
+        _ => CheckpointError::Stopped,
+    }
+}
