@@ -10,8 +10,8 @@
 //! | 4 | `swarm` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
-//! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `sync` |
+//! | 1 | `store`, `config`, `generation`, `home` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `secret_text`, `sync` |
 #![cfg_attr(
     test,
     allow(
@@ -38,6 +38,7 @@ pub mod env;
 pub mod error;
 pub mod fault_point;
 pub mod gateway;
+pub mod generation;
 pub mod home;
 pub mod id;
 pub mod install;
@@ -50,6 +51,7 @@ pub mod process;
 pub mod provider;
 pub mod runtime;
 pub mod sandbox;
+mod secret_text;
 pub mod store;
 pub mod supervise;
 pub mod swarm;
