@@ -43,8 +43,11 @@ enum Verb {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     // A change by hand becomes a generation now. A broken configuration is no state to go back to.
-    if crate::config::file::read_document(&home).is_ok() {
-        generation::look(&home, |_| {})?;
+    if crate::config::file::read_document(&home).is_ok()
+        && let Err(error) = generation::look(&home, |_| {})
+    {
+        // The ones that are there can be shown all the same, for example on a full disk.
+        context.printer.warn(&chain(&error));
     }
     match &args.verb {
         None => list(&home, context),

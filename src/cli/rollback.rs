@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::generations::find;
-use super::{Context, Exit, Failure, person, team};
+use super::{Context, Exit, Failure, person, team, update};
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::Kind;
@@ -71,7 +71,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let now = present(&home)?;
     let number = args.generation.unwrap_or(now.number.saturating_sub(1));
-    let then = find(&home, number)?;
+    let mut then = find(&home, number)?;
+    // A home that was copied or moved since must not get the paths of the other place back.
+    if then.home != home.root() {
+        config::relocate::relocate(&mut then.state.config, &then.home, &home);
+    }
     let asked = Request { only: args.only.clone(), restore_backup: args.restore_backup };
     let facts = Facts::of(&home)?;
     let renames = plan::renames(&between(&home, &now, &then)?);
@@ -79,6 +83,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let config = config::read(&home)?;
     add_notes(&home, &mut plan, &then, &config);
     context.block_on(check_engine(&home, &config, &mut plan, number))?;
+    if plan.program.is_some() && plan.refusal.is_none() {
+        // Otherwise this would be found only after everything else was changed.
+        update::check_program(args.program.as_deref())?;
+    }
     if plan.is_empty() && plan.refusal.is_none() {
         let text = format!("everything is as in generation {number}");
         context.printer.result(&json!({"changed": false, "to": number, "dryRun": args.dry_run}), text);

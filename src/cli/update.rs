@@ -10,8 +10,8 @@ use super::install_progress::InstallProgress;
 use super::{Context, Exit, Failure, openclaw};
 use crate::config;
 use crate::home::Home;
-use crate::install::self_update::ProgramRecord;
 use crate::install::self_update::pending_change::{PendingProgramChange, ProgramChangeState};
+use crate::install::self_update::{ProgramRecord, place};
 use crate::install::update::{VersionQuery, VersionRequest, VersionSearch};
 use crate::install::{InstallEvent, InstallLock, InstallTarget, InstalledVersion, versions};
 use crate::openclaw::update::{UPDATE, Update, UpdateError, UpdateOutcome};
@@ -121,6 +121,15 @@ pub(crate) fn go_back(
     context: &Context,
 ) -> Result<(), Failure> {
     self_update::go_back(home, program, backup, context)
+}
+
+/// Checks that flock's own program may be replaced.
+///
+/// # Errors
+///
+/// Returns an error if a package manager owns the file, or if this user may not write to its folder.
+pub(crate) fn check_program(program: Option<&Path>) -> Result<(), Failure> {
+    Ok(place::check(&place::find(program)?)?)
 }
 
 /// Completes an interrupted change of flock's own program, if there is one.

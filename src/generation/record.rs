@@ -1,6 +1,7 @@
 //! A generation, and the state of a home that it records.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub struct Generation {
     pub by: String,
     /// The command or the request that asked for it.
     pub why: String,
+    /// The home's folder at that time. The configuration has paths into it.
+    pub home: PathBuf,
     /// The differences from the generation before, in words.
     pub what: Vec<String>,
     /// Further changes of the same operation belong to this generation.

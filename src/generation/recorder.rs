@@ -159,7 +159,7 @@ pub(crate) fn conclude(
     reached(&mut state);
     let why = format!("flock rollback {}", rollback.to);
     let origin = Origin { back_to: Some(rollback.to), ..Origin::new(&rollback.by, why) };
-    let next = origin.run(|| next(&last, Some(&last.state), last.number + 1, state));
+    let next = origin.run(|| next(home, &last, Some(&last.state), last.number + 1, state));
     log::write(&log::path(home, next.number), &next)?;
     log::prune(home, keep(&present));
     Ok(())
@@ -187,7 +187,7 @@ fn settle(home: &Home, present: &Value) -> Result<Generation, HomeError> {
     }
     let by_hand = Origin { operation: None, ..Origin::new(BY_HAND, "changed by hand") };
     let state = HomeState { config: present, ..last.state.clone() };
-    let next = by_hand.run(|| next(&last, Some(&last.state), last.number + 1, state));
+    let next = by_hand.run(|| next(home, &last, Some(&last.state), last.number + 1, state));
     log::write(&log::path(home, next.number), &next)?;
     Ok(next)
 }
@@ -206,6 +206,7 @@ fn first(home: &Home, config: Value) -> Result<Generation, HomeError> {
         at: clock::unix_ms(),
         by: origin.by,
         why: origin.why,
+        home: home.root().to_owned(),
         what: Vec::new(),
         operation: origin.operation,
         renamed: None,
@@ -225,17 +226,23 @@ fn successor(home: &Home, last: Generation, state: HomeState) -> Result<Option<G
     let operation = Origin::current().operation;
     let is_part = operation.is_some() && operation == last.operation;
     if !is_part {
-        return Ok(Some(next(&last, Some(&last.state), last.number + 1, state)));
+        return Ok(Some(next(home, &last, Some(&last.state), last.number + 1, state)));
     }
     let before = log::read(home, last.number - 1).ok().flatten();
-    let mut next = next(&last, before.as_ref().map(|before| &before.state), last.number, state);
+    let mut next = next(home, &last, before.as_ref().map(|before| &before.state), last.number, state);
     // The operation began with its first change.
     next.at = last.at;
     next.renamed = next.renamed.or(last.renamed);
     Ok(Some(next))
 }
 
-fn next(last: &Generation, before: Option<&HomeState>, number: u64, state: HomeState) -> Generation {
+fn next(
+    home: &Home,
+    last: &Generation,
+    before: Option<&HomeState>,
+    number: u64,
+    state: HomeState,
+) -> Generation {
     let origin = Origin::current();
     let what = before.map(|before| difference::between(before, &state)).unwrap_or_default();
     Generation {
@@ -245,6 +252,7 @@ fn next(last: &Generation, before: Option<&HomeState>, number: u64, state: HomeS
         at: clock::unix_ms().max(last.at),
         by: origin.by,
         why: origin.why,
+        home: home.root().to_owned(),
         what,
         operation: origin.operation,
         renamed: origin.renames,

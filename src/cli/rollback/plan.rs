@@ -241,6 +241,7 @@ mod tests {
             at: 0,
             by: "human:ann".into(),
             why: "x".into(),
+            home: "/h".into(),
             what: Vec::new(),
             operation: None,
             renamed: None,

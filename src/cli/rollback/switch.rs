@@ -54,7 +54,14 @@ impl Switch<'_> {
             return Err(self.take_back(failure, runs));
         }
         fault_point::reach(FaultPoint::RollbackProved);
-        let number = conclude(self.home, &self.pending)?;
+        let number = match conclude(self.home, &self.pending) {
+            Ok(number) => number,
+            // The program is the last step, so what follows it can only be completed, by the next command.
+            Err(failure) if self.pending.program.is_some() => {
+                return Err(failure.or_hint("flock generations, which tries it again"));
+            }
+            Err(failure) => return Err(self.take_back(failure, runs)),
+        };
         self.release_leaving();
         self.audit(number);
         Ok(number)

@@ -48,8 +48,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let updater = UpdateLock::begin(&home, &path)?;
+    let report =
+        |change: &PendingProgramChange, serves: bool| report::changed(&home, change, serves, context);
     if let Some(underway) = interrupted
-        && complete_interrupted(&updater, &home, underway, context)?
+        && complete_interrupted(&updater, &home, underway, context, &report)?
     {
         return Ok(Exit::Done);
     }
@@ -72,23 +74,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 pub(crate) fn complete(home: &Home, context: &Context) -> Result<(), Failure> {
     let Some(underway) = PendingProgramChange::interrupted(home) else { return Ok(()) };
     let updater = UpdateLock::begin(home, &underway.path)?;
-    complete_interrupted(&updater, home, underway, context).map(drop)
+    // The command that finds the change reports only its own result.
+    complete_interrupted(&updater, home, underway, context, &|_, _| {}).map(drop)
 }
 
-/// Completes an interrupted change. Returns `true` if it decided which program is in use, so that nothing more is to be
+/// Completes an interrupted change. `report` is called if the new program proved itself. Returns `true` if it decided which program is in use, so that nothing more is to be
 /// done.
 fn complete_interrupted(
     updater: &UpdateLock,
     home: &Home,
     underway: PendingProgramChange,
     context: &Context,
+    report: &dyn Fn(&PendingProgramChange, bool),
 ) -> Result<bool, Failure> {
     let change = ProgramChange { updater, home, context, underway };
     match change.underway.reached()? {
         ProgramChangeState::New if !change.underway.back => {
             context.printer.say(format!("going on with the interrupted change to {}", change.to()));
             let serves = change.go_on()?;
-            report::changed(home, &change.underway, serves, context);
+            report(&change.underway, serves);
             Ok(true)
         }
         ProgramChangeState::New | ProgramChangeState::Old if change.underway.back => {

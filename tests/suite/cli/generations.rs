@@ -329,3 +329,21 @@ fn damaged_generations_are_named_and_stand_in_nobodys_way() {
     let refused = back(&home, 2);
     assert!(refused.code != 0 && refused.stderr.contains("2.json"), "{refused:?}");
 }
+
+#[test]
+fn a_copied_home_goes_back_to_paths_of_its_own() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    home.flock(["remove", "coder"]).ok();
+    let copy = home.outside().join("copy");
+    let copied =
+        std::process::Command::new("cp").args(["-a"]).args([home.path(), copy.clone()]).status().unwrap();
+    assert!(copied.success());
+    let there = copy.display().to_string();
+    let config = home.config_text();
+    home.flock(["--home", &there, "rollback", "2", "--yes"]).ok();
+    let text = std::fs::read_to_string(copy.join("config.json")).unwrap();
+    let original = home.path().display().to_string();
+    assert!(text.contains("workspaces/coder") && !text.contains(&original), "{text}");
+    assert_eq!(home.config_text(), config);
+}
