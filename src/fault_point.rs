@@ -1,11 +1,11 @@
-//! Named moments in the processing of a message, from its acceptance to the answer.
+//! Named moments in the processing of a message, from its acceptance to the answer, and in a change of the home.
 //!
 //! A test can kill the process at each of them, to check that nothing is lost and nothing is done twice. Outside tests
 //! they do nothing.
 
 use std::sync::OnceLock;
 
-/// A moment in the processing of a message.
+/// A moment in the processing of a message or in a change of the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultPoint {
     /// The message was checked, and nothing is written yet.
@@ -36,6 +36,26 @@ pub enum FaultPoint {
     Checkpointing,
     /// A step of a rewind is done. A rewind passes this moment many times.
     Rewinding,
+    /// The next generation is written down, and the configuration is still the old one.
+    GenerationDrafted,
+    /// The configuration is replaced, and its generation has no number yet.
+    ConfigReplaced,
+    /// The generation of a change has its number.
+    GenerationKept,
+    /// A rollback is written down, and nothing is changed yet.
+    RollbackBegun,
+    /// A rollback has replaced the configuration.
+    RollbackConfigured,
+    /// A rollback has changed agents' packages and images.
+    RollbackPackaged,
+    /// A rollback has changed OpenClaw.
+    RollbackSwitched,
+    /// A rollback is complete and healthy, and not recorded as a generation yet.
+    RollbackProved,
+    /// A rollback is recorded as a generation, and its record is still there.
+    RollbackKept,
+    /// A rollback that failed has put the configuration back.
+    RollbackUndone,
 }
 
 impl FaultPoint {
@@ -50,6 +70,19 @@ impl FaultPoint {
         Self::Answered,
         Self::Replied,
         Self::Concluded,
+    ];
+
+    /// The moments that every change of the configuration passes, in their order.
+    pub const OF_CHANGE: [Self; 3] = [Self::GenerationDrafted, Self::ConfigReplaced, Self::GenerationKept];
+
+    /// The moments that every rollback of the configuration passes, in their order.
+    pub const OF_ROLLBACK: [Self; 6] = [
+        Self::RollbackBegun,
+        Self::RollbackConfigured,
+        Self::RollbackPackaged,
+        Self::RollbackSwitched,
+        Self::RollbackProved,
+        Self::RollbackKept,
     ];
 }
 

@@ -10,8 +10,8 @@
 //! | 4 | `swarm`, `project`, `receipt`, `checkpoint` |
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
-//! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `sync` |
+//! | 1 | `store`, `config`, `generation`, `home` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `secret_text`, `sync` |
 #![cfg_attr(
     test,
     allow(
@@ -39,6 +39,7 @@ pub mod env;
 pub mod error;
 pub mod fault_point;
 pub mod gateway;
+pub mod generation;
 pub mod home;
 pub mod id;
 pub mod install;
@@ -53,6 +54,7 @@ pub mod provider;
 pub mod receipt;
 pub mod runtime;
 pub mod sandbox;
+mod secret_text;
 pub mod store;
 pub mod supervise;
 pub mod swarm;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::Failure;
+use super::{Failure, rollback};
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::{Home, instance, version};
@@ -86,6 +86,8 @@ impl Context {
         let home = self.home()?;
         // The version is checked first: an older flock must not change files whose format it does not know.
         version::check_writable(&home)?;
+        // A rollback that was killed is completed first: everything else works on one state of the home.
+        rollback::recover::complete(&home, self)?;
         relocate(&home)?;
         Ok(home)
     }

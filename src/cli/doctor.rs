@@ -105,6 +105,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(records::rewinds(home, config));
         checks.extend(records::clock(home));
         checks.extend(records::update(home));
+        checks.extend(records::generations(home));
         checks.extend(records::drafts(home));
         checks.extend(records::processes(home));
         checks.extend(records::tokens(home));

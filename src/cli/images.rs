@@ -1,9 +1,11 @@
 //! Building of the images, with progress for the terminal.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Context, Failure};
 use crate::config::Config;
+use crate::generation;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, ImageStage, Recipe};
@@ -43,6 +45,26 @@ pub(crate) async fn make(
         }
     };
     image::ensure_images(engine, home, config, &sink).await?;
+    record(engine, home, config).await
+}
+
+/// Records the images that are in use in the newest generation. One that was made anew is a new generation.
+async fn record(engine: &Engine, home: &Home, config: &Config) -> Result<(), Failure> {
+    let mut images = BTreeMap::new();
+    for recipe in Recipe::ALL {
+        let name = image::reference(home, config, recipe);
+        if let Some(id) = image::id(engine, &name).await? {
+            images.insert(name, id);
+        }
+    }
+    let known = generation::log::newest(home)?.map(|newest| newest.state.images).unwrap_or_default();
+    let is_new = known.iter().any(|(name, id)| images.get(name).is_some_and(|now| now != id));
+    if is_new {
+        generation::change(home, |state| state.images = images)?;
+    } else {
+        // An image that is seen for the first time was not changed.
+        generation::recorder::complete(home, |state| state.images = images)?;
+    }
     Ok(())
 }
 

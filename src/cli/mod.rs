@@ -20,12 +20,12 @@ mod edit;
 mod fork;
 mod freeze;
 mod gateway;
+mod generations;
 mod hold;
 mod images;
 mod in_process;
 mod init;
 mod install_progress;
-mod key_prefixes;
 mod list;
 mod logs;
 mod mcp;
@@ -45,6 +45,7 @@ mod rename;
 mod restart;
 mod restore;
 mod rewind;
+mod rollback;
 mod service;
 mod session;
 mod settings;
@@ -70,9 +71,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::error::Kind;
+use crate::generation::Origin;
 pub(crate) use crate::ui::Failure;
 use crate::ui::{Color, OutputOptions, Printer};
 pub(crate) use context::{Context, Exit};
@@ -149,6 +151,8 @@ enum Verb {
     Config(config::Args),
     Nix(nix::Args),
     Update(update::Args),
+    Generations(generations::Args),
+    Rollback(rollback::Args),
     Approvals(approvals::Args),
     Token(token::Args),
     Bridge(bridge::Args),
@@ -203,6 +207,8 @@ impl Verb {
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
             Self::Update(args) => update::run(&args, context),
+            Self::Generations(args) => generations::run(&args, context),
+            Self::Rollback(args) => rollback::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
             Self::Token(args) => token::run(&args, context),
             Self::Bridge(args) => bridge::run(&args, context),
@@ -251,10 +257,38 @@ pub fn main() -> ExitCode {
     }
     // Files of agents and of the team are private to the owner. Files for sandboxes get their mode explicitly.
     ::nix::sys::stat::umask(::nix::sys::stat::Mode::from_bits_truncate(0o077));
-    match Cli::try_parse_from(&args) {
-        Ok(cli) => run(cli),
+    parse_and_run(args)
+}
+
+/// Runs a command line in this process, without the panic hook and the handover to util-linux. Tests that kill their own
+/// process call it.
+#[must_use]
+pub fn parse_and_run(args: Vec<OsString>) -> ExitCode {
+    let mut command = command();
+    let parsed = command.try_get_matches_from_mut(&args).and_then(|mut found| {
+        let verbs = verbs(&found);
+        let cli = Cli::from_arg_matches_mut(&mut found).map_err(|error| error.format(&mut command))?;
+        Ok((verbs, cli))
+    });
+    match parsed {
+        Ok((verbs, cli)) => {
+            let mut origin = Origin::new(person::party().to_string(), format!("flock {verbs}"));
+            // These run for long and make changes that have nothing to do with each other.
+            if matches!(cli.verb, Verb::Gateway(_) | Verb::Supervise(_)) {
+                origin = Origin { operation: None, ..Origin::new("system", "the gateway") };
+            }
+            origin.makes_home = matches!(cli.verb, Verb::Init(_));
+            Origin::set_for_process(origin);
+            run(cli)
+        }
         Err(error) => refuse(&error, &args),
     }
+}
+
+/// Returns the verbs of a command line, as in `config set`. Its values are left out: they may be keys.
+fn verbs(found: &clap::ArgMatches) -> String {
+    let verbs = std::iter::successors(found.subcommand(), |(_, found)| found.subcommand());
+    verbs.map(|(verb, _)| verb).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns clap's definition of the command line, for completions and for the reference in docs/.

@@ -4,12 +4,14 @@
 pub(crate) mod report;
 mod self_update;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::install_progress::InstallProgress;
 use super::{Context, Exit, Failure, openclaw};
 use crate::config;
 use crate::home::Home;
+use crate::install::self_update::pending_change::{PendingProgramChange, ProgramChangeState};
+use crate::install::self_update::{ProgramRecord, place};
 use crate::install::update::{VersionQuery, VersionRequest, VersionSearch};
 use crate::install::{InstallEvent, InstallLock, InstallTarget, InstalledVersion, versions};
 use crate::openclaw::update::{UPDATE, Update, UpdateError, UpdateOutcome};
@@ -104,6 +106,48 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Puts flock's previous program in use again, with the trial, the restart and the health check of `update --self`. With
+/// `backup` the database is replaced by it.
+///
+/// # Errors
+///
+/// Returns the error of the step that failed. The present program is then still in use, unless the text says otherwise.
+pub(crate) fn go_back(
+    home: &Home,
+    program: Option<&Path>,
+    backup: Option<&Path>,
+    context: &Context,
+) -> Result<(), Failure> {
+    self_update::go_back(home, program, backup, context)
+}
+
+/// Checks that flock's own program may be replaced.
+///
+/// # Errors
+///
+/// Returns an error if a package manager owns the file, or if this user may not write to its folder.
+pub(crate) fn check_program(program: Option<&Path>) -> Result<(), Failure> {
+    Ok(place::check(&place::find(program)?)?)
+}
+
+/// Completes an interrupted change of flock's own program, if there is one.
+///
+/// # Errors
+///
+/// Returns an error if the program did not become healthy, or if nothing is known about it.
+pub(crate) fn complete(home: &Home, context: &Context) -> Result<(), Failure> {
+    self_update::complete(home, context)
+}
+
+/// Returns `true` if a version of flock's program is in use. A change that is in progress counts once the program is
+/// replaced.
+pub(crate) fn is_program(home: &Home, version: &str) -> bool {
+    match PendingProgramChange::interrupted(home) {
+        Some(change) => !change.back && matches!(change.reached(), Ok(ProgramChangeState::New)),
+        None => ProgramRecord::recorded(home).is_some_and(|program| program.version == version),
+    }
 }
 
 /// Begins a change of the version in use. `command` is the one that continues after an error.

@@ -14,6 +14,7 @@ use crate::agent::prompt::archetype;
 use crate::cli::database;
 use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
+use crate::generation::{self, Generation};
 use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey};
 use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt};
@@ -170,6 +171,7 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("receipt", "id") => return receipts(home),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
+        ("rollback" | "generations", "generation") => return generations(home),
         ("add" | "edit", "archetype") => {
             return Some(undescribed(archetype::names(&home.archetypes())));
         }
@@ -180,6 +182,17 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         || is::<Party>(parser)
         || matches!((verb, id), ("remove" | "edit", "id") | ("rename", "old"));
     if names_agent { agents(home) } else { None }
+}
+
+/// Returns the numbers of the generations, the newest first, with what they changed.
+fn generations(home: &Home) -> Option<Vec<(String, String)>> {
+    let all = generation::log::all(home).ok()?.into_iter().rev().filter_map(Result::ok);
+    let described = |found: Generation| (found.number.to_string(), help_text(&found));
+    Some(all.take(MAX_VALUES as usize).map(described).collect())
+}
+
+fn help_text(generation: &Generation) -> String {
+    crate::clean::summary(generation.what.first().unwrap_or(&generation.why), 60)
 }
 
 fn undescribed(values: Vec<String>) -> Vec<(String, String)> {

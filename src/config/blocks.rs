@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::view::{Problem, View};
 use crate::env;
+use crate::generation::log::DEFAULT_KEEP;
 
 /// Settings of the bundled OpenClaw. flock chooses what is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,26 @@ pub struct Retention {
     pub audit: Option<u32>,
     /// Rotated logs, and logs of builds.
     pub logs: Option<u32>,
+}
+
+/// Settings of the home's generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptGenerations {
+    /// Number of generations that are kept.
+    pub keep: u32,
+    /// Number of builds of OpenClaw that are kept for going back to.
+    pub builds: u32,
+}
+
+impl KeptGenerations {
+    /// The version in use, and the one before.
+    const DEFAULT_BUILDS: u32 = 2;
+}
+
+impl Default for KeptGenerations {
+    fn default() -> Self {
+        Self { keep: DEFAULT_KEEP, builds: Self::DEFAULT_BUILDS }
+    }
 }
 
 /// Settings for shortening a conversation that has grown too long.
@@ -154,6 +175,16 @@ pub(super) fn retention(view: &View<'_>) -> Result<Retention, Problem> {
         traces: days("traces")?,
         audit: days("audit")?,
         logs: days("logs")?,
+    })
+}
+
+/// Reads the block of generations.
+pub(super) fn generations(view: &View<'_>) -> Result<KeptGenerations, Problem> {
+    view.only(&["keep", "builds"])?;
+    let number = |name, range, what| -> Result<Option<u32>, Problem> { view.get(name)?.within(range, what) };
+    Ok(KeptGenerations {
+        keep: number("keep", 1..=10_000, "a number of generations")?.unwrap_or(DEFAULT_KEEP),
+        builds: number("builds", 1..=100, "a number of builds")?.unwrap_or(KeptGenerations::DEFAULT_BUILDS),
     })
 }
 

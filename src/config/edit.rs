@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::{ConfigError, file, parse};
 use crate::clock;
+use crate::generation::pending_rollback::ConfigSwitch;
+use crate::generation::{self, pending_rollback};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, version};
 
@@ -65,6 +67,7 @@ fn replace<T, E: From<ConfigError>>(
     version::check_writable(home).map_err(home_error)?;
     let _lock = Lock::acquire(&home.config_lock(), LOCK_TIMEOUT).map_err(home_error)?;
     let (old, mut document) = file::read_document(home).map_err(E::from)?;
+    let present = document.clone();
     // The rendered bytes are compared, not the file's own, so that formatting alone is no change.
     let before = render(&document);
     let value = change(&mut document)?;
@@ -75,9 +78,73 @@ fn replace<T, E: From<ConfigError>>(
     // Every change is checked, whoever made it. A file that flock could not read again is never written.
     parse::config(&document, home)
         .map_err(|problem| E::from(ConfigError::Refused { at: problem.at, message: problem.message }))?;
-    back_up(home, &old).map_err(E::from)?;
-    atomic::write(&home.config(), &after, 0o600).map_err(home_error)?;
+    write_as_generation(home, (&old, Some(&present)), (&after, &document)).map_err(E::from)?;
     Ok(value)
+}
+
+/// Replaces the file, keeps the old one in backups/, and makes the change a generation. The caller holds the lock.
+pub(super) fn write_as_generation(
+    home: &Home,
+    (old, before): (&[u8], Option<&Value>),
+    (new, after): (&[u8], &Value),
+) -> Result<(), ConfigError> {
+    // A rollback that fails puts the old file back, which would lose a change made meanwhile.
+    if pending_rollback::is_open(home) {
+        return Err(ConfigError::RollingBack);
+    }
+    back_up(home, old)?;
+    let draft = generation::prepare(home, before, after)?;
+    if let Err(error) = atomic::write(&home.config(), new, 0o600) {
+        draft.into_iter().for_each(generation::recorder::Draft::cancel);
+        return Err(error.into());
+    }
+    draft.into_iter().for_each(generation::recorder::Draft::commit);
+    Ok(())
+}
+
+/// Puts another document in the place of the configuration, for a rollback. It makes no generation: the rollback itself
+/// does. Returns the name of the backup that holds the present file, and the digests of both. `begin` is called with
+/// them before the file is replaced.
+///
+/// # Errors
+///
+/// Returns the error of `begin`, or an error if the document is no usable configuration or a file can't be written.
+pub(crate) fn switch<E: From<ConfigError>>(
+    home: &Home,
+    change: impl FnOnce(&mut Value) -> Result<(), E>,
+    begin: impl FnOnce(ConfigSwitch) -> Result<(), E>,
+) -> Result<(), E> {
+    let home_error = |error| E::from(ConfigError::from(error));
+    let _lock = Lock::acquire(&home.config_lock(), LOCK_TIMEOUT).map_err(home_error)?;
+    let (old, mut document) = file::read_document(home).map_err(E::from)?;
+    change(&mut document)?;
+    parse::config(&document, home)
+        .map_err(|problem| E::from(ConfigError::Refused { at: problem.at, message: problem.message }))?;
+    let new = render(&document);
+    let backup = back_up(home, &old).map_err(E::from)?;
+    let (before, after) = (super::restore::digest(&old), super::restore::digest(&new));
+    begin(ConfigSwitch { backup, before, after })?;
+    atomic::write(&home.config(), &new, 0o600).map_err(home_error)
+}
+
+/// Undoes a [`switch()`]. Returns `false` if somebody has changed the file since, which then stays.
+///
+/// # Errors
+///
+/// Returns an error if the backup can't be read or the file can't be replaced.
+pub(crate) fn switch_back(home: &Home, switch: &ConfigSwitch) -> Result<bool, ConfigError> {
+    let _lock = Lock::acquire(&home.config_lock(), LOCK_TIMEOUT)?;
+    let present = atomic::read(&home.config(), file::CAP)?.unwrap_or_default();
+    let present = super::restore::digest(&present);
+    if present == switch.before {
+        return Ok(true);
+    }
+    if present != switch.after {
+        return Ok(false);
+    }
+    let (bytes, _) = super::restore::find(home, &switch.backup)?.read()?;
+    atomic::write(&home.config(), &bytes, 0o600)?;
+    Ok(true)
 }
 
 /// Returns the document as it is stored: indented by two spaces, with a line feed at the end.
@@ -88,15 +155,16 @@ pub fn render(document: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Keeps a copy of the bytes in backups/, and removes the oldest copies.
-pub(super) fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
+/// Keeps a copy of the bytes in backups/, and removes the oldest copies. Returns the name of the copy.
+pub(super) fn back_up(home: &Home, old: &[u8]) -> Result<String, ConfigError> {
     let folder = home.backups();
     fs_err::create_dir_all(&folder).map_err(HomeError::io("make the folder", &folder))?;
     // Two changes within one millisecond keep both files, because the first free name is taken.
     let at = clock::unix_ms();
+    let mut name = String::new();
     for step in 0..1000 {
-        let path = folder.join(format!("config-{at:015}-{step:03}.json"));
-        if atomic::write_new(&path, old, 0o600)? {
+        name = format!("config-{at:015}-{step:03}.json");
+        if atomic::write_new(&folder.join(&name), old, 0o600)? {
             break;
         }
     }
@@ -105,7 +173,7 @@ pub(super) fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
         // A leftover backup is no reason to fail the change.
         let _ = fs_err::remove_file(path);
     }
-    Ok(())
+    Ok(name)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+pub(crate) use crate::secret_text::is_secret_name as is_secret;
+
 use super::secret::is_reference;
 
 /// Replaces keys and tokens by a placeholder text.
@@ -29,13 +31,6 @@ fn hide(value: &mut Value) {
 }
 
 const HIDDEN_TEXT: &str = "(hidden; get its full path to see it)";
-
-/// Returns `true` if the values of this key are secrets.
-pub(crate) fn is_secret(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    // A header may carry a key under any name.
-    key == "headers" || ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
-}
 
 /// Returns `true` if a value holds a key or token itself and not only the name of one.
 pub(crate) fn holds_secret(value: &Value) -> bool {

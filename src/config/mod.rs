@@ -48,7 +48,7 @@ pub use file::read;
 pub use live::Live;
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, CheckpointSettings, Compaction, Config,
-    DecidingBridges, DockerSettings, Effort, EgressApprover, Network, PlatformName, Retention, Role, SandboxMode, SkillsMode,
+    DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network, PlatformName, Retention, Role, SandboxMode, SkillsMode,
     TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
@@ -101,6 +101,9 @@ pub enum ConfigError {
     /// A literal key that no secret can hold.
     #[error("{text}")]
     NoPlaceForKey { text: String, hint: String },
+    /// The home goes back to an earlier generation meanwhile.
+    #[error("the configuration can't be changed while a rollback is in progress")]
+    RollingBack,
     /// The file differs from the one that a person was shown.
     #[error("the configuration has changed since it was shown")]
     Changed,
@@ -134,7 +137,9 @@ impl Config {
 impl Explain for ConfigError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Exists(_) | Self::Changed | Self::UnusableBackup { .. } => Kind::Conflict,
+            Self::Exists(_) | Self::Changed | Self::RollingBack | Self::UnusableBackup { .. } => {
+                Kind::Conflict
+            }
             Self::Refused { .. } | Self::Blocked { .. } | Self::Ignored(_) | Self::NoPlaceForKey { .. } => {
                 Kind::Usage
             }
@@ -155,6 +160,7 @@ impl Explain for ConfigError {
             Self::Refused { .. } | Self::Blocked { .. } | Self::Changed => {
                 Some("flock config get".to_owned())
             }
+            Self::RollingBack => Some("flock generations".to_owned()),
             Self::Ignored(_) => Some("flock config get plugins.entries.flock.config".to_owned()),
             Self::NoPlaceForKey { hint, .. } => Some(hint.clone()),
             Self::NoBackup(_) | Self::UnusableBackup { .. } => Some("flock config validate".to_owned()),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use super::blocks::OpenClawSettings;
-pub use super::blocks::{ApprovalSettings, CheckpointSettings, Compaction, DecidingBridges, Retention};
+pub use super::blocks::{
+    ApprovalSettings, CheckpointSettings, Compaction, DecidingBridges, KeptGenerations, Retention,
+};
 use super::budgets::Budgets;
 pub use super::choices::{
     Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
@@ -159,6 +161,8 @@ pub struct Config {
     pub packages_per_day: u32,
     /// Retention times of records.
     pub retention: Retention,
+    /// Settings of the home's generations.
+    pub generations: KeptGenerations,
     /// Settings of the bundled OpenClaw.
     pub openclaw: OpenClawSettings,
     /// Accounts on other platforms, sorted by name.

@@ -133,6 +133,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .within(0..=u32::MAX.into(), "a number of packages")?
             .unwrap_or(20),
         retention: blocks::retention(&own.get("retention")?)?,
+        generations: blocks::generations(&own.get("generations")?)?,
         openclaw: blocks::openclaw(&own.get("openclaw")?, &gateway)?,
         // Providers refuse sides longer than 8000 pixels, and their models see no more than about 1568 of them.
         image_side: defaults

@@ -104,10 +104,13 @@ pub(crate) fn restore(home: &Home, name: &str, shown: &str) -> Result<String, Co
         return Err(ConfigError::Changed);
     }
     // The backup is read before the present file becomes one, because that can remove the oldest.
-    let bytes = find(home, name)?.valid(home)?;
+    let found = find(home, name)?;
+    let bytes = found.valid(home)?;
     if bytes != present {
-        edit::back_up(home, &present)?;
-        atomic::write(&path, &bytes, 0o600)?;
+        let (_, after) = found.read()?;
+        // A broken file has no state that a generation could record.
+        let before = file::document(&present).ok();
+        edit::write_as_generation(home, (&present, before.as_ref()), (&bytes, &after))?;
     }
     Ok(digest(&bytes))
 }

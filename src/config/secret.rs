@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::home::{Home, HomeError, atomic};
+pub(crate) use crate::secret_text::is_reference;
 
 /// Largest size of a secret, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -26,11 +27,6 @@ pub fn get(home: &Home, name: &str) -> Result<Option<String>, HomeError> {
 /// Returns an error if the name is not valid, or the file cannot be written.
 pub fn set(home: &Home, name: &str, value: &str) -> Result<(), HomeError> {
     atomic::write(&path(home, name)?, value.trim().as_bytes(), 0o600)
-}
-
-/// Returns `true` if the text of a setting names a key and is not the key itself.
-pub(crate) fn is_reference(text: &str) -> bool {
-    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
 /// Removes a secret. It is no error if there is none.

@@ -21,9 +21,13 @@ use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
+use crate::generation;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
 use crate::id::{AgentId, ChannelId};
+use crate::install::self_update::ProgramRecord;
+use crate::install::self_update::pending_change::PendingProgramChange;
+use crate::install::{pending_change, versions};
 use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
@@ -31,7 +35,7 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::check::DockerChecks;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{Store, StoreError};
+use crate::store::{self, Store, StoreError};
 use crate::supervise::health::HomeIdentity;
 use crate::supervise::parent_watch;
 use crate::swarm::operation::OperationError;
@@ -114,6 +118,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
     let opened = open_database(&home).map_err(|error| classify_error(&home, error))?;
+    note_state(&home);
     let assembled = GatewayAssembly::new(live.clone(), opened.store, instance, config.port).await;
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
     let GatewayAssembly { gateway, middleware, team, sandboxes, git, grants } = &*assembly;
@@ -191,6 +196,32 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     match gateway.swarm.store().trouble().filter(|_| why == DAMAGED_REASON) {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
+    }
+}
+
+/// Makes a generation of what was changed by hand while nothing ran: the configuration, OpenClaw's link, and a program
+/// that a package manager has replaced.
+fn note_state(home: &Home) {
+    let schema = store::schema_version(home).ok().flatten();
+    let openclaw = versions::current(home).map(|version| version.name());
+    let is_changing = pending_change::interrupted(home).is_some();
+    let is_updating = PendingProgramChange::interrupted(home).is_some();
+    let recorded = ProgramRecord::recorded(home).map(|program| program.version);
+    let looked = generation::look(home, |state| {
+        // An update in progress records its own change, and so does the one that completes it.
+        if !is_changing {
+            state.openclaw = openclaw;
+        }
+        if !is_updating {
+            state.schema = schema;
+            // The program of an update may be started by a name under which this process can't know it.
+            if recorded.as_ref() != Some(&state.program) {
+                env!("FLOCK_VERSION").clone_into(&mut state.program);
+            }
+        }
+    });
+    if let Err(error) = looked {
+        tracing::warn!(error = chain(&error), "failed to record the state of the home as a generation");
     }
 }
 

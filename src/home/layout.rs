@@ -313,6 +313,18 @@ impl Home {
         self.root.join("backups")
     }
 
+    /// Returns the folder of the home's generations, one file each.
+    #[must_use]
+    pub fn generations(&self) -> PathBuf {
+        self.root.join("generations")
+    }
+
+    /// Returns the lock file that is held while the home goes back to a generation.
+    #[must_use]
+    pub(crate) fn rollback_lock(&self) -> PathBuf {
+        self.run().join("rollback.lock")
+    }
+
     /// Returns the folder of all installed versions of OpenClaw, and of the files that their installation needs.
     #[must_use]
     pub(crate) fn openclaw_versions(&self) -> PathBuf {

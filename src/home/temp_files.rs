@@ -52,9 +52,16 @@ fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) 
 
 /// Returns the folders in which flock replaces files. They belong to flock alone, and no agent can write in them.
 fn folders(home: &Home) -> Vec<PathBuf> {
-    let mut folders =
-        vec![home.root().to_owned(), home.data(), home.pending(), home.run(), home.backups(), home.secrets()];
-    folders.push(home.check_setups());
+    let mut folders = vec![
+        home.root().to_owned(),
+        home.data(),
+        home.pending(),
+        home.generations(),
+        home.run(),
+        home.backups(),
+        home.secrets(),
+        home.check_setups(),
+    ];
     let openclaw = home.openclaw_versions();
     folders.extend([openclaw.join("roles"), openclaw.clone()]);
     // In these folders, all subfolders as well.

@@ -1,6 +1,7 @@
 //! Profiles. A profile holds the packages that an agent has installed and is on the PATH of its sandbox. Each change
 //! makes a new generation, and earlier ones remain until garbage is collected.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,8 +12,10 @@ use super::flake::Flake;
 use super::manifest::PackageOrigin;
 use super::path::{InvalidStorePath, StorePath};
 use super::realise::RealisedPackage;
-use super::store::{PROFILES, exec, shell};
+use super::store::{PROFILES, exec, run_blocking, shell};
 use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest};
+use crate::error::chain;
+use crate::generation::{self, Origin};
 use crate::id::AgentId;
 use crate::sandbox::containers;
 use crate::sandbox::exec::EngineExec;
@@ -143,7 +146,9 @@ impl PackageStore {
             let _writing = self.turn(what, cancel).await?;
             let origin =
                 |package| PackageOrigin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
-            self.switch(&container, order, &origin, &made).await
+            let before = self.number(&container, agent).await?;
+            self.switch(&container, order, &origin, &made).await?;
+            self.record(&container, agent, before).await
         };
         let done = done.await;
         // If both fail, the error of the work itself says more.
@@ -248,7 +253,9 @@ impl PackageStore {
         arguments.extend(paths.iter().map(String::as_str));
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("remove {}", names.join(", "));
-        self.nix(&container, &what, &arguments).await
+        let before = self.number(&container, agent).await?;
+        self.nix(&container, &what, &arguments).await?;
+        self.record(&container, agent, before).await
     }
 
     /// Returns the packages that an agent has installed, sorted by name.
@@ -294,7 +301,84 @@ impl PackageStore {
     pub async fn rollback(&self, agent: &AgentId) -> Result<(), NixError> {
         let (_writing, container) = self.lock_running().await?;
         let profile = profile(agent)?;
-        self.nix(&container, "roll back", &["profile", "rollback", "--profile", &profile]).await
+        let before = self.number(&container, agent).await?;
+        self.nix(&container, "roll back", &["profile", "rollback", "--profile", &profile]).await?;
+        self.record(&container, agent, before).await
+    }
+
+    /// Switches to a generation of the profile by its number. 0 stands for no profile. Nothing is recorded as a
+    /// generation of the home.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Nix`] if the profile has no such generation any more.
+    pub(crate) async fn switch_to(&self, agent: &AgentId, number: u32) -> Result<(), NixError> {
+        let (_writing, container) = self.lock_running().await?;
+        let profile = profile(agent)?;
+        // One rename, so that a command in the sandbox finds the old packages or the new ones.
+        let script = match number {
+            0 => format!("rm -f {profile}"),
+            _ => format!(
+                "set -e; cd {PROFILES}; [ -e {agent}-{number}-link ] || {{ echo 'the profile has no generation \
+                 {number} any more' >&2; exit 1; }}; ln -sfn {agent}-{number}-link .new-{agent}; mv -T .new-{agent} {agent}"
+            ),
+        };
+        let never = CancellationToken::new();
+        self.run(&container, "go back", shell(&script), &never, &|_| {}).await
+    }
+
+    /// Returns the numbers of the generations that an agent's profile still has, and the one in use. 0 stands for no
+    /// profile.
+    pub(crate) async fn numbers(&self, agent: &AgentId) -> Result<(Vec<u32>, u32), NixError> {
+        let (_writing, container) = self.lock_running().await?;
+        let present = self.number(&container, agent).await?;
+        let script = format!("cd {PROFILES} && ls | grep -E '^{agent}-[0-9]+-link$' || :");
+        let exec = EngineExec { keep: MAX_PROFILE, ..exec(&script, SHORT) };
+        let never = CancellationToken::new();
+        let listed = self.command(&container, "read the profile", exec, &never, &|_| {}).await?;
+        Ok((listed.lines().filter_map(|line| link_number(line, agent)).collect(), present))
+    }
+
+    /// Returns the number of the profile's generation in use. 0 stands for no profile.
+    async fn number(&self, container: &str, agent: &AgentId) -> Result<u32, NixError> {
+        let script = format!("readlink {} || :", profile(agent)?);
+        let never = CancellationToken::new();
+        let link = self.command(container, "read the profile", exec(&script, SHORT), &never, &|_| {}).await?;
+        Ok(link_number(link.trim(), agent).unwrap_or(0))
+    }
+
+    /// Makes the change of a profile a generation of the home.
+    async fn record(&self, container: &str, agent: &AgentId, before: u32) -> Result<(), NixError> {
+        let now = self.number(container, agent).await?;
+        let id = agent.clone();
+        // The first change of a home's packages shows which generation was in use until now.
+        let known = move |packages: &mut BTreeMap<AgentId, u32>| {
+            packages.entry(id).or_insert(before);
+        };
+        let id = agent.clone();
+        let changed = move |packages: &mut BTreeMap<AgentId, u32>| {
+            packages.insert(id, now);
+        };
+        self.record_packages(known, changed).await;
+        Ok(())
+    }
+
+    /// Records a change of profiles. The change is done, so a failure to record it is only reported.
+    async fn record_packages(
+        &self,
+        known: impl FnOnce(&mut BTreeMap<AgentId, u32>) + Send + 'static,
+        changed: impl FnOnce(&mut BTreeMap<AgentId, u32>) + Send + 'static,
+    ) {
+        let home = self.home.clone();
+        let origin = Origin::current();
+        let recorded = run_blocking(move || {
+            generation::recorder::complete(&home, |state| known(&mut state.packages))?;
+            origin.run(|| generation::change(&home, |state| changed(&mut state.packages)))?;
+            Ok(())
+        });
+        if let Err(error) = recorded.await {
+            tracing::warn!(error = chain(&error), "failed to record a change of packages as a generation");
+        }
     }
 
     /// Deletes everything that no profile needs. With `keep_days`, generations that were replaced more than that many
@@ -348,13 +432,27 @@ impl PackageStore {
     /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
     /// its packages.
     pub(crate) async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
-        self.change_if_present(Box::pin(self.forget(agent))).await
+        self.change_if_present(Box::pin(self.forget(agent))).await?;
+        let id = agent.clone();
+        let removed = move |packages: &mut BTreeMap<AgentId, u32>| {
+            packages.remove(&id);
+        };
+        self.record_packages(|_| {}, removed).await;
+        Ok(())
     }
 
     /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
     /// nothing.
     pub(crate) async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
-        self.change_if_present(Box::pin(self.rename(old, new))).await
+        self.change_if_present(Box::pin(self.rename(old, new))).await?;
+        let (old, new) = (old.clone(), new.clone());
+        let renamed = move |packages: &mut BTreeMap<AgentId, u32>| {
+            if let Some(number) = packages.remove(&old) {
+                packages.insert(new, number);
+            }
+        };
+        self.record_packages(|_| {}, renamed).await;
+        Ok(())
     }
 
     /// Gives an agent the current packages of another one, if this home has a store.
@@ -475,6 +573,12 @@ enum PackageSource<'a> {
     Set(&'a Flake, Option<Pin>),
     /// A reference that a person decided about.
     Reference(&'a str),
+}
+
+/// Returns the number in the name of a profile's generation, as in `coder-12-link`.
+fn link_number(link: &str, agent: &AgentId) -> Option<u32> {
+    let name = link.rsplit('/').next()?;
+    name.strip_prefix(agent.as_str())?.strip_prefix('-')?.strip_suffix("-link")?.parse().ok()
 }
 
 /// Returns the path of an agent's profile. Nix creates the profile as a link beside its generations, which are called

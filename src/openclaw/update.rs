@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::port;
 use crate::error::chain;
+use crate::generation;
 use crate::home::Home;
 use crate::install::pending_change::{self, ChangeDirection, PendingVersionChange, VersionChangeState};
 use crate::install::update::{UpdateDecision, VersionQuery, VersionRequest, VersionSearch, own_fault};
@@ -204,8 +205,33 @@ impl Update<'_> {
         // The port is configured before the version is in use, because its first start already needs the port.
         port::assign(self.home)?;
         install::swap(&self.lock, self.home, &version)?;
+        self.record_generation()?;
         self.tidy(None);
         Ok(UpdateOutcome::Installed(version))
+    }
+
+    /// Makes the version in use a part of the newest generation.
+    fn record_generation(&self) -> Result<(), UpdateError> {
+        let current = versions::current(self.home).map(|version| version.name());
+        generation::change(self.home, |state| state.openclaw = current).map_err(InstallError::from)?;
+        Ok(())
+    }
+
+    /// Puts an installed version in use, also one that was rolled back before. `flock rollback` calls it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the files of the version have changed, or the error of the step that failed.
+    pub(crate) fn go_to(
+        &self,
+        current: &InstalledVersion,
+        to: &InstalledVersion,
+    ) -> Result<UpdateOutcome, UpdateError> {
+        to.check()
+            .map_err(|error| UpdateError::Altered { error: Box::new(error), commit: to.commit.clone() })?;
+        let done = VersionChange { update: self, way: ChangeDirection::Rollback, from: current, to }.run()?;
+        versions::forget_failure(&self.home.openclaw_failures_file(), &to.commit)?;
+        Ok(done)
     }
 
     fn keep(&self, version: InstalledVersion, search: VersionSearch) -> UpdateOutcome {
@@ -222,7 +248,12 @@ impl Update<'_> {
             Ok(unit) => {
                 // A version that still runs must keep its files, even if it is not in use any more.
                 let runs = unit.and_then(|unit| unit.build);
-                let kept: Vec<String> = runs.into_iter().chain(again.map(InstalledVersion::name)).collect();
+                let most =
+                    config::read(self.home).map(|config| config.generations).unwrap_or_default().builds;
+                // The newest generations can be gone back to.
+                let pinned = generation::log::openclaw_builds(self.home, most);
+                let again = again.map(InstalledVersion::name);
+                let kept: Vec<String> = runs.into_iter().chain(again).chain(pinned).collect();
                 install::prune(&self.lock, self.home, &kept).map_err(|error| chain(&error))
             }
             Err(unasked) => Err(unasked.to_string()),

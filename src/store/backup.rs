@@ -3,6 +3,7 @@
 //! SQLite makes them while the database is in use. A backup is checked before it gets its final name, and only a small
 //! number is kept.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::connection::{connect, create_private};
 use super::integrity::{self, CheckDepth};
 use super::{Store, StoreError};
+use crate::generation;
 use crate::home::Home;
 
 /// The number of backups kept of each kind.
@@ -34,6 +36,8 @@ pub struct Backup {
     pub kind: BackupKind,
     /// Unix milliseconds, taken from the file name.
     pub at: i64,
+    /// The version of its schema, if the file name has it.
+    pub schema: Option<u32>,
 }
 
 impl Backup {
@@ -42,13 +46,13 @@ impl Backup {
     fn parse(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_prefix("flock-")?.strip_suffix(".db")?;
         let (kind, at) = name.split_once('-')?;
-        let is_version = kind.strip_prefix('v').is_some_and(|version| version.parse::<u32>().is_ok());
+        let schema = kind.strip_prefix('v').and_then(|version| version.parse().ok());
         let kind = match kind {
             "daily" => BackupKind::Daily,
-            _ if is_version => BackupKind::Migration,
+            _ if schema.is_some() => BackupKind::Migration,
             _ => return None,
         };
-        Some(Self { kind, at: at.parse().ok()?, path })
+        Some(Self { kind, at: at.parse().ok()?, schema, path })
     }
 }
 
@@ -60,7 +64,10 @@ pub fn list(home: &Home) -> Vec<Backup> {
 
 /// Deletes the oldest backups of each kind, so that their number stays bounded.
 pub(super) fn prune(folder: &Path) {
-    for old in excess_backups(&backups_in(folder)) {
+    // The generations are beside the backups in the home.
+    let generations = folder.parent().map(|root| Home::new(root.to_owned(), None));
+    let pinned = generations.map(|home| generation::log::schemas(&home)).unwrap_or_default();
+    for old in excess_backups(&backups_in(folder), &pinned) {
         if let Err(error) = fs_err::remove_file(&old) {
             tracing::warn!(%error, path = %old.display(), "failed to remove an old backup");
         }
@@ -88,11 +95,21 @@ pub fn due_at(backups: &[Backup], now: i64) -> i64 {
     newest.map(|backup| backup.at).max().map_or(now, |at| at + DAILY_INTERVAL)
 }
 
-/// Selects the backups beyond [`MAX_PER_KIND`] of each kind. `backups` is sorted newest first.
+/// Selects the backups beyond [`MAX_PER_KIND`] of each kind. `backups` is sorted newest first. Of each schema in `pinned`
+/// one remains.
 #[must_use]
-fn excess_backups(backups: &[Backup]) -> Vec<PathBuf> {
+fn excess_backups(backups: &[Backup], pinned: &BTreeSet<u32>) -> Vec<PathBuf> {
     let of = |kind| backups.iter().filter(move |backup| backup.kind == kind).skip(MAX_PER_KIND);
-    of(BackupKind::Daily).chain(of(BackupKind::Migration)).map(|backup| backup.path.clone()).collect()
+    let mut excess: Vec<&Backup> = of(BackupKind::Daily).chain(of(BackupKind::Migration)).collect();
+    // The newest backup of each schema stays: a generation with an older program can be gone back to only with it.
+    let mut seen = BTreeSet::new();
+    let newest: Vec<&PathBuf> = backups
+        .iter()
+        .filter(|backup| backup.schema.is_some_and(|schema| pinned.contains(&schema) && seen.insert(schema)))
+        .map(|backup| &backup.path)
+        .collect();
+    excess.retain(|backup| !newest.contains(&&backup.path));
+    excess.into_iter().map(|backup| backup.path.clone()).collect()
 }
 
 impl Store {
@@ -116,7 +133,7 @@ impl Store {
             return Err(StoreError::Backup { path, source });
         }
         prune(&home.backups());
-        Ok(Backup { path, kind: BackupKind::Daily, at: now })
+        Ok(Backup { path, kind: BackupKind::Daily, at: now, schema: None })
     }
 }
 
@@ -156,7 +173,7 @@ mod tests {
     use super::*;
 
     fn backup(kind: BackupKind, at: i64) -> Backup {
-        Backup { path: format!("{kind:?}-{at}").into(), kind, at }
+        Backup { path: format!("{kind:?}-{at}").into(), kind, at, schema: None }
     }
 
     #[test]
@@ -181,8 +198,18 @@ mod tests {
             assert_eq!(named(name), None, "{name}");
         }
         let all: Vec<Backup> = (0..10).rev().map(|at| backup(BackupKind::Daily, at)).collect();
-        assert_eq!(excess_backups(&all).len(), 10 - MAX_PER_KIND);
-        assert!(excess_backups(&all).contains(&all[9].path), "the oldest");
+        let none = BTreeSet::new();
+        assert_eq!(excess_backups(&all, &none).len(), 10 - MAX_PER_KIND);
+        assert!(excess_backups(&all, &none).contains(&all[9].path), "the oldest");
+        let versions: Vec<Backup> = (0..10)
+            .rev()
+            .map(|at| Backup {
+                schema: Some(if at < 3 { 7 } else { 8 }),
+                ..backup(BackupKind::Migration, at)
+            })
+            .collect();
+        let excess = excess_backups(&versions, &BTreeSet::from([7]));
+        assert_eq!(excess, [versions[8].path.clone(), versions[9].path.clone()], "one of version 7 remains");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Creates an agent in a running gateway: its entry in the configuration and its identity files.
 
+use serde_json::Value;
+
 use super::Actor;
 use crate::agent::identity::{self, AgentIdentity, IdentityError};
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, ConfigError};
 use crate::error::{Explain, Kind};
+use crate::generation::Origin;
 use crate::home::{Home, HomeError, pending};
 use crate::store::{AuditEntry, Level};
 
@@ -63,8 +66,9 @@ pub(crate) async fn create(home: Home, most: Option<usize>, new: NewAgent) -> Re
         return Err(NewAgentError::Unfinished(unfinished.title()));
     }
     // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
+    let origin = Origin::current();
     let written = tokio::task::spawn_blocking(move || {
-        config::edit(&home, |document| {
+        let edit = |document: &mut Value| {
             // Checked inside the edit: two requests that are carried out at the same time must not exceed the limit
             // together.
             let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
@@ -82,7 +86,8 @@ pub(crate) async fn create(home: Home, most: Option<usize>, new: NewAgent) -> Re
             // with this id would get the personality that was meant for this one.
             identity::rewrite_soul(&home.identity(&new.id), &who)?;
             Ok(identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)?)
-        })
+        };
+        origin.run(|| config::edit(&home, edit))
     });
     written.await.map_err(|_| NewAgentError::Lost)?
 }

@@ -1,6 +1,6 @@
 //! Detection of texts that look like secrets, so that the chat history keeps no copy of them.
 
-use super::super::key_prefixes::KEY_PREFIXES;
+use crate::secret_text::KEY_PREFIXES;
 
 /// Names whose value is a secret, in lower case and without separators.
 const SECRET_NAMES: [&str; 8] =

@@ -9,7 +9,9 @@ use crate::cli::database;
 use crate::checkpoint::Checkpoints;
 use crate::clock::{self, unix_ms};
 use crate::config::Config;
+use crate::error::chain;
 use crate::gateway::clock_check;
+use crate::generation::{self, pending_rollback};
 use crate::home::lock::Lock;
 use crate::home::{Home, pending, temp_files};
 use crate::install::self_update::pending_change::PendingProgramChange;
@@ -23,6 +25,34 @@ pub(crate) fn update(home: &Home) -> Option<Check> {
     let text =
         format!("an update from flock {} to {} was interrupted", change.from.version, change.to.version);
     Some(Check::warn("update", text, "flock update --self"))
+}
+
+/// Reports a rollback that was interrupted, and generations that can't be read.
+pub(crate) fn generations(home: &Home) -> Vec<Check> {
+    const NAME: &str = "rollback";
+    let mut checks = Vec::new();
+    match pending_rollback::read(home) {
+        Ok(None) => {}
+        // The lock tells a rollback in progress from one that was killed.
+        Ok(Some(_)) if matches!(Lock::is_held(&home.rollback_lock()), Ok(true)) => {}
+        Ok(Some(pending)) => {
+            let text = format!("the rollback to generation {} was interrupted", pending.to);
+            checks.push(Check::warn(NAME, text, "flock generations"));
+        }
+        Err(error) => checks.push(Check::failed(NAME, error.into())),
+    }
+    match generation::log::all(home) {
+        Ok(all) => checks.extend(all.into_iter().filter_map(Result::err).map(|(number, error)| {
+            let text = format!("generation {number} can't be read: {}", chain(&error));
+            Check::warn(
+                NAME,
+                text,
+                format!("rm {}", home.generations().join(format!("{number}.json")).display()),
+            )
+        })),
+        Err(error) => checks.push(Check::failed(NAME, error.into())),
+    }
+    checks
 }
 
 /// Reports interrupted operations on agents. A running gateway completes them without help.

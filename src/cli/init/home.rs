@@ -11,6 +11,7 @@ use crate::config::agents::NewAgent;
 use crate::config::model::DEFAULT_PORT;
 use crate::config::starter;
 use crate::config::{self, ConfigError, Role, agents};
+use crate::generation;
 use crate::home::lock::Lock;
 use crate::home::{Home, atomic, instance, version};
 use crate::id::ModelRef;
@@ -68,6 +69,7 @@ pub(crate) fn complete(home: &Home, wanted: &InitSettings) -> Result<Vec<String>
     }
     // The format number is written last: a home that has one was made completely.
     version::stamp(home)?;
+    generation::look(home, |_| {})?;
     Ok(notes)
 }
 

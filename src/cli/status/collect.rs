@@ -12,6 +12,8 @@ use crate::cli::{database, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::chain;
+use crate::generation::pending_rollback;
+use crate::home::lock::Lock;
 use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
@@ -65,6 +67,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
+    warnings.extend(interrupted_rollback(home));
     let unwritable = write_check::unwritable(home);
     warnings.extend(unwritable.iter().map(|error| chain(error)));
     warnings.extend(home_warnings(home, config.as_ref(), served, &said));
@@ -127,6 +130,20 @@ fn agent_warnings(home: &Home, config: Option<&Config>, agents: &[AgentReport]) 
     let refused = config.map(|config| settings::refused(home, config)).unwrap_or_default();
     warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
     warnings
+}
+
+/// Returns the warning about a rollback that was killed.
+fn interrupted_rollback(home: &Home) -> Option<String> {
+    let is_held = || matches!(Lock::is_held(&home.rollback_lock()), Ok(true));
+    match pending_rollback::read(home) {
+        Ok(Some(pending)) if !is_held() => Some(format!(
+            "the rollback to generation {} was interrupted; the next command that changes the home completes it, such as \
+             flock generations",
+            pending.to
+        )),
+        Ok(_) => None,
+        Err(error) => Some(chain(&error)),
+    }
 }
 
 /// Returns what needs attention about the gateway's configuration and flock itself.

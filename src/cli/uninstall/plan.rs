@@ -100,7 +100,7 @@ const DISPOSABLE: [&str; 2] = ["logs", "run"];
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const USER_DATA: [(&str, &str); 13] = [
+const USER_DATA: [(&str, &str); 14] = [
     ("workspaces", "files of the agents"),
     ("agents", "transcripts and identities of the agents"),
     ("vaults", "shared knowledge"),
@@ -109,6 +109,7 @@ const USER_DATA: [(&str, &str); 13] = [
     ("locales", "tool descriptions of your own"),
     ("scripts", "written conversations"),
     ("backups", "earlier configurations"),
+    ("generations", "earlier states of the home"),
     ("secrets", "keys"),
     ("nix-pin.json", "the pinned package set"),
     ("config.json", "the configuration"),

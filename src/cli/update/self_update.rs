@@ -7,13 +7,13 @@
 mod change;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::install_progress::InstallProgress;
 use super::super::{Context, Exit, Failure};
 use super::Args;
 use crate::clock;
-use crate::error::{Explain as _, chain};
+use crate::error::{Explain as _, Kind, chain};
 use crate::home::Home;
 use crate::install::InstallError;
 use crate::install::self_update::choice::{self, SourceArgs, UpdateSource};
@@ -48,34 +48,51 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let updater = UpdateLock::begin(&home, &path)?;
+    let report =
+        |change: &PendingProgramChange, serves: bool| report::changed(&home, change, serves, context);
     if let Some(underway) = interrupted
-        && complete_interrupted(&updater, &home, underway, context)?
+        && complete_interrupted(&updater, &home, underway, context, &report)?
     {
         return Ok(Exit::Done);
     }
     // The path is checked before anything is built, which takes minutes.
     place::check(&path)?;
     if args.rollback {
-        back(&updater, &home, path, context)
+        let (change, serves) = back(&updater, &home, path, None, context)?;
+        report::changed(&home, &change, serves, context);
+        Ok(Exit::Done)
     } else {
         forward(&updater, &home, path, args, context)
     }
 }
 
-/// Completes an interrupted change. Returns `true` if it decided which program is in use, so that nothing more is to be
+/// Completes an interrupted change, if there is one.
+///
+/// # Errors
+///
+/// Returns an error if another process is at it, or if the program does not become healthy.
+pub(crate) fn complete(home: &Home, context: &Context) -> Result<(), Failure> {
+    let Some(underway) = PendingProgramChange::interrupted(home) else { return Ok(()) };
+    let updater = UpdateLock::begin(home, &underway.path)?;
+    // The command that finds the change reports only its own result.
+    complete_interrupted(&updater, home, underway, context, &|_, _| {}).map(drop)
+}
+
+/// Completes an interrupted change. `report` is called if the new program proved itself. Returns `true` if it decided which program is in use, so that nothing more is to be
 /// done.
 fn complete_interrupted(
     updater: &UpdateLock,
     home: &Home,
     underway: PendingProgramChange,
     context: &Context,
+    report: &dyn Fn(&PendingProgramChange, bool),
 ) -> Result<bool, Failure> {
     let change = ProgramChange { updater, home, context, underway };
     match change.underway.reached()? {
         ProgramChangeState::New if !change.underway.back => {
             context.printer.say(format!("going on with the interrupted change to {}", change.to()));
             let serves = change.go_on()?;
-            report::changed(home, &change.underway, serves, context);
+            report(&change.underway, serves);
             Ok(true)
         }
         ProgramChangeState::New | ProgramChangeState::Old if change.underway.back => {
@@ -182,7 +199,7 @@ fn forward(
         report::nothing_done(home, &look, context);
         return Ok(Exit::Done);
     }
-    let tried = trial::run(updater, home, &built.file, &built.name(), &events);
+    let tried = trial::run(updater, home, (&built.file, &built.name()), None, &events);
     let tried = tried.map_err(|error| build_failure(updater, home, &look, error, context))?;
     shown.end();
     let to = ProgramRecord {
@@ -205,6 +222,7 @@ fn forward(
         ran: false,
         migrates,
         back: false,
+        backup: None,
     };
     let mut change = ProgramChange { updater, home, context, underway };
     let serves = change.run()?;
@@ -214,23 +232,51 @@ fn forward(
     Ok(Exit::Done)
 }
 
-fn back(updater: &UpdateLock, home: &Home, path: PathBuf, context: &Context) -> Result<Exit, Failure> {
+/// Puts the previous program in use again, for `flock rollback`.
+///
+/// # Errors
+///
+/// Returns the error of the step that failed. The present program is then still in use, unless the text says otherwise.
+pub(crate) fn go_back(
+    home: &Home,
+    program: Option<&Path>,
+    backup: Option<&Path>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let path = place::find(program)?;
+    let updater = UpdateLock::begin(home, &path)?;
+    if PendingProgramChange::interrupted(home).is_some() {
+        let text = "an update of flock's program was interrupted and has to be completed first";
+        return Err(Failure::new(Kind::Conflict, text).hint("flock update --self"));
+    }
+    place::check(&path)?;
+    back(&updater, home, path, backup, context).map(drop)
+}
+
+fn back(
+    updater: &UpdateLock,
+    home: &Home,
+    path: PathBuf,
+    backup: Option<&Path>,
+    context: &Context,
+) -> Result<(PendingProgramChange, bool), Failure> {
     let current = ProgramRecord::current(home, &path, &place::version(&path, VERSION)?)?;
     let previous = ProgramRecord::previous(home).ok_or(SelfUpdateError::NoPrevious)?;
     let file = swap::previous_file(home);
     let shown = InstallProgress::new(context, "flock");
     // The earlier program is tried too: the database may have been migrated since it ran last.
-    let tried = trial::run(updater, home, &file, &previous.version, &|event| shown.event(&event));
+    let tried = trial::run(updater, home, (&file, &previous.version), backup, &|event| shown.event(&event));
     let tried = tried.map_err(|error| report::stays(&current, error.into()))?;
     shown.end();
     let sha256 = swap::take_up(updater, home, &file)?;
     let to = ProgramRecord { sha256, ..previous };
     let (migrates, way) = (tried.migrates, ChangeDirection::Rollback);
-    let underway = PendingProgramChange { way, path, from: current, to, ran: false, migrates, back: false };
+    let backup = backup.map(Path::to_owned);
+    let underway =
+        PendingProgramChange { way, path, from: current, to, ran: false, migrates, back: false, backup };
     let mut change = ProgramChange { updater, home, context, underway };
     let serves = change.run()?;
-    report::changed(home, &change.underway, serves, context);
-    Ok(Exit::Done)
+    Ok((change.underway, serves))
 }
 
 /// Reports a commit that can't be built or failed its trial, and remembers it if that is the commit's own fault.

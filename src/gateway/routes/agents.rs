@@ -23,6 +23,7 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::operation_recovery;
 use crate::gateway::state::Gateway;
+use crate::generation::Origin;
 use crate::id::{AgentId, ModelRef};
 use crate::provider::Catalog;
 use crate::runtime::model_problem::{self, ModelProblem};
@@ -121,7 +122,9 @@ pub(crate) async fn create(
         ..NewAgent::new(wanted.id.clone(), wanted.role.unwrap_or(Role::Worker))
     };
     let entry = new_agent::entry(&by, &new);
-    new_agent::create(gateway.home().clone(), None, new).await.map_err(ApiError::explained)?;
+    let origin = Origin::new(by.party.to_string(), "agent.add, by the API");
+    let made = origin.scope(new_agent::create(gateway.home().clone(), None, new)).await;
+    made.map_err(ApiError::explained)?;
     gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
     let agent = gateway.agent(wanted.id.as_str())?;
     Ok((StatusCode::CREATED, Json(agent_json(&agent))))

@@ -21,6 +21,7 @@ use crate::gateway::config_review;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
+use crate::generation::Origin;
 use crate::home::{Home, atomic};
 use crate::store::Level;
 use crate::swarm::Actor;
@@ -142,8 +143,9 @@ pub(crate) async fn set(
     }
     let recorded = crate::clean::summary(&value.to_string(), MAX_RECORDED);
     let (shown, subject) = (path.to_string(), path.to_string());
+    let origin = Origin::new(by.party.to_string(), "config.set, by the API");
     let answer = blocking(&gateway, move |home| {
-        let assigned = assign(home, &path, value)?;
+        let assigned = origin.run(|| assign(home, &path, value))?;
         let bytes = present(home)?;
         Ok(json!({"path": shown, "sha256": restore::digest(&bytes), "offHost": assigned.off_host}))
     })
@@ -161,13 +163,14 @@ pub(crate) async fn unset(
     let by = Actor::party(caller.person(by.as_deref())?);
     let path = open_path(&path)?;
     let (shown, subject) = (path.to_string(), path.to_string());
+    let origin = Origin::new(by.party.to_string(), "config.unset, by the API");
     let answer = blocking(&gateway, move |home| {
         // A whole block may hold keys. They are in the configuration for good reasons, and nobody sees them here.
         let (_, document) = file::read_document(home)?;
         if path.get(&document).is_some_and(hidden::holds_secret) {
             return Ok(json!({"holdsSecret": true}));
         }
-        let was_there = unassign(home, &path)?;
+        let was_there = origin.run(|| unassign(home, &path))?;
         let bytes = present(home)?;
         Ok(json!({"path": shown, "sha256": restore::digest(&bytes), "wasThere": was_there}))
     })
@@ -222,8 +225,9 @@ pub(crate) async fn restore_backup(
 ) -> JsonResult {
     let by = Actor::party(caller.person(by.as_deref())?);
     let subject = crate::clean::summary(&backup, MAX_RECORDED);
+    let origin = Origin::new(by.party.to_string(), "config.restore, by the API");
     let answer = blocking(&gateway, move |home| {
-        let sha256 = restore::restore(home, &backup, &sha256)?;
+        let sha256 = origin.run(|| restore::restore(home, &backup, &sha256))?;
         Ok(json!({"backup": backup, "sha256": sha256}))
     })
     .await?;

@@ -17,6 +17,7 @@ use crate::error::Explain as _;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
+use crate::generation::Origin;
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::openclaw::plugin;
@@ -83,7 +84,7 @@ pub async fn change(
     let id = agent.id.clone();
     // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
     let edited = tokio::task::spawn_blocking(move || {
-        config::edit(&home, |document| {
+        let edit = |document: &mut Value| {
             let mut changes = vec![(Setting::Runtime, json!(wanted))];
             changes.extend(model.as_ref().map(|model| (Setting::Model, json!(model))));
             match effort {
@@ -92,7 +93,8 @@ pub async fn change(
                 EffortChange::Kept => {}
             }
             setting::set(document, &id, &changes)
-        })
+        };
+        Origin::new("human:owner", "agent.settings, by the API").run(|| config::edit(&home, edit))
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
     let changed = gateway.agent(agent.id.as_str())?;

@@ -30,6 +30,9 @@ pub(crate) struct PendingProgramChange {
     /// Set while the change is being undone.
     #[serde(default)]
     pub back: bool,
+    /// The backup that replaces the database, because the new version can't read the present one.
+    #[serde(default)]
+    pub backup: Option<PathBuf>,
 }
 
 /// The state of an interrupted change.

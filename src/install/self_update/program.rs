@@ -56,6 +56,12 @@ impl ProgramRecord {
         }))
     }
 
+    /// Returns the program that the last update put in use, if there was one. Somebody may have replaced it since.
+    #[must_use]
+    pub(crate) fn recorded(home: &Home) -> Option<Self> {
+        read(&home.program().join(CURRENT))
+    }
+
     /// Returns the program for a rollback, if its file exists and is complete.
     #[must_use]
     pub(crate) fn previous(home: &Home) -> Option<Self> {

@@ -65,15 +65,31 @@ pub(crate) fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateEr
     Ok(store::snapshot(home, &folder.join("flock.db"))?)
 }
 
-/// Restores the copy of the database if the present one has a newer schema than this program reads. Nothing may use the
-/// database meanwhile. Returns `true` if it was restored.
+/// Puts a backup in the place of the database, which [`keep_state`] has copied. Nothing may use the database meanwhile.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied or removed.
-pub(crate) fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
+pub(crate) fn put_backup(_: &UpdateLock, home: &Home, backup: &Path) -> Result<(), SelfUpdateError> {
+    // The new database is complete beside the old one before that one's log is removed.
+    let next = home.data().join(".flock.db.next");
+    copy(backup, &next, 0o600)?;
+    for suffix in store::BESIDE {
+        remove_file(&store::beside(&home.database(), suffix))?;
+    }
+    fs_err::rename(&next, home.database()).map_err(io("replace", home.database()))?;
+    Ok(super::super::swap::sync(&home.data())?)
+}
+
+/// Restores the copy of the database if the present one has a newer schema than this program reads, or if `always` is
+/// set. Nothing may use the database meanwhile. Returns `true` if it was restored.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be copied or removed.
+pub(crate) fn restore_database(_: &UpdateLock, home: &Home, always: bool) -> Result<bool, SelfUpdateError> {
     let kept = database_backup(home).join("flock.db");
-    if !kept.exists() || !store::is_newer(home) {
+    if !kept.exists() || !(always || store::is_newer(home)) {
         return Ok(false);
     }
     // The data that the new version wrote is kept. A gateway that was killed has left a part of it in the write-ahead log.
@@ -143,6 +159,16 @@ pub(crate) fn conclude(
     // Not there after a restart: an interrupted call renamed it already.
     if old_file(home).exists() {
         fs_err::rename(old_file(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
+    }
+    // The database that a backup has replaced stays, as a backup of its own version.
+    let replaced = database_backup(home).join("flock.db");
+    if change.backup.is_some()
+        && replaced.exists()
+        && let Some(schema) = store::row_counts::census(&replaced).ok().and_then(|counts| counts.schema)
+    {
+        let name = format!("flock-v{schema}-{}.db", crate::clock::unix_ms());
+        let to = home.backups().join(name);
+        fs_err::rename(&replaced, &to).map_err(io("keep", &to))?;
     }
     change.from.write(&folder.join(PREVIOUS_RECORD))?;
     change.to.write(&folder.join(CURRENT))?;
@@ -221,6 +247,7 @@ mod tests {
             ran: false,
             migrates: false,
             back: false,
+            backup: None,
         };
         swap(&updater, &home, &change).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");

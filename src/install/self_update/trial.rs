@@ -29,7 +29,8 @@ struct CheckOutput {
 
 const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs `--version`, which must print `name`, and then lets the program open a copy of the home.
+/// Runs `--version`, which must print `name`, and then lets the program open a copy of the home. With `backup` the copy has
+/// that database.
 ///
 /// # Errors
 ///
@@ -38,13 +39,13 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 pub(crate) fn run(
     _: &UpdateLock,
     home: &Home,
-    file: &Path,
-    name: &str,
+    (file, name): (&Path, &str),
+    backup: Option<&Path>,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<TrialResult, SelfUpdateError> {
     events(InstallEvent::Phase(InstallPhase::Trying));
     let folder = home.program().join("trial-home");
-    let tried = tried(home, file, name, &folder, events);
+    let tried = tried(home, (file, name), backup, &folder, events);
     // The next trial overwrites what cannot be removed.
     drop(fs_err::remove_dir_all(&folder));
     tried
@@ -52,8 +53,8 @@ pub(crate) fn run(
 
 fn tried(
     home: &Home,
-    file: &Path,
-    name: &str,
+    (file, name): (&Path, &str),
+    backup: Option<&Path>,
     folder: &Path,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<TrialResult, SelfUpdateError> {
@@ -73,12 +74,17 @@ fn tried(
             error => error.into(),
         })
     };
-    copy(home, folder)?;
+    copy(home, backup, folder)?;
     let said = ask("flock --version", &["--version"])?;
     if !said.iter().any(|line| line.contains(name)) {
         return Err(fail(format!("it says that it is {:?} and not {name}", said.join(" "))));
     }
-    let before = store::schema_version(home)?;
+    let before = match backup {
+        Some(backup) => {
+            store::row_counts::census(backup)?.schema.and_then(|schema| u32::try_from(schema).ok())
+        }
+        None => store::schema_version(home)?,
+    };
     let said = ask("flock gateway check", &["gateway", "check"])?;
     // Other lines may be log output.
     let answer = said.iter().find_map(|line| serde_json::from_str::<CheckOutput>(line).ok());
@@ -94,7 +100,7 @@ fn tried(
 }
 
 /// Copies the files that a program opens when it starts. Keys, transcripts and workspaces are not copied.
-fn copy(home: &Home, folder: &Path) -> Result<(), SelfUpdateError> {
+fn copy(home: &Home, backup: Option<&Path>, folder: &Path) -> Result<(), SelfUpdateError> {
     drop(fs_err::remove_dir_all(folder));
     let there = Home::new(folder.to_owned(), None);
     // All folders are made, because a program may write, for example to change the copy's paths to its own folders.
@@ -111,6 +117,12 @@ fn copy(home: &Home, folder: &Path) -> Result<(), SelfUpdateError> {
         if from.exists() {
             regular::copy(&from, &to).map_err(io("copy", from))?;
         }
+    }
+    if let Some(backup) = backup {
+        regular::copy(backup, &there.database()).map_err(io("copy", backup))?;
+        // The head is that of the present database.
+        drop(fs_err::remove_file(there.audit_head()));
+        return Ok(());
     }
     // A running gateway may be writing, so the database is copied by SQLite itself.
     if home.database().exists() {

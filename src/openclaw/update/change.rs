@@ -119,6 +119,8 @@ impl VersionChange<'_> {
         if self.way == ChangeDirection::Rollback {
             self.remember(self.from, "it was rolled back".to_owned(), false);
         }
+        // Recorded before the change ends: a kill in between has the next update come here again.
+        self.update.record_generation()?;
         self.end()?;
         Ok(serves)
     }

@@ -138,6 +138,21 @@ pub async fn id(engine: &Engine, reference: &str) -> Result<Option<String>, Sand
     Ok(found.and_then(|image| image.id))
 }
 
+/// Gives a name to the image with this id.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not answer or has no such image.
+pub(crate) async fn tag(engine: &Engine, id: &str, name: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    // A tag is what follows the last colon, unless that belongs to the registry's port.
+    let (repository, tag) =
+        name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"));
+    let options = TagImageOptionsBuilder::default().repo(repository).tag(tag).build();
+    engine.call(&format!("tag {name}"), engine::QUICK, client.tag_image(id, Some(options))).await?;
+    Ok(())
+}
+
 /// Gives this home's tag to an existing image of the recipe. Returns `false` if the engine has none.
 async fn tag_existing(
     engine: &Engine,

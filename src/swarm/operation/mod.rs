@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::error::{Explain, Kind, chain};
+use crate::generation::Origin;
 use crate::home::lock::Lock;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::home::remove_tree::clear;
@@ -106,6 +107,24 @@ impl Explain for OperationError {
 ///
 /// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
 pub(crate) async fn finish(
+    swarm: &Swarm,
+    services: &dyn ExternalServices,
+    pending: PendingOperation,
+) -> Result<Vec<String>, OperationError> {
+    // A removal or a rename is one generation, whoever finishes it and however many of its steps change something.
+    origin(&pending).scope(finish_steps(swarm, services, pending)).await
+}
+
+/// Returns the origin of the changes that an operation makes.
+fn origin(pending: &PendingOperation) -> Origin {
+    let mut origin = Origin::new(&pending.by, pending.title());
+    if let AgentOperation::Rename { to, .. } = &pending.operation {
+        origin.renames = Some((pending.agent.clone(), to.clone()));
+    }
+    origin
+}
+
+async fn finish_steps(
     swarm: &Swarm,
     services: &dyn ExternalServices,
     pending: PendingOperation,

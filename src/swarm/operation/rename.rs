@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{ExternalServices, OperationError};
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError, agents};
+use crate::generation::Origin;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::home::remove_tree::relocate;
 use crate::home::{Home, HomeError};
@@ -39,7 +40,10 @@ pub(crate) async fn rename_in_home(
     if *workspace == home.workspace(old) {
         rename(workspace, &home.workspace(to))?;
     }
-    match config::edit(home, |document| agents::rename(document, home, old, to)) {
+    // A gateway that finishes this part of an interrupted rename has no other origin for it.
+    let current = Origin::current();
+    let origin = if current.renames.is_some() { current } else { super::origin(pending) };
+    match origin.run(|| config::edit(home, |document| agents::rename(document, home, old, to))) {
         Ok(()) => {}
         // An earlier run was killed between this step and its record.
         Err(error @ (ConfigError::Exists(_) | ConfigError::Unknown(_))) => {

@@ -10,6 +10,7 @@ use super::request::{FiledRequest, PackageAction, Request, mounted_at};
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Live, Role};
 use crate::error::chain;
+use crate::generation::Origin;
 use crate::home::scratch::ScratchDir;
 use crate::id::AgentId;
 use crate::nix_store;
@@ -182,8 +183,9 @@ impl HostExecutor {
     async fn remove(&self, id: &AgentId) -> Result<String, String> {
         let home = self.live.home().clone();
         let gone = id.clone();
+        let origin = Origin::current();
         let edited = tokio::task::spawn_blocking(move || {
-            config::edit(&home, |document| agents::remove(document, &gone))
+            origin.run(|| config::edit(&home, |document| agents::remove(document, &gone)))
         });
         edited.await.map_err(|_| "a defect stopped it".to_owned())?.map_err(|error| chain(&error))?;
         match self.sandbox.remove(id).await {

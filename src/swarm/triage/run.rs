@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FiledRequest, MAX_RESULT, Request, Triage, messages, sysadmin, view};
 use crate::clock::unix_ms;
+use crate::generation::Origin;
 use crate::id::AgentId;
 use crate::store::{Along, Level, RequestRow, RequestStep, RequestTransition, StoreError};
 use crate::swarm::write_retry::insist;
@@ -111,7 +112,10 @@ impl Triage {
                     }
                 });
                 // A panic must not leave the row in the state "running".
-                let done = AssertUnwindSafe(self.carry_out(asked, &cancel)).catch_unwind().await;
+                let by = row.decided_by.clone().unwrap_or_else(|| "system".to_owned());
+                let origin = Origin::new(by, format!("the request {id} of {}", row.agent));
+                let work = origin.scope(self.carry_out(asked, &cancel));
+                let done = AssertUnwindSafe(work).catch_unwind().await;
                 drop(ends);
                 done.unwrap_or_else(
                     |_| Err("it ended because of a defect; its outcome is unknown".to_owned()),

@@ -11,6 +11,7 @@ mod config;
 mod doctor;
 mod edit;
 mod freeze;
+mod generations;
 mod handover;
 mod init;
 mod killed;

@@ -405,3 +405,149 @@ fn a_tag_of_the_source_that_was_moved_is_taken_only_by_its_commit() {
     assert_eq!(stage.version(), named("10.0.0", &ten));
     stage.is_tidy();
 }
+
+impl Stage {
+    /// Goes back by the real program, which names the one to replace.
+    fn rollback_command(&self, args: &[&str]) -> Command {
+        let program = self.program.display().to_string();
+        let all: Vec<&str> =
+            ["rollback", "--program", &program].into_iter().chain(args.iter().copied()).collect();
+        self.command(&self.real, &all)
+    }
+
+    fn rollback(&self, args: &[&str]) -> Run {
+        finish(&mut self.rollback_command(args))
+    }
+
+    fn generations(&self) -> Vec<Value> {
+        let listed = self.home.flock(["generations", "--json"]).ok().json();
+        listed["generations"].as_array().unwrap().clone()
+    }
+}
+
+#[test]
+fn a_rollback_of_the_home_takes_the_program_with_it() {
+    let stage = Stage::new();
+    let first = stage.version();
+    stage.home.flock(["config", "set", "gateway.custom", "1"]).ok();
+    stage.flock(&["start"]).ok();
+    let nine = stage.source.release("9.0.0", "");
+    stage.update().ok();
+    let all = stage.generations();
+    assert_eq!((all.len(), &all[0]["why"]), (3, &"flock update".into()), "{all:?}");
+    assert!(all[0]["what"][0].as_str().unwrap().contains("-> 9.0.0"), "{all:?}");
+    stage.home.flock(["config", "set", "gateway.custom", "2"]).ok();
+
+    stage.rollback(&["1", "--yes"]).ok();
+    assert_eq!(stage.version(), first);
+    assert!(stage.home.config()["gateway"].get("custom").is_none());
+    assert!(stage.gateway().is_some(), "it runs again");
+    assert_eq!(stage.generations()[0]["backTo"], 1);
+    stage.is_tidy();
+    // And forth again.
+    stage.rollback(&["4", "--yes"]).ok();
+    assert_eq!(stage.version(), named("9.0.0", &nine));
+    assert_eq!(stage.home.config()["gateway"]["custom"], 2);
+    assert_eq!(stage.generations().len(), 6);
+
+    // One more update, and the first program is gone.
+    stage.source.release("10.0.0", "");
+    stage.update().ok();
+    let lost = stage.generations().last().unwrap()["lost"].to_string();
+    assert!(lost.contains("program removed"), "{lost}");
+    let refused = stage.rollback(&["1", "--yes"]).fails(5);
+    assert!(refused.stderr.contains("--only config,packages,openclaw"), "{refused:?}");
+    stage.rollback(&["1", "--yes", "--only", "config,packages,openclaw"]).ok();
+    assert!(stage.version().starts_with("flock 10.0.0"));
+}
+
+#[test]
+fn a_program_that_does_not_get_healthy_takes_the_whole_rollback_back() {
+    let stage = Stage::new();
+    let marker = stage.home.outside().join("may-start");
+    // It starts once, and never again.
+    let sick = format!(
+        r#"if args.contains(&"start") {{
+            if std::path::Path::new({marker:?}).exists() {{ eprintln!("error: it feels sick"); std::process::exit(1); }}
+            std::fs::write({marker:?}, "x").unwrap();
+        }}"#
+    );
+    stage.flock(&["start"]).ok();
+    stage.source.release("9.0.0", &sick);
+    stage.update().ok();
+    let ten = stage.source.release("10.0.0", "");
+    stage.update().ok();
+    stage.home.flock(["config", "set", "gateway.custom", "2"]).ok();
+    let config = stage.home.config_text();
+    let failed = stage.rollback(&["2", "--yes"]);
+    assert!(
+        failed.code != 0 && failed.stderr.contains("everything is as in generation 4 again"),
+        "{failed:?}"
+    );
+    assert_eq!((stage.version(), stage.home.config_text()), (named("10.0.0", &ten), config));
+    assert!(stage.gateway().is_some());
+    assert_eq!(stage.generations().len(), 4);
+    assert!(!stage.home.file("generations/rollback").exists());
+    stage.is_tidy();
+}
+
+#[test]
+fn a_rollback_that_is_killed_at_its_program_is_completed_by_the_next_command() {
+    let stage = Stage::new();
+    let marker = stage.home.outside().join("starting");
+    // The first start is that of the rollback: nothing runs before.
+    let nine = stage.source.release("9.0.0", &hangs_once("start", &marker));
+    stage.update().ok();
+    stage.source.release("10.0.0", "");
+    stage.update().ok();
+    stage.home.flock(["config", "set", "gateway.custom", "2"]).ok();
+    stage.flock(&["start"]).ok();
+    let mut child = stage.rollback_command(&["2", "--yes"]).stderr(Stdio::piped()).spawn().unwrap();
+    Stage::wait_for(&mut child, &marker);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(stage.home.file("generations/rollback").exists());
+    let all = stage.generations();
+    assert_eq!((all.len(), &all[0]["backTo"]), (5, &2.into()), "{all:?}");
+    assert_eq!(stage.version(), named("9.0.0", &nine));
+    assert!(stage.home.config()["gateway"].get("custom").is_none());
+    assert!(stage.gateway().is_some(), "it ran before");
+    assert!(!stage.home.file("generations/rollback").exists());
+    stage.is_tidy();
+}
+
+#[test]
+fn a_rollback_to_an_older_schema_needs_its_backup_and_counts_the_loss() {
+    use flock::home::Home;
+    use flock::store::Store;
+
+    let stage = Stage::new();
+    let place = Home::new(stage.home.path(), None);
+    let first = stage.version();
+    stage.home.flock(["channel", "create", "old", "--topic", "x"]).ok();
+    // A backup of the time before. The first program would have made it with an older schema.
+    let made = Store::open(&place).unwrap().back_up(&place, 5).unwrap();
+    std::fs::rename(&made.path, stage.home.file("backups/flock-v1-5.db")).unwrap();
+    stage.source.release("9.0.0", "");
+    stage.update().ok();
+    let file = stage.home.file("generations/1.json");
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    record["state"]["schema"] = 1.into();
+    std::fs::write(&file, record.to_string()).unwrap();
+    stage.home.flock(["channel", "create", "new", "--topic", "x"]).ok();
+    stage.home.flock(["channel", "post", "new", "one"]).ok();
+    let channels = || stage.home.flock(["channel", "list", "--json"]).ok().stdout;
+
+    let refused = stage.rollback(&["1", "--yes"]).fails(5);
+    assert!(refused.stderr.contains("can't read today's database"), "{refused:?}");
+    let dry = stage.rollback(&["1", "--restore-backup", "--dry-run"]).ok().stdout;
+    assert!(dry.contains("less than the present database: 2 messages"), "{dry}");
+    assert!(channels().contains("\"new\""));
+    stage.rollback(&["1", "--restore-backup", "--yes"]).ok();
+    assert_eq!(stage.version(), first);
+    assert!(channels().contains("\"old\"") && !channels().contains("\"new\""), "{}", channels());
+    // What was replaced is kept as a backup of its own.
+    let kept = stage.home.flock(["restore", "--list"]).ok().stdout;
+    assert_eq!(kept.lines().filter(|line| line.contains("migration")).count(), 2, "{kept}");
+    stage.is_tidy();
+}

@@ -8,6 +8,7 @@ mod described;
 mod egress;
 mod faults;
 mod freeze;
+mod generations;
 mod grants;
 mod halt;
 mod helper;

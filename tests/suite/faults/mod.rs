@@ -15,6 +15,7 @@ mod program;
 pub mod provider;
 mod reading;
 mod removal;
+mod rollback;
 mod storage;
 mod storm;
 

@@ -298,3 +298,47 @@ fn a_version_whose_files_were_changed_is_built_anew_and_nothing_of_it_runs() {
     assert_eq!(std::fs::read(&entry).unwrap(), good);
     assert!(!bad.exists());
 }
+
+#[test]
+fn a_version_of_openclaw_goes_back_with_the_home() {
+    let upstream = Upstream::new(Era::Old);
+    let first = upstream.head();
+    let home = following(&upstream);
+    let listed = |home: &TempHome| home.flock(["generations", "--json"]).ok().json()["generations"].clone();
+    let before = listed(&home).as_array().unwrap().len();
+    let second = upstream.release("2026.2.10");
+    update(&home, &[]).ok();
+    let all = listed(&home);
+    assert_eq!(all.as_array().unwrap().len(), before + 1, "{all}");
+    assert_eq!(all[0]["why"], "flock update");
+    assert!(all[0]["what"][0].as_str().unwrap().starts_with("OpenClaw 2026"), "{all}");
+    home.flock(["config", "set", "gateway.custom", "1"]).ok();
+
+    home.flock(["rollback", &before.to_string(), "--yes"]).ok();
+    assert_eq!(record(&home)["commit"], json!(first));
+    assert!(home.config()["gateway"].get("custom").is_none());
+    // Forth again, although updates pass over a version that was rolled back.
+    home.flock(["rollback", &(before + 2).to_string(), "--yes"]).ok();
+    assert_eq!(record(&home)["commit"], json!(second));
+    assert_eq!(listed(&home).as_array().unwrap().len(), before + 4);
+    // By hand.
+    let (link, folder) = (home.file("openclaw"), current(&home));
+    let other = folders(&home).into_iter().find(|name| name.ends_with(&first[..12])).unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(format!("gateways/openclaw/{other}"), &link).unwrap();
+    home.flock(["rollback", "--dry-run"]).ok();
+    assert_eq!(listed(&home)[0]["why"], "changed by hand");
+    assert_ne!(current(&home), folder);
+
+    // A third one, and the first is removed.
+    home.flock(["rollback", "--yes"]).ok();
+    upstream.release("2026.2.11");
+    update(&home, &[]).ok();
+    let lost = listed(&home).as_array().unwrap().last().unwrap()["lost"].clone();
+    assert!(lost.to_string().contains("build removed") || lost == json!([]), "{lost}");
+    let of_first = listed(&home);
+    let of_first = of_first.as_array().unwrap().iter().find(|found| found["number"] == before).unwrap();
+    assert!(of_first["lost"].to_string().contains("build removed"), "{of_first}");
+    let refused = home.flock(["rollback", &before.to_string(), "--yes"]).fails(5);
+    assert!(refused.stderr.contains("is removed"), "{refused:?}");
+}

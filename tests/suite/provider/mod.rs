@@ -131,6 +131,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),
+        generations: flock::config::KeptGenerations::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         checkpoints: flock::config::CheckpointSettings::default(),

@@ -73,6 +73,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),
+        generations: flock::config::KeptGenerations::default(),
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         checkpoints: flock::config::CheckpointSettings::default(),

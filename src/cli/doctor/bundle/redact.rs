@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::super::super::key_prefixes::KEY_PREFIXES;
 use crate::config::file;
 use crate::config::secret::{self, is_reference};
 use crate::env;
 use crate::home::{Home, atomic};
 use crate::provider::placeholder;
+use crate::secret_text::KEY_PREFIXES;
 
 /// The text that replaces a key.
 pub(crate) const REPLACEMENT: &str = "[removed]";

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use super::super::super::rollback::facts;
 use super::super::super::{Context, Failure, person, service, start, stop};
 use super::{remember, report};
 use crate::config;
 use crate::env;
 use crate::error::{Kind, chain};
+use crate::generation;
 use crate::home::Home;
 use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
 use crate::install::self_update::{ProgramRecord, UpdateLock, build, swap};
@@ -39,7 +41,9 @@ impl ProgramChange<'_> {
         let running = self.supervisor()?;
         self.underway.ran = running.is_some();
         // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
-        if running.as_ref().is_some_and(|status| status.foreground) && self.underway.migrates {
+        if running.as_ref().is_some_and(|status| status.foreground)
+            && (self.underway.migrates || self.underway.backup.is_some())
+        {
             let text = format!(
                 "{} changes the database, and the supervisor runs under a service manager, so it has to be stopped \
                  first",
@@ -71,8 +75,11 @@ impl ProgramChange<'_> {
             format!("{} to {}{}", self.underway.from.version, self.underway.to.version, self.origin()),
         );
         // The old program can't read a migrated database, so taking back needs this copy.
-        if self.underway.migrates {
+        if self.underway.migrates || self.underway.backup.is_some() {
             swap::keep_state(self.updater, self.home)?;
+        }
+        if let Some(backup) = &self.underway.backup {
+            swap::put_backup(self.updater, self.home, backup)?;
         }
         Ok(swap::swap(self.updater, self.home, &self.underway)?)
     }
@@ -128,6 +135,7 @@ impl ProgramChange<'_> {
     ///
     /// Returns an error if they do not start again.
     pub(crate) fn give_up(&self) -> Result<(), Failure> {
+        self.put_database_back()?;
         if self.supervisor()?.is_none() {
             self.restart_old()?;
         }
@@ -184,13 +192,23 @@ impl ProgramChange<'_> {
         if self.underway.reached()? != super::ProgramChangeState::Old {
             swap::swap_back(self.updater, self.home, &self.underway)?;
         }
-        if swap::restore_database(self.updater, self.home)? {
+        if self.underway.backup.is_some() {
+            self.put_database_back()?;
+        } else if swap::restore_database(self.updater, self.home, false)? {
             self.context.printer.warn(&format!(
                 "the database is restored to its state before {} opened it; the database that this version changed \
                  is in {}",
                 self.to(),
                 self.home.backups().join("flock-unproved.db").display()
             ));
+        }
+        Ok(())
+    }
+
+    /// Puts back the database that a backup has replaced, if it was.
+    fn put_database_back(&self) -> Result<(), Failure> {
+        if self.underway.backup.is_some() {
+            swap::restore_database(self.updater, self.home, true)?;
         }
         Ok(())
     }
@@ -209,6 +227,12 @@ impl ProgramChange<'_> {
             remember(self.home, commit, "it was rolled back".to_owned(), self.context);
         }
         swap::conclude(self.updater, self.home, &self.underway)?;
+        // Recorded before the change ends: a kill in between has the next update come here again.
+        let (version, schema) = (&self.underway.to.version, facts::schema(self.home));
+        generation::change(self.home, |state| {
+            state.program.clone_from(version);
+            state.schema = schema;
+        })?;
         Ok(PendingProgramChange::end(self.updater, self.home)?)
     }
 
