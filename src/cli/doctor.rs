@@ -13,6 +13,7 @@ mod fix;
 mod machine;
 mod mounts;
 mod notifications;
+mod projects;
 mod records;
 mod setup;
 
@@ -118,6 +119,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(setup::models(home, config));
         checks.extend(egress::all(home, config));
         checks.extend(bridges::all(home, config));
+        checks.extend(projects::all(home, config));
         checks.extend(approvers::unbound(home, config));
         checks.extend(notifications::failing(home));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
@@ -126,12 +128,15 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
             let gateway = team::gateway(home, config).await;
-            let disconnected = match &gateway {
-                Ok(Some(gateway)) => Box::pin(bridges::disconnected(gateway)).await,
+            let troubled = match &gateway {
+                Ok(Some(gateway)) => {
+                    let disconnected = Box::pin(bridges::disconnected(gateway)).await;
+                    disconnected.into_iter().chain(Box::pin(projects::waiting(gateway)).await).collect()
+                }
                 _ => Vec::new(),
             };
             found.push(machine::gateway(home, config.port, gateway).await);
-            found.extend(disconnected);
+            found.extend(troubled);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

@@ -16,8 +16,8 @@ use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
 use crate::generation::{self, Generation};
 use crate::home::Home;
-use crate::id::{AgentId, ChannelId, Party, SessionKey};
-use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt};
+use crate::id::{AgentId, ChannelId, Party, ProjectName, SessionKey};
+use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt, SubmissionFilter};
 use crate::ui::{OutputOptions, Printer};
 
 /// The arguments that ask for completion. The index follows them.
@@ -165,12 +165,17 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
     if is::<SessionKey>(parser) {
         return sessions(home);
     }
+    // The name of a new project can't be completed.
+    if is::<ProjectName>(parser) && place.verbs.last() != Some(&"add") {
+        return projects(home);
+    }
     match (verb, id) {
         ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
+        ("project", "number" | "show") => return submissions(home),
         ("rollback" | "generations", "generation") => return generations(home),
         ("add" | "edit", "archetype") => {
             return Some(undescribed(archetype::names(&home.archetypes())));
@@ -210,6 +215,19 @@ fn config(home: &Home) -> Option<Config> {
 fn agents(home: &Home) -> Option<Vec<(String, String)>> {
     let agents = config(home)?.agents;
     Some(agents.iter().map(|agent| (agent.id.to_string(), agent.role.as_str().to_owned())).collect())
+}
+
+fn projects(home: &Home) -> Option<Vec<(String, String)>> {
+    let projects = config(home)?.projects;
+    Some(projects.into_iter().map(|project| (project.name.to_string(), description(&project.repo))).collect())
+}
+
+/// Returns the submissions that are on their way.
+fn submissions(home: &Home) -> Option<Vec<(String, String)>> {
+    let filter = SubmissionFilter { is_open: true, ..SubmissionFilter::default() };
+    let all =
+        database::read(home, async |reader| reader.submissions().list(&filter, MAX_VALUES).await).ok()??;
+    Some(all.into_iter().map(|one| (one.id.to_string(), description(&one.title))).collect())
 }
 
 fn channels(home: &Home, archived: bool) -> Option<Vec<(String, String)>> {

@@ -36,8 +36,16 @@ pub(super) enum NavItem {
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 8] =
-        [Self::Team, Self::Channels, Self::Sessions, Self::Projects, Self::Requests, Self::Cost, Self::Graph, Self::Machine];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Team,
+        Self::Channels,
+        Self::Sessions,
+        Self::Projects,
+        Self::Requests,
+        Self::Cost,
+        Self::Graph,
+        Self::Machine,
+    ];
 
     pub(super) const fn address(self) -> &'static str {
         match self {

@@ -43,6 +43,8 @@ pub(crate) struct StatusReport {
     pub team: Option<Value>,
     /// The gateway's report about bridges. `None` if it does not run.
     pub bridges: Option<Value>,
+    /// The gateway's report about projects. `None` if it does not run.
+    pub projects: Option<Value>,
     /// The gateway's report about signed-in browsers. `None` if it does not run.
     pub dashboard: Option<Value>,
     #[serde(flatten)]

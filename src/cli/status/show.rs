@@ -47,6 +47,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     for bridge in report.bridges.iter().flat_map(|bridges| bridges.as_array()).flatten() {
         printer.line(bridge_line(bridge));
     }
+    for project in report.projects.iter().flat_map(|projects| projects.as_array()).flatten() {
+        printer.line(project_line(project));
+    }
     if let Some(browsers) = report.dashboard.as_ref().and_then(|dashboard| dashboard["browsers"].as_u64()) {
         let text = match browsers {
             0 => "no browser is signed in: ".to_owned(),
@@ -95,6 +98,21 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     // The hint goes to stderr with the other messages, so that the output itself stays data.
     if !report.running {
         printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
+    }
+}
+
+fn project_line(project: &Value) -> StyledLine {
+    let name = project["name"].as_str().unwrap_or_default();
+    let (open, waiting) = (project["open"].as_u64().unwrap_or_default(), project["waitForPerson"].as_u64());
+    let line = title("project").plain(format!("{name}: {open} on their way"));
+    if let Some(problem) = project["problem"].as_str() {
+        return line.with(TextStyle::Warn, format!(", the merge train waits: {problem}"));
+    }
+    match waiting {
+        Some(count @ 1..) => line
+            .with(TextStyle::Warn, format!(", {count} wait for you: "))
+            .accent(format!("flock project submissions {name} --open")),
+        _ => line,
     }
 }
 

@@ -132,6 +132,9 @@ struct StatusAnswer {
     containers: Option<Vec<ContainerAnswer>>,
     #[serde(default)]
     bridges: Vec<BridgeAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    projects: Option<Vec<ProjectAnswer>>,
     team: Option<TeamAnswer>,
 }
 
@@ -164,6 +167,14 @@ struct ProbeAnswer {
 struct BridgeAnswer {
     name: String,
     state: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProjectAnswer {
+    name: String,
+    wait_for_person: u64,
+    problem: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -217,6 +228,16 @@ impl Snapshot {
         }
         for bridge in status.bridges.into_iter().filter(|bridge| bridge.state == "disconnected") {
             problem("bridge", format!("{} is not connected", bridge.name));
+        }
+        for project in status.projects.into_iter().flatten() {
+            if let Some(text) = project.problem {
+                problem("project", format!("{}: the merge train waits: {text}", project.name));
+            }
+            if project.wait_for_person > 0 {
+                let text =
+                    format!("{} submissions of {} wait for you", project.wait_for_person, project.name);
+                problem("review", text);
+            }
         }
         let containers = status.containers.unwrap_or_default();
         let agents = answers.agents.into_iter().map(|agent| {

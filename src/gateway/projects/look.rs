@@ -37,6 +37,29 @@ impl Projects {
         Ok(shown)
     }
 
+    /// Returns a short account of each project, without a look into its repository.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be read.
+    pub(crate) async fn summaries(&self) -> Result<Vec<Value>, ProjectsError> {
+        let mut found = Vec::new();
+        for project in &self.swarm.config().projects {
+            let open = self.submissions(&project.name, true, MAX_OPEN).await?;
+            let waits = |submission: &&Submission| {
+                rule::shown_wait(project.review, submission) == Some(rule::WaitsFor::Person)
+            };
+            found.push(json!({
+                "name": project.name,
+                "agents": project.agents.len(),
+                "open": open.len(),
+                "waitForPerson": open.iter().filter(waits).count(),
+                "problem": self.trouble(&project.name),
+            }));
+        }
+        Ok(found)
+    }
+
     /// Returns a project with its tip, its branches, what is submitted and what is claimed.
     ///
     /// # Errors

@@ -21,6 +21,10 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     if let Err(error) = &bridges {
         tracing::error!(error = crate::error::chain(error), "failed to count what waits for a bridge");
     }
+    let projects = gateway.projects.summaries().await;
+    if let Err(error) = &projects {
+        tracing::error!(error = crate::error::chain(error), "failed to count what was submitted");
+    }
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -33,6 +37,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "turns": {"running": running, "waiting": waiting},
         "team": team,
         "bridges": bridges.ok(),
+        "projects": projects.ok(),
         "dashboard": dashboard(&gateway).await,
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {

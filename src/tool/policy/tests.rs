@@ -176,7 +176,10 @@ fn readonly_autonomy_denies_changing_tools() {
             "flock_restart_gateway",
             "flock_create_agent",
             "flock_decommission_agent",
-            "flock_bridge", "flock_project_submit", "flock_project_claim", "flock_project_review"
+            "flock_bridge",
+            "flock_project_submit",
+            "flock_project_claim",
+            "flock_project_review"
         ]
     );
     for (autonomy, tool, runs) in [

@@ -53,7 +53,12 @@ fn states() -> (Stage, [BTreeMap<String, String>; 2]) {
     let before = stage.tree();
     stage.turn(
         "go",
-        &[("src/main.txt", "changed"), ("src/new/file", "new"), ("src/new/other", "new"), ("link2", "a file")],
+        &[
+            ("src/main.txt", "changed"),
+            ("src/new/file", "new"),
+            ("src/new/other", "new"),
+            ("link2", "a file"),
+        ],
     );
     let after = stage.tree();
     let stage = Stage { served: None, ..stage };

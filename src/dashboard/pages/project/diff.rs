@@ -108,8 +108,7 @@ pub(crate) async fn page(
         }
     }
     let is_beside = given("view").as_deref() == Some("beside");
-    let found: Diff =
-        fetch(api, &format!("/api/projects/{}/diff{selection}", query::encoded(name))).await?;
+    let found: Diff = fetch(api, &format!("/api/projects/{}/diff{selection}", query::encoded(name))).await?;
     let joint = if selection.is_empty() { "?" } else { "&" };
     let other = if is_beside { String::new() } else { format!("{joint}view=beside") };
     let own = address(name);

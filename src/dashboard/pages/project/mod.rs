@@ -126,7 +126,11 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, name: &str) -> Result<P
     let texts = viewer.texts();
     let own = address(&project.name);
     let branches = project.branches.into_iter().map(|branch| BranchView {
-        diff: format!("{own}/diff?agent={}&branch={}", query::encoded(&branch.agent), query::encoded(&branch.task)),
+        diff: format!(
+            "{own}/diff?agent={}&branch={}",
+            query::encoded(&branch.agent),
+            query::encoded(&branch.task)
+        ),
         name: branch.name,
         subject: branch.subject,
         ahead: branch.ahead,
