@@ -476,7 +476,7 @@ mod tests {
         let sample = Sample::new();
         let again = ProjectRepository::create(sample.repository.folder(), "main").unwrap();
         let config = again.git().config().unwrap();
-        assert_eq!(config.get_bool("core.fsyncObjectFiles").unwrap(), true);
+        assert!(config.get_bool("core.fsyncObjectFiles").unwrap());
         let mut levels = Vec::new();
         config.entries(None).unwrap().for_each(|entry| levels.push(entry.level())).unwrap();
         assert!(levels.iter().all(|level| *level == git2::ConfigLevel::Local), "{levels:?}");

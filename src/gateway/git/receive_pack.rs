@@ -17,6 +17,13 @@ struct PushRequest {
     is_atomic: bool,
 }
 
+/// The answer to a push.
+pub(super) struct PushAnswer {
+    pub bytes: Vec<u8>,
+    /// The push with its report. `None` if there was nothing to push.
+    pub report: Option<(Push, PushReport)>,
+}
+
 /// Takes a push and returns the answer to it, with the report. An empty request has no report.
 ///
 /// # Errors
@@ -27,16 +34,19 @@ pub(super) fn answer(
     agent: &AgentId,
     body: &mut dyn Read,
     limits: &PushLimits,
-) -> Result<(Vec<u8>, Option<(Push, PushReport)>), ProjectError> {
+) -> Result<PushAnswer, ProjectError> {
     let request = match read(body) {
         Ok(Some(request)) => request,
-        Ok(None) => return Ok((Vec::new(), None)),
-        Err(error) => return Ok((error_answer(&format!("the push can't be read: {error}")), None)),
+        Ok(None) => return Ok(PushAnswer { bytes: Vec::new(), report: None }),
+        Err(error) => {
+            let bytes = error_answer(&format!("the push can't be read: {error}"));
+            return Ok(PushAnswer { bytes, report: None });
+        }
     };
     let needs_pack = request.changes.iter().any(|change| change.new.is_some());
     let push = Push { agent: agent.clone(), changes: request.changes.clone(), is_atomic: request.is_atomic };
     let report = incoming::receive(folder, &push, needs_pack.then_some(body), limits)?;
-    Ok((written(&request, &report), Some((push, report))))
+    Ok(PushAnswer { bytes: written(&request, &report), report: Some((push, report)) })
 }
 
 fn read(body: &mut dyn Read) -> io::Result<Option<PushRequest>> {

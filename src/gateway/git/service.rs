@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::advertisement::{self, Service};
+use super::receive_pack::PushAnswer;
 use super::request_body::{self, BodyStream};
 use super::upload_pack::{FetchError, FetchRequest};
 use super::{PREFIX, receive_pack, upload_pack};
@@ -170,14 +171,14 @@ impl GitService {
             // What a refusal left unread is read, or git could not read the answer. The body has its own limits.
             let _ = std::io::copy(&mut *body, &mut std::io::sink());
             match answered {
-                Ok((answer, report)) => {
+                Ok(PushAnswer { bytes, report }) => {
                     if let Some((push, report)) = report {
                         note(project, agent, &report);
                         if let Some(listener) = listener {
                             listener(project, &push, &report);
                         }
                     }
-                    answer
+                    bytes
                 }
                 Err(error) => {
                     failed(&admitted, &error);

@@ -136,7 +136,7 @@ fn negotiate(repository: &ProjectRepository, request: &FetchRequest) -> (Vec<u8>
     }
     match (request.is_done, common.last()) {
         (true, Some(last)) if request.has_detailed_ack => {
-            packet::push_line(&mut answer, &format!("ACK {last}"))
+            packet::push_line(&mut answer, &format!("ACK {last}"));
         }
         (true, Some(_)) => {}
         (true, None) => packet::push_line(&mut answer, "NAK"),

@@ -64,7 +64,7 @@ impl Check<'_, '_> {
         let mut before: Option<Vec<u8>> = None;
         while !rest.is_empty() {
             let parsed = parse_entry(rest).ok_or_else(|| bad("it can't be read".to_owned()))?;
-            let (mode, name, target, after) = parsed;
+            let (Entry { mode, name, target }, after) = parsed;
             rest = after;
             let shown = || crate::clean::summary(&String::from_utf8_lossy(name), 80);
             if let Some(why) = names::refused(name) {
@@ -184,7 +184,7 @@ impl TreeSizes<'_, '_> {
         let object = self.odb.read(id).map_err(|error| unreadable(&error))?;
         let mut size = TreeSize::default();
         let mut rest = object.data();
-        while let Some((mode, _, target, after)) = parse_entry(rest) {
+        while let Some((Entry { mode, target, .. }, after)) = parse_entry(rest) {
             rest = after;
             size.entries = size.entries.saturating_add(1);
             if matches!(mode, b"40000" | b"040000") {
@@ -198,13 +198,22 @@ impl TreeSizes<'_, '_> {
     }
 }
 
-/// Reads an entry of a tree: mode, name, target, and what follows.
-fn parse_entry(bytes: &[u8]) -> Option<(&[u8], &[u8], Oid, &[u8])> {
+/// An entry of a tree.
+struct Entry<'a> {
+    /// The mode as it is written, in octal digits.
+    mode: &'a [u8],
+    name: &'a [u8],
+    target: Oid,
+}
+
+/// Reads an entry of a tree, and returns it with what follows.
+fn parse_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let space = bytes.iter().take(8).position(|byte| *byte == b' ')?;
     let (mode, rest) = (&bytes[..space], &bytes[space + 1..]);
     let end = rest.iter().position(|byte| *byte == 0)?;
     let target = rest.get(end + 1..end + 21)?;
-    Some((mode, &rest[..end], Oid::from_bytes(target).ok()?, &rest[end + 21..]))
+    let entry = Entry { mode, name: &rest[..end], target: Oid::from_bytes(target).ok()? };
+    Some((entry, &rest[end + 21..]))
 }
 
 fn reference(line: &[u8], key: &[u8]) -> Option<Oid> {

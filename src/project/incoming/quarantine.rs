@@ -164,7 +164,7 @@ impl Quarantine {
         fs_err::create_dir_all(&to).map_err(ProjectError::io("make the folder", &to))?;
         let entries = fs_err::read_dir(&from).map_err(ProjectError::io("read", &from))?;
         let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
-        names.sort_by_key(|name| !Path::new(name).extension().is_some_and(|end| end == "pack"));
+        names.sort_by_key(|name| Path::new(name).extension().is_none_or(|end| end != "pack"));
         for name in names {
             let (from, to) = (from.join(&name), to.join(&name));
             // Readable before it is visible: a sandbox may look at any moment.
