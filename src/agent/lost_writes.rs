@@ -139,8 +139,9 @@ fn read_end(path: &Path, wanted: Option<TurnId>) -> Result<TranscriptEnd, Transc
             Ok(Record::Turn(record)) => record.turn,
             // Before these records is another conversation, or one from another home.
             Ok(Record::Session(_) | Record::Reset(_) | Record::Imported(_)) => break,
-            Ok(Record::Compaction(_) | Record::Rewind(_) | Record::Command(_) | Record::Unknown)
-            | Err(_) => continue,
+            Ok(Record::Compaction(_) | Record::Rewind(_) | Record::Command(_) | Record::Unknown) | Err(_) => {
+                continue;
+            }
         };
         if end.turns.last() != Some(&turn) {
             end.turns.push(turn);

@@ -272,7 +272,8 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
                 | Record::Imported(_),
             ) => break,
             // These records may come in a turn as well as before its beginning, so the search goes on.
-            Ok(Record::Compaction(_) | Record::Rewind(_) | Record::Command(_) | Record::Unknown) | Err(_) => {}
+            Ok(Record::Compaction(_) | Record::Rewind(_) | Record::Command(_) | Record::Unknown) | Err(_) => {
+            }
         }
     }
     Ok(left)

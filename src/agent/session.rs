@@ -16,8 +16,8 @@ use super::model_chain::{self, PreparedModel};
 use super::summary_request::SummaryRequest;
 use super::transcript::model::VERSION;
 use super::transcript::{
-    CompactionRecord, Header, RecentConversation, Record, ResetRecord, RewindRecord, Transcript, TranscriptError,
-    rewind,
+    CompactionRecord, Header, RecentConversation, Record, ResetRecord, RewindRecord, Transcript,
+    TranscriptError, rewind,
 };
 use super::turn::TurnError;
 use crate::clock;
@@ -157,7 +157,12 @@ pub(crate) async fn set_back(
 ) -> Result<(), TurnError> {
     let Some(session) = store.sessions().find(key).await? else { return Ok(()) };
     let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
-    let header = Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: session.created_at };
+    let header = Header {
+        version: VERSION,
+        agent: key.agent().clone(),
+        key: key.clone(),
+        created: session.created_at,
+    };
     let mut transcript = Transcript::open(&path, &header, &store.syncer().handle())?;
     let at = record.at;
     if !rewind::has(transcript.file(), &record.id).map_err(TranscriptError::reading(&path))? {

@@ -273,8 +273,11 @@ impl AgentStore {
         }
         let kept: HashSet<PathBuf> = journal.kept().into_iter().collect();
         let (changes, foreign) = plan::remaining(&self.objects, present, files.before, files.wanted, &kept)?;
-        let owner = workspace::owner(&self.identity)
-            .map_err(|(path, source)| CheckpointError::Io { verb: "find the owner in", path, source })?;
+        let owner = workspace::owner(&self.identity).map_err(|(path, source)| CheckpointError::Io {
+            verb: "find the owner in",
+            path,
+            source,
+        })?;
         let place = Place { root: &root, objects: &self.objects, owner, id: &journal.id };
         let mut left = apply::apply(&place, &changes)?;
         sync_file_system(&workspace)?;

@@ -68,7 +68,9 @@ pub(super) fn apply(place: &Place<'_>, changes: &[Change]) -> Result<Vec<PathBuf
     }
     for (path, mode) in unlocked.iter().rev() {
         let is_changed = changes.iter().any(|change| change.path == *path);
-        if !is_changed && place.root.stat(path).is_ok_and(|found| found.kind == FileKind::Folder) || path.as_os_str().is_empty() {
+        if !is_changed && place.root.stat(path).is_ok_and(|found| found.kind == FileKind::Folder)
+            || path.as_os_str().is_empty()
+        {
             place.root.set_mode(path, *mode)?;
         }
     }
@@ -135,7 +137,8 @@ fn put(place: &Place<'_>, change: &Change, after: &Node, at: usize) -> Result<()
             _ => root.create_dir(path, *owner)?,
         },
         Node::File { mode, size, content } => {
-            let is_only_mode = matches!(&change.before, Some(Node::File { content: old, .. }) if old == content);
+            let is_only_mode =
+                matches!(&change.before, Some(Node::File { content: old, .. }) if old == content);
             if !is_only_mode {
                 let file = root.create_file(&temporary, *owner)?;
                 objects.copy_to(*content, *size, &file)?;

@@ -140,7 +140,8 @@ pub(super) fn find(
     let mut found = Node::Folder { mode: 0, tree };
     for name in path.iter() {
         let Node::Folder { tree, .. } = found else { return Ok(None) };
-        let Some(entry) = objects.folder(tree)?.into_iter().find(|entry| entry.name == name.as_bytes()) else {
+        let Some(entry) = objects.folder(tree)?.into_iter().find(|entry| entry.name == name.as_bytes())
+        else {
             return Ok(None);
         };
         found = entry.node;

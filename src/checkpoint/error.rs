@@ -97,7 +97,9 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => Kind::Usage,
+            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => {
+                Kind::Usage
+            }
             Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } | Self::Taken(_) => Kind::Conflict,
             Self::Config(error) => error.kind(),
             _ => Kind::Failed,
@@ -114,7 +116,9 @@ impl Explain for CheckpointError {
                 Some(format!("flock checkpoints {agent}"))
             }
             Self::None(agent) => Some(format!("flock checkpoint {agent}")),
-            Self::Limit { .. } => Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned()),
+            Self::Limit { .. } => {
+                Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
+            }
             Self::Busy(_) => Some("flock status".to_owned()),
             Self::Changed(agent) => Some(format!("flock rewind {agent}")),
             Self::Foreign { agent, .. } => Some(format!("flock rewind {agent} --keep-others")),

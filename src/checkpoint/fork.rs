@@ -58,7 +58,11 @@ impl Checkpoints {
     /// Returns [`CheckpointError::Busy`] during a turn unless a checkpoint is given, [`CheckpointError::Taken`] if files
     /// or sessions of an agent with the new id exist, and another error if a step fails. The new agent does not exist
     /// then.
-    pub(crate) async fn fork(&self, agent: &Agent, request: ForkRequest) -> Result<ForkView, CheckpointError> {
+    pub(crate) async fn fork(
+        &self,
+        agent: &Agent,
+        request: ForkRequest,
+    ) -> Result<ForkView, CheckpointError> {
         let ForkRequest { name, checkpoint, by } = request;
         if self.config().agent(&name).is_some() {
             return Err(ConfigError::Exists(name).into());
@@ -178,9 +182,7 @@ fn copy_session(
         let is_before = match (moment, end) {
             (None, _) => true,
             (Some(_), Some(end)) => at <= end,
-            (Some(moment), None) => {
-                record.as_ref().and_then(Record::at).is_none_or(|made| made <= moment.at)
-            }
+            (Some(moment), None) => record.as_ref().and_then(Record::at).is_none_or(|made| made <= moment.at),
         };
         if !is_before {
             break;

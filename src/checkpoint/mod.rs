@@ -337,7 +337,8 @@ impl TurnWatch for TurnCheckpoints {
             let reason = Reason::Turn { session: session.clone(), turn };
             if is_kept || checkpoints.home().checkpoints(&agent.id).exists() {
                 // Read before anything of this turn is written.
-                let sessions = checkpoints.store.sessions().list(Some(&agent.id), RECENT).await.unwrap_or_default();
+                let sessions =
+                    checkpoints.store.sessions().list(Some(&agent.id), RECENT).await.unwrap_or_default();
                 let home = checkpoints.home();
                 let transcripts = Moments { home, agent: &agent, sessions: &sessions }.lengths();
                 let (checkpoints, agent, stop) = (Arc::clone(&checkpoints), agent.clone(), Arc::clone(&stop));

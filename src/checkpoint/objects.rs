@@ -266,7 +266,11 @@ impl Objects {
             Ok(())
         });
         copied.and_then(|()| to.set_len(size)).map_err(|error| self.missing(id, error))?;
-        if hasher.id() == id { Ok(()) } else { Err(self.missing(id, io::Error::other("its content is damaged"))) }
+        if hasher.id() == id {
+            Ok(())
+        } else {
+            Err(self.missing(id, io::Error::other("its content is damaged")))
+        }
     }
 
     /// Clones a content to an empty file, without reading it where the file system can.

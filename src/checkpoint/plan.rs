@@ -49,7 +49,8 @@ fn foreign_paths(
     for record in rest {
         match (before, record.files) {
             (Some(before), Some(after)) if !is_open => {
-                touched.extend(diff(objects, Some(before), Some(after))?.into_iter().map(|change| change.path));
+                touched
+                    .extend(diff(objects, Some(before), Some(after))?.into_iter().map(|change| change.path));
             }
             _ => {}
         }
@@ -109,7 +110,10 @@ pub(super) fn remaining(
 ) -> Result<(Vec<Change>, Vec<PathBuf>), CheckpointError> {
     let changes = diff(objects, Some(present), Some(wanted))?;
     let planned: std::collections::HashMap<PathBuf, Option<Node>> =
-        diff(objects, Some(before), Some(wanted))?.into_iter().map(|change| (change.path, change.before)).collect();
+        diff(objects, Some(before), Some(wanted))?
+            .into_iter()
+            .map(|change| (change.path, change.before))
+            .collect();
     let is_own = |change: &Change| match (&change.before, planned.get(&change.path)) {
         // It was removed, and its successor is not there yet.
         (None, Some(_)) => true,
@@ -147,14 +151,18 @@ mod tests {
                 at += 1;
                 continue;
             };
-            let below = files[at..].iter().take_while(|(path, _)| path.starts_with(&format!("{folder}/"))).count();
+            let below =
+                files[at..].iter().take_while(|(path, _)| path.starts_with(&format!("{folder}/"))).count();
             let inner: Vec<(&str, &str)> = files[at..at + below]
                 .iter()
                 .map(|(path, text)| (path.split_once('/').unwrap().1, *text))
                 .filter(|(path, _)| !path.is_empty())
                 .collect();
             let tree = tree(objects, &inner);
-            entries.push(TreeEntry { name: folder.as_bytes().to_vec(), node: Node::Folder { mode: 0o755, tree } });
+            entries.push(TreeEntry {
+                name: folder.as_bytes().to_vec(),
+                node: Node::Folder { mode: 0o755, tree },
+            });
             at += below;
         }
         objects.put_folder(&entries, None).unwrap()
@@ -185,14 +193,19 @@ mod tests {
         let (mut objects, _) = Objects::open(home.path()).unwrap();
         let begun = tree(&mut objects, &[("a", "1"), ("b", "1"), ("d/x", "1")]);
         let ended = tree(&mut objects, &[("a", "2"), ("b", "1"), ("c", "1"), ("d/x", "1")]);
-        let edited = tree(&mut objects, &[("a", "2"), ("b", "person"), ("c", "1"), ("d/x", "1"), ("d/y", "person")]);
+        let edited =
+            tree(&mut objects, &[("a", "2"), ("b", "person"), ("c", "1"), ("d/x", "1"), ("d/y", "person")]);
         let records = [record(Some(begun), true), record(Some(ended), false), record(Some(edited), false)];
         let found = plan(&objects, &records, 0).unwrap();
         assert_eq!(paths(&found.changes), ["a", "b", "c", "d/y"]);
         assert_eq!(paths(&found.foreign), ["b", "d/y"]);
         // A record without files neither hides nor invents a change.
-        let records =
-            [record(Some(begun), true), record(Some(ended), false), record(None, false), record(Some(edited), false)];
+        let records = [
+            record(Some(begun), true),
+            record(Some(ended), false),
+            record(None, false),
+            record(Some(edited), false),
+        ];
         assert_eq!(paths(&plan(&objects, &records, 0).unwrap().foreign), ["b", "d/y"]);
         let records = [record(Some(begun), true), record(None, true), record(Some(edited), false)];
         assert_eq!(plan(&objects, &records, 0).unwrap().foreign, []);
@@ -205,7 +218,8 @@ mod tests {
     fn what_is_kept_keeps_its_folder_and_its_place() {
         let home = tempfile::tempdir().unwrap();
         let (mut objects, _) = Objects::open(home.path()).unwrap();
-        let present = tree(&mut objects, &[("agent/old", "1"), ("agent/person", "1"), ("other", "1"), ("p", "person")]);
+        let present =
+            tree(&mut objects, &[("agent/old", "1"), ("agent/person", "1"), ("other", "1"), ("p", "person")]);
         let wanted = tree(&mut objects, &[("agent", "a file"), ("new", "1"), ("p/x", "1")]);
         let changes = diff(&objects, Some(present), Some(wanted)).unwrap();
         let kept: HashSet<PathBuf> = ["agent/person", "p"].iter().map(PathBuf::from).collect();
@@ -219,7 +233,8 @@ mod tests {
         let before = tree(&mut objects, &[("a", "2"), ("b", "2"), ("new/x", "2"), ("same", "1")]);
         let wanted = tree(&mut objects, &[("a", "1"), ("b", "1"), ("c", "1"), ("same", "1")]);
         // `a` is done and `new/x` is removed. A person has changed `c` and `same`, and put a file into `new`.
-        let present = tree(&mut objects, &[("a", "1"), ("b", "2"), ("c", "person"), ("new/y", "p"), ("same", "p")]);
+        let present =
+            tree(&mut objects, &[("a", "1"), ("b", "2"), ("c", "person"), ("new/y", "p"), ("same", "p")]);
         let (changes, foreign) = remaining(&objects, present, before, wanted, &HashSet::new()).unwrap();
         assert_eq!(paths(&changes), ["b"]);
         assert_eq!(foreign, ["c", "new/y", "same"].map(PathBuf::from));

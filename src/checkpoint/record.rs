@@ -203,7 +203,12 @@ mod tests {
         let log = RecordLog::new(folder.path());
         assert_eq!(log.read().unwrap(), []);
         log.append(&record(1)).unwrap();
-        std::fs::OpenOptions::new().append(true).open(&log.path).unwrap().write_all(b"{\"number\":2,").unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&log.path)
+            .unwrap()
+            .write_all(b"{\"number\":2,")
+            .unwrap();
         let turn = Reason::Turn { session: "agent:a:flock:main:ann".parse().unwrap(), turn: TurnId::new() };
         let second = CheckpointRecord { reason: turn, ..record(2) };
         log.append(&second).unwrap();

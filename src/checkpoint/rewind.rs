@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::Checkpoints;
 use super::agent_store::{AgentStore, NewCheckpoint};
 use super::diff::Change;
 use super::error::CheckpointError;
@@ -15,7 +16,6 @@ use super::plan::{self, FilePlan};
 use super::record::{CheckpointRecord, Reason};
 use super::tree::Node;
 use super::view::{self, ConversationView, RewindView};
-use super::Checkpoints;
 use crate::agent::transcript::RewindRecord;
 use crate::agent::transcript::rewind::{Moment, cut};
 use crate::agent::transcript::{self, TranscriptError};
@@ -244,7 +244,11 @@ fn begin(
         match (parts.has_files(), present.files, target.files) {
             (true, None, _) => {
                 let reason = present.problem.clone().unwrap_or_default();
-                Some(CheckpointError::WithoutFiles { agent: agent.id.clone(), number: present.number, reason })
+                Some(CheckpointError::WithoutFiles {
+                    agent: agent.id.clone(),
+                    number: present.number,
+                    reason,
+                })
             }
             _ => None,
         }
@@ -292,7 +296,9 @@ fn target(
 ) -> Result<usize, CheckpointError> {
     if request.undo {
         let is_rewind = |record: &CheckpointRecord| matches!(record.reason, Reason::Rewind { .. });
-        return store.find(records, None, is_rewind).map_err(|_| CheckpointError::NothingToUndo(store.agent.clone()));
+        return store
+            .find(records, None, is_rewind)
+            .map_err(|_| CheckpointError::NothingToUndo(store.agent.clone()));
     }
     store.find(records, request.checkpoint, |record| matches!(record.reason, Reason::Turn { .. }))
 }
@@ -317,14 +323,19 @@ fn prepare(
     let parts = parts(&target, request);
     if parts.has_files() && target.files.is_none() {
         let reason = target.problem.clone().unwrap_or_default();
-        return Err(CheckpointError::WithoutFiles { agent: store.agent.clone(), number: target.number, reason });
+        return Err(CheckpointError::WithoutFiles {
+            agent: store.agent.clone(),
+            number: target.number,
+            reason,
+        });
     }
     let files =
         if parts.has_files() { plan::plan(&store.objects, records, chosen)? } else { FilePlan::default() };
     let cuts = if parts.has_conversation() { moments.cuts(&target)? } else { Vec::new() };
     let kept: HashSet<PathBuf> = files.foreign.iter().map(|change| change.path.clone()).collect();
     let made = plan::without(files.changes.clone(), &kept);
-    let conversations = cuts.iter().map(|cut| ConversationView { session: cut.session.clone(), messages: cut.messages });
+    let conversations =
+        cuts.iter().map(|cut| ConversationView { session: cut.session.clone(), messages: cut.messages });
     let view = RewindView {
         checkpoint: target.number,
         at: target.at,
@@ -410,4 +421,3 @@ fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
         _ => None,
     }
 }
-

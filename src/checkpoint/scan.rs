@@ -108,10 +108,12 @@ pub(super) fn scan(
     objects: &mut Objects,
     index: &mut Index,
 ) -> Result<Scan, CheckpointError> {
-    let workspace = fs_err::canonicalize(input.workspace).map_err(CheckpointError::io("open", input.workspace))?;
+    let workspace =
+        fs_err::canonicalize(input.workspace).map_err(CheckpointError::io("open", input.workspace))?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let failed = |errno: Errno| CheckpointError::io("open", &workspace)(errno.into());
-    let unlocked = Unlocked::open(AT_FDCWD.as_fd(), &workspace, |at, path| openat(at, path, flags, Mode::empty()));
+    let unlocked =
+        Unlocked::open(AT_FDCWD.as_fd(), &workspace, |at, path| openat(at, path, flags, Mode::empty()));
     let root = unlocked.map_err(failed)?;
     let found = fstat(&root.folder).map_err(failed)?;
     let mut walk = Walk {
@@ -282,12 +284,20 @@ impl Walk<'_> {
             let stat = look(&file)?;
             let before = Stamp::of(&stat);
             let (end, stop) = (self.end, self.input.stop);
-            let go_on = || if stop.load(Ordering::Relaxed) || Instant::now() > end { Err(CheckpointError::Stopped) } else { Ok(()) };
+            let go_on = || {
+                if stop.load(Ordering::Relaxed) || Instant::now() > end {
+                    Err(CheckpointError::Stopped)
+                } else {
+                    Ok(())
+                }
+            };
             let content = match self.objects.put_file(&file, before.size, go_on) {
                 Ok(content) => content,
                 Err(CheckpointError::Stopped) => return Err(self.stopped()),
                 // It was cut short while it was read.
-                Err(CheckpointError::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => continue,
+                Err(CheckpointError::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let after = Stamp::of(&fstat(&file).map_err(|errno| self.failed(errno))?);
@@ -313,7 +323,8 @@ impl Walk<'_> {
             let most = self.input.limits.entries;
             return Err(self.limit(&format!("the workspace has more than {most} files and folders")));
         }
-        if count.is_multiple_of(64) && (self.input.stop.load(Ordering::Relaxed) || Instant::now() > self.end) {
+        if count.is_multiple_of(64) && (self.input.stop.load(Ordering::Relaxed) || Instant::now() > self.end)
+        {
             return Err(self.stopped());
         }
         Ok(())
@@ -455,7 +466,8 @@ fn unlock(
     rights: u32,
 ) -> Result<(OwnedFd, u32), Errno> {
     // No right on the thing itself is needed for a descriptor with O_PATH.
-    let link = openat(above, name.as_c_str(), OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())?;
+    let link =
+        openat(above, name.as_c_str(), OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())?;
     let found = fstat(&link)?;
     if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != kind {
         return Err(Errno::EINVAL);

@@ -265,9 +265,14 @@ fn what_an_agent_closes_to_itself_is_kept_and_stays_closed() {
     let is_root = Uid::effective().is_root();
     let all = ["", "closed", "closed/inner", "closed/inner/file", "secret"];
     if is_root {
-        for path in [stage.folder.path().to_owned(), stage.folder.path().join("store"), stage.folder.path().join("store/objects"), stage.folder.path().join("store/objects/new")]
-            .into_iter()
-            .chain(all.map(|path| stage.at(path)))
+        for path in [
+            stage.folder.path().to_owned(),
+            stage.folder.path().join("store"),
+            stage.folder.path().join("store/objects"),
+            stage.folder.path().join("store/objects/new"),
+        ]
+        .into_iter()
+        .chain(all.map(|path| stage.at(path)))
         {
             chown(&path, Some(AGENT), None).unwrap();
         }

@@ -152,7 +152,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Tree> {
     while let Some((kind, after)) = rest.split_first() {
         rest = after;
         let name = text(&mut rest)?;
-        let is_name = !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0);
+        let is_name =
+            !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0);
         if !is_name {
             return None;
         }

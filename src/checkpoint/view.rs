@@ -102,7 +102,8 @@ fn text_diff(objects: &Objects, change: &Change) -> Option<String> {
     if before == after {
         return None;
     }
-    let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(200)).diff_lines(&before, &after);
+    let diff =
+        TextDiff::configure().timeout(std::time::Duration::from_millis(200)).diff_lines(&before, &after);
     let unified = diff.unified_diff().context_radius(2).to_string();
     let mut lines: Vec<String> =
         unified.lines().take(MAX_LINES).map(|line| crate::clean::block(line).into_owned()).collect();

@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     if is_stopped {
         let count = plan["foreignCount"].as_u64().unwrap_or_default();
-        let text = format!("{count} files of {id} were changed outside its turns, and a rewind does not touch them");
+        let text =
+            format!("{count} files of {id} were changed outside its turns, and a rewind does not touch them");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock rewind {id} --keep-others")));
     }
     let has_conversations = plan["conversations"].as_array().is_some_and(|all| !all.is_empty());
@@ -109,7 +110,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if plan["fileCount"] == 0 && !has_conversations {
-        context.printer.result(&found, format!("nothing has changed since checkpoint {}", plan["checkpoint"]).as_str());
+        context
+            .printer
+            .result(&found, format!("nothing has changed since checkpoint {}", plan["checkpoint"]).as_str());
         return Ok(Exit::Done);
     }
     if !context.yes() {
@@ -144,7 +147,8 @@ fn show(id: &AgentId, plan: &Value, keeps_others: bool, context: &Context) {
     changes(&plan["files"], plan["fileCount"].as_u64().unwrap_or_default(), context);
     for one in plan["conversations"].as_array().into_iter().flatten() {
         let session = one["session"].as_str().unwrap_or_default();
-        let line = StyledLine::new().accent(session).plain(format!(": {} messages are left out", one["messages"]));
+        let line =
+            StyledLine::new().accent(session).plain(format!(": {} messages are left out", one["messages"]));
         printer.say(line);
     }
     let count = plan["foreignCount"].as_u64().unwrap_or_default();

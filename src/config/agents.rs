@@ -265,7 +265,9 @@ pub(crate) fn fork(
         if entries.iter().any(|entry| entry["id"] == to.as_str()) {
             return Err(ConfigError::Exists(to.clone()));
         }
-        let Some(mut entry) = entries.iter().find(|entry| entry["id"] == from.as_str()).cloned() else { continue };
+        let Some(mut entry) = entries.iter().find(|entry| entry["id"] == from.as_str()).cloned() else {
+            continue;
+        };
         found = true;
         entry["id"] = to.as_str().into();
         if path == AGENT_LIST {

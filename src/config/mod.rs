@@ -47,8 +47,8 @@ pub use file::read;
 pub use live::Live;
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, CheckpointSettings, Compaction, Config,
-    DecidingBridges, DockerSettings, Effort, EgressApprover, Network, PlatformName, Retention, Role, SandboxMode, SkillsMode,
-    TrustedOrigin,
+    DecidingBridges, DockerSettings, Effort, EgressApprover, Network, PlatformName, Retention, Role,
+    SandboxMode, SkillsMode, TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

@@ -127,8 +127,7 @@ impl Gateway {
     pub fn new(build: impl FnOnce(&Weak<Self>) -> GatewayParts) -> Arc<Self> {
         Arc::new_cyclic(|gateway| {
             let parts = build(gateway);
-            let checkpoints =
-                Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
+            let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
             Self {

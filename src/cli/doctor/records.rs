@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::check::Check;
 use super::fix::Fix;
-use crate::cli::database;
 use crate::checkpoint::Checkpoints;
+use crate::cli::database;
 use crate::clock::{self, unix_ms};
 use crate::config::Config;
 use crate::gateway::clock_check;

@@ -1,6 +1,7 @@
 //! Checkpoints of agents, the way back to them, and agents that go on from one.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
@@ -77,7 +78,11 @@ impl Stage {
     /// A turn in which the agent writes these files.
     pub fn turn(&self, text: &str, files: &[(&str, &str)]) {
         for (at, (path, content)) in files.iter().enumerate() {
-            self.model.reply(Reply::call(&format!("c{at}"), "write", &json!({"path": path, "content": content})));
+            self.model.reply(Reply::call(
+                &format!("c{at}"),
+                "write",
+                &json!({"path": path, "content": content}),
+            ));
         }
         self.model.reply(Reply::text("done"));
         let before = self.records("turnEnd");
@@ -108,7 +113,10 @@ impl Stage {
 fn a_turn_is_undone_and_the_rewind_too() {
     let stage = Stage::new().serve();
     let before = stage.tree();
-    stage.turn("first words", &[("src/main.txt", "one\n2\nthree\n"), ("src/new/file", "new"), ("MEMORY.md", "more")]);
+    stage.turn(
+        "first words",
+        &[("src/main.txt", "one\n2\nthree\n"), ("src/new/file", "new"), ("MEMORY.md", "more")],
+    );
     let after = stage.tree();
     assert_ne!(before, after);
     let listed = stage.checkpoints();
@@ -116,8 +124,12 @@ fn a_turn_is_undone_and_the_rewind_too() {
     assert_eq!((&listed[0]["reason"], &listed[0]["session"]), (&json!("turn"), &json!(KEY)));
 
     let shown = stage.home.flock(["rewind", "ada", "--dry-run", "--json"]).ok().json();
-    let paths: Vec<&str> =
-        shown["rewind"]["files"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    let paths: Vec<&str> = shown["rewind"]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect();
     assert_eq!(paths, ["MEMORY.md", "src/main.txt", "src/new", "src/new/file"]);
     let diff = shown["rewind"]["files"][1]["diff"].as_str().unwrap();
     assert!(diff.contains("-2") && diff.contains("+two"), "{diff}");
@@ -193,21 +205,24 @@ fn what_a_person_changed_stops_a_rewind_and_is_never_overwritten() {
 fn a_plan_that_is_no_longer_true_is_not_carried_out() {
     let stage = Stage::new().serve();
     stage.turn("go", &[("a", "agent")]);
-    let plan = stage.home.flock(["rewind", "ada", "--dry-run", "--json"]).ok().json()["rewind"]["plan"].clone();
+    let plan =
+        stage.home.flock(["rewind", "ada", "--dry-run", "--json"]).ok().json()["rewind"]["plan"].clone();
     std::fs::write(stage.workspace().join("a"), "person").unwrap();
-    let port = stage.home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
+    let port =
+        stage.home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
     let token = stage.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-    let answer = crate::support::docker::block_on(async {
-        reqwest::Client::new()
-            .post(format!("http://127.0.0.1:{port}/api/agents/ada/rewind"))
-            .bearer_auth(token)
-            .header("content-type", "application/json")
-            .body(json!({"plan": plan, "keepOthers": true}).to_string())
-            .send()
-            .await
-            .unwrap()
-    });
-    assert_eq!(answer.status().as_u16(), 409);
+    let body = json!({"plan": plan, "keepOthers": true}).to_string();
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    write!(
+        stream,
+        "POST /api/agents/ada/rewind HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
     assert_eq!(std::fs::read_to_string(stage.workspace().join("a")).unwrap(), "person");
 }
 
@@ -215,7 +230,10 @@ fn a_plan_that_is_no_longer_true_is_not_carried_out() {
 fn checkpoints_on_demand_work_without_a_gateway_and_old_ones_go() {
     let stage = Stage::new();
     let set = |key: &str, value: &str| {
-        stage.home.flock(["config", "set", &format!("plugins.entries.flock.config.checkpoints.{key}"), value]).ok();
+        stage
+            .home
+            .flock(["config", "set", &format!("plugins.entries.flock.config.checkpoints.{key}"), value])
+            .ok();
     };
     set("keep", "4");
     let made = stage.home.flock(["checkpoint", "ada", "--note", "before\u{7} lunch", "--json"]).ok().json();
@@ -278,7 +296,8 @@ fn a_fork_goes_on_beside_the_original() {
     stage.home.flock(["fork", "ada", "bob"]).ok();
     let files = |agent: &str| tree(&stage.home.file(format!("workspaces/{agent}")));
     assert_eq!((files("eve"), files("bob"), stage.tree()), (first, second.clone(), second));
-    let soul = |agent: &str| std::fs::read(stage.home.file(format!("agents/{agent}/identity/SOUL.md"))).unwrap();
+    let soul =
+        |agent: &str| std::fs::read(stage.home.file(format!("agents/{agent}/identity/SOUL.md"))).unwrap();
     assert_eq!(soul("bob"), soul("ada"));
     for (agent, has_second) in [("eve", false), ("bob", true)] {
         stage.model.reply(Reply::text("hello"));
