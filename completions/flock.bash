@@ -34,6 +34,12 @@ _flock() {
             flock,chat)
                 cmd="flock__subcmd__chat"
                 ;;
+            flock,checkpoint)
+                cmd="flock__subcmd__checkpoint"
+                ;;
+            flock,checkpoints)
+                cmd="flock__subcmd__checkpoints"
+                ;;
             flock,completions)
                 cmd="flock__subcmd__completions"
                 ;;
@@ -48,6 +54,9 @@ _flock() {
                 ;;
             flock,edit)
                 cmd="flock__subcmd__edit"
+                ;;
+            flock,fork)
+                cmd="flock__subcmd__fork"
                 ;;
             flock,freeze)
                 cmd="flock__subcmd__freeze"
@@ -87,6 +96,9 @@ _flock() {
                 ;;
             flock,restore)
                 cmd="flock__subcmd__restore"
+                ;;
+            flock,rewind)
+                cmd="flock__subcmd__rewind"
                 ;;
             flock,rm)
                 cmd="flock__subcmd__remove"
@@ -385,6 +397,12 @@ _flock() {
             flock__subcmd__help,chat)
                 cmd="flock__subcmd__help__subcmd__chat"
                 ;;
+            flock__subcmd__help,checkpoint)
+                cmd="flock__subcmd__help__subcmd__checkpoint"
+                ;;
+            flock__subcmd__help,checkpoints)
+                cmd="flock__subcmd__help__subcmd__checkpoints"
+                ;;
             flock__subcmd__help,completions)
                 cmd="flock__subcmd__help__subcmd__completions"
                 ;;
@@ -399,6 +417,9 @@ _flock() {
                 ;;
             flock__subcmd__help,edit)
                 cmd="flock__subcmd__help__subcmd__edit"
+                ;;
+            flock__subcmd__help,fork)
+                cmd="flock__subcmd__help__subcmd__fork"
                 ;;
             flock__subcmd__help,freeze)
                 cmd="flock__subcmd__help__subcmd__freeze"
@@ -435,6 +456,9 @@ _flock() {
                 ;;
             flock__subcmd__help,restore)
                 cmd="flock__subcmd__help__subcmd__restore"
+                ;;
+            flock__subcmd__help,rewind)
+                cmd="flock__subcmd__help__subcmd__rewind"
                 ;;
             flock__subcmd__help,service)
                 cmd="flock__subcmd__help__subcmd__service"
@@ -815,7 +839,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw checkpoint checkpoints rewind fork usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2116,6 +2140,54 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__checkpoint)
+            opts="-q -v -y -h --note --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__checkpoints)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__completions)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help bash zsh fish"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2658,6 +2730,32 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__fork)
+            opts="-q -v -y -h --checkpoint --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --checkpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__freeze)
             opts="-q -v -y -h --all --reason --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2685,7 +2783,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw checkpoint checkpoints rewind fork usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3132,6 +3230,34 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__checkpoint)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__checkpoints)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__completions)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -3287,6 +3413,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__edit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__fork)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3609,6 +3749,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__restore)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__rewind)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4674,6 +4828,36 @@ _flock() {
             fi
             case "${prev}" in
                 --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__rewind)
+            opts="-q -v -y -h --to --turn --files --conversation --both --undo --keep-others --dry-run --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --turn)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
