@@ -76,6 +76,9 @@ _flock() {
             flock,prompt)
                 cmd="flock__subcmd__prompt"
                 ;;
+            flock,receipt)
+                cmd="flock__subcmd__receipt"
+                ;;
             flock,remove)
                 cmd="flock__subcmd__remove"
                 ;;
@@ -126,6 +129,9 @@ _flock() {
                 ;;
             flock,usage)
                 cmd="flock__subcmd__usage"
+                ;;
+            flock,verify)
+                cmd="flock__subcmd__verify"
                 ;;
             flock__subcmd__approvals,approve)
                 cmd="flock__subcmd__approvals__subcmd__approve"
@@ -424,6 +430,9 @@ _flock() {
             flock__subcmd__help,prompt)
                 cmd="flock__subcmd__help__subcmd__prompt"
                 ;;
+            flock__subcmd__help,receipt)
+                cmd="flock__subcmd__help__subcmd__receipt"
+                ;;
             flock__subcmd__help,remove)
                 cmd="flock__subcmd__help__subcmd__remove"
                 ;;
@@ -471,6 +480,9 @@ _flock() {
                 ;;
             flock__subcmd__help,usage)
                 cmd="flock__subcmd__help__subcmd__usage"
+                ;;
+            flock__subcmd__help,verify)
+                cmd="flock__subcmd__help__subcmd__verify"
                 ;;
             flock__subcmd__help__subcmd__approvals,approve)
                 cmd="flock__subcmd__help__subcmd__approvals__subcmd__approve"
@@ -601,6 +613,18 @@ _flock() {
             flock__subcmd__help__subcmd__prompt,show)
                 cmd="flock__subcmd__help__subcmd__prompt__subcmd__show"
                 ;;
+            flock__subcmd__help__subcmd__receipt,export)
+                cmd="flock__subcmd__help__subcmd__receipt__subcmd__export"
+                ;;
+            flock__subcmd__help__subcmd__receipt,key)
+                cmd="flock__subcmd__help__subcmd__receipt__subcmd__key"
+                ;;
+            flock__subcmd__help__subcmd__receipt,list)
+                cmd="flock__subcmd__help__subcmd__receipt__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__receipt,show)
+                cmd="flock__subcmd__help__subcmd__receipt__subcmd__show"
+                ;;
             flock__subcmd__help__subcmd__service,install)
                 cmd="flock__subcmd__help__subcmd__service__subcmd__install"
                 ;;
@@ -721,6 +745,36 @@ _flock() {
             flock__subcmd__prompt__subcmd__help,show)
                 cmd="flock__subcmd__prompt__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__receipt,export)
+                cmd="flock__subcmd__receipt__subcmd__export"
+                ;;
+            flock__subcmd__receipt,help)
+                cmd="flock__subcmd__receipt__subcmd__help"
+                ;;
+            flock__subcmd__receipt,key)
+                cmd="flock__subcmd__receipt__subcmd__key"
+                ;;
+            flock__subcmd__receipt,list)
+                cmd="flock__subcmd__receipt__subcmd__list"
+                ;;
+            flock__subcmd__receipt,show)
+                cmd="flock__subcmd__receipt__subcmd__show"
+                ;;
+            flock__subcmd__receipt__subcmd__help,export)
+                cmd="flock__subcmd__receipt__subcmd__help__subcmd__export"
+                ;;
+            flock__subcmd__receipt__subcmd__help,help)
+                cmd="flock__subcmd__receipt__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__receipt__subcmd__help,key)
+                cmd="flock__subcmd__receipt__subcmd__help__subcmd__key"
+                ;;
+            flock__subcmd__receipt__subcmd__help,list)
+                cmd="flock__subcmd__receipt__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__receipt__subcmd__help,show)
+                cmd="flock__subcmd__receipt__subcmd__help__subcmd__show"
+                ;;
             flock__subcmd__service,help)
                 cmd="flock__subcmd__service__subcmd__help"
                 ;;
@@ -815,7 +869,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token bridge person freeze thaw usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2685,7 +2739,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit doctor restore uninstall completions chat dashboard top channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token bridge person freeze thaw usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3566,6 +3620,76 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__receipt)
+            opts="list show export key"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__receipt__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__receipt__subcmd__key)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__receipt__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__receipt__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -3931,6 +4055,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__usage)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4585,6 +4723,220 @@ _flock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list show export key help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__export)
+            opts="-q -v -y -h --to --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help)
+            opts="list show export key help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help__subcmd__key)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__key)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__list)
+            opts="-q -v -y -h --project --task --agent --limit --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --project)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --task)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__receipt__subcmd__show)
+            opts="-q -v -y -h --output --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5495,6 +5847,36 @@ _flock() {
                     ;;
                 --by)
                     COMPREPLY=($(compgen -W "agent channel model day" -- "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__verify)
+            opts="-q -v -y -h --key --allowed-signers --rerun --no-rerun --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allowed-signers)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --home)
