@@ -64,6 +64,8 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "rewind" -d 'Set an agen
 complete -c flock -n "__fish_flock_needs_command" -f -a "fork" -d 'Make a second agent that goes on from where an agent is'
 complete -c flock -n "__fish_flock_needs_command" -f -a "usage" -d 'Show the usage of models and its cost'
 complete -c flock -n "__fish_flock_needs_command" -f -a "audit" -d 'Show the audit, or verify that it is intact'
+complete -c flock -n "__fish_flock_needs_command" -f -a "receipt" -d 'Show, export and check receipts of delivered work'
+complete -c flock -n "__fish_flock_needs_command" -f -a "verify" -d 'Check a receipt, and run its checks again'
 complete -c flock -n "__fish_flock_needs_command" -f -a "doctor" -d 'Find problems, and show how to fix them'
 complete -c flock -n "__fish_flock_needs_command" -f -a "restore" -d 'Restore a damaged or lost database from its newest intact backup'
 complete -c flock -n "__fish_flock_needs_command" -f -a "uninstall" -d 'Remove flock from this machine, or OpenClaw from the home'
@@ -905,6 +907,80 @@ complete -c flock -n "__fish_flock_using_subcommand audit" -s q -l quiet -d 'Pri
 complete -c flock -n "__fish_flock_using_subcommand audit" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand audit" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -f -a "list" -d 'List receipts, newest first'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -f -a "show" -d 'Show a receipt: what was checked, and how it ended'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -f -a "export" -d 'Write a receipt with all that is needed to check it elsewhere into one file'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -f -a "key" -d 'Print the key that signs receipts, as a line for a file of allowed signers'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l project -d 'Show only receipts of this project' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l task -d 'Show only receipts of this task' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l agent -d 'Show only receipts of this agent\'s work' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l limit -d 'Number of receipts to show' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l output -d 'Also print the kept output of its checks'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l to -d 'File to write [default: the start of the id, with the ending .receipt]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from help" -f -a "list" -d 'List receipts, newest first'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a receipt: what was checked, and how it ended'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from help" -f -a "export" -d 'Write a receipt with all that is needed to check it elsewhere into one file'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from help" -f -a "key" -d 'Print the key that signs receipts, as a line for a file of allowed signers'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand verify" -l key -d 'File with the public key that must have signed it' -r -F
+complete -c flock -n "__fish_flock_using_subcommand verify" -l allowed-signers -d 'File of allowed signers, as ssh-keygen takes it' -r -F
+complete -c flock -n "__fish_flock_using_subcommand verify" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand verify" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand verify" -l rerun -d 'Run the checks again [default]'
+complete -c flock -n "__fish_flock_using_subcommand verify" -l no-rerun -d 'Check only the documents'
+complete -c flock -n "__fish_flock_using_subcommand verify" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand verify" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand verify" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand verify" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l bundle -d 'Write a bundle for a bug report to FILE, a .tar.gz without keys, messages and transcripts, and list its contents' -r -F
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -1333,6 +1409,10 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from person" -f -a "link" -d 'Bind an account to a person'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from person" -f -a "unlink" -d 'Forget an account: its next message makes a person of its own'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from person" -f -a "rename" -d 'Give a person another name'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "list" -d 'List receipts, newest first'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "show" -d 'Show a receipt: what was checked, and how it ended'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "export" -d 'Write a receipt with all that is needed to check it elsewhere into one file'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "key" -d 'Print the key that signs receipts, as a line for a file of allowed signers'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from dashboard" -f -a "sessions" -d 'List the browsers that are signed in, or sign them out'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "list" -d 'List the channels'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "create" -d 'Create a channel'

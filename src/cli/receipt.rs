@@ -231,11 +231,15 @@ fn export(id: &str, to: Option<&Path>, context: &Context) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
+/// The name of the signer in a file of allowed signers.
+const SIGNER: &str = "flock";
+
 fn key(context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let key = SigningKey::of(&home)?.public();
-    let line = format!("flock namespaces=\"{RECEIPT_NAMESPACE}\" {}", key.line("flock-receipt"));
-    context.printer.result(&json!({"allowedSigner": line, "fingerprint": key.fingerprint()}), line.clone());
+    let line = format!("{SIGNER} namespaces=\"{RECEIPT_NAMESPACE}\" {}", key.line("flock-receipt"));
+    let value = json!({"allowedSigner": line, "fingerprint": key.fingerprint()});
+    context.printer.result(&value, line);
     Ok(Exit::Done)
 }
 

@@ -91,7 +91,7 @@ fn of_home(home: &Home, id: &str) -> Result<Bundle, Failure> {
 /// Returns the keys that the receipt may be signed with. `None` if it comes from elsewhere and no key was named.
 fn trusted(args: &Args, home: &Home, is_file: bool) -> Result<Option<Vec<PublicKey>>, Failure> {
     let read = |path: &Path| -> Result<String, ReceiptError> {
-        std::fs::read_to_string(path).map_err(|source| ReceiptError::File { path: path.to_owned(), source })
+        fs_err::read_to_string(path).map_err(|source| ReceiptError::File { path: path.to_owned(), source })
     };
     if let Some(path) = &args.key {
         let text = read(path)?;

@@ -282,9 +282,10 @@ impl PackageStore {
             })
             .collect::<Result<_, _>>()?;
         let words: Vec<String> = valid.iter().map(|path| format!("'{path}'")).collect();
+        // The assignment fails if a path is missing. In a pipe, its failure would not count.
         let script = format!(
-            "set -e; nix-store --query --requisites {} | sort -u | while read -r path; do \
-             echo \"$path $(nix-store --query --hash \"$path\")\"; done",
+            "set -e; all=$(nix-store --query --requisites {}); for path in $(echo \"$all\" | sort -u); do \
+             hash=$(nix-store --query --hash \"$path\"); echo \"$path $hash\"; done",
             words.join(" ")
         );
         let (_writing, container) = self.lock_running().await?;

@@ -85,6 +85,7 @@ impl Explain for ReceiptError {
             Self::Nix(error) => error.hint(),
             Self::NotFound(_) => Some("flock receipt list".to_owned()),
             Self::Changed { .. } => Some("flock audit --verify".to_owned()),
+            Self::Key => Some("move the file secrets/receipt-key away, and: flock receipt key".to_owned()),
             _ => None,
         }
     }

@@ -246,7 +246,7 @@ impl<A> AuditLog<&Database<A>> {
 /// can be verified by somebody who may not see what its rows say.
 pub(super) fn link(previous: &[u8], contents: &[u8; 32]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    hash.update(b"flock audit 2\0");
+    hash.update(b"flock-audit-2\0");
     hash.update(previous);
     hash.update(contents);
     hash.finalize().into()

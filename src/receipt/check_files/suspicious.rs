@@ -28,7 +28,7 @@ const SUMMARIES: [&str; 20] = [
 ];
 
 /// Calls that end a process at once or replace it, and the places where a runner is told what to do.
-const ENDINGS: [&str; 34] = [
+const ENDINGS: [&str; 33] = [
     "os._exit",
     "_exit(",
     "os.abort",
@@ -38,8 +38,7 @@ const ENDINGS: [&str; 34] = [
     "atexit",
     "process.exit",
     "process.reallyexit",
-    "process::exit",
-    "libc::exit",
+    "::exit(",
     "syscall.exit",
     "runtime.goexit",
     "pytest_sessionfinish",

@@ -29,7 +29,8 @@ pub(super) fn json(lines: &[&str]) -> Option<TestCounts> {
     (counts.summaries > 0).then_some(counts)
 }
 
-/// Counts `--- PASS:` lines of `go test -v`. Without `-v` there are only the packages: `ok  	example.com/a	0.003s`.
+/// Counts `--- PASS:` lines of `go test -v`. Without `-v` there are only the lines of packages, which
+/// begin with `ok` and have their name and time after tabs.
 pub(super) fn plain(lines: &[&str]) -> Option<TestCounts> {
     let mut counts = TestCounts::new("go test");
     let mut packages = TestCounts::new("go test");

@@ -36,6 +36,8 @@ pub(super) struct CheckCommand<'a> {
     pub limit: Duration,
     /// Bytes of output to keep.
     pub keep: usize,
+    /// The way to public hosts, or `None` if the command has none.
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 impl CheckContainer {

@@ -82,11 +82,12 @@ impl DockerChecks {
                 environment: plan.sandbox.environment(),
                 limit: plan.limits.each.min(left),
                 keep: plan.limits.output,
+                proxy: None,
             };
             let work = self.work_folder().await?;
             let contents = Contents { setup: report.setup.as_ref(), only: None, extra: &plan.extra };
             self.fill(&work, plan, contents).await?;
-            let (run, at) = Box::pin(self.one(plan, &image, &work, command, None, cancel)).await?;
+            let (run, at) = Box::pin(self.one(plan, &image, &work, command, cancel)).await?;
             report.probed_at = at;
             report.runs.push(run);
             drop_blocking(work).await;
@@ -114,11 +115,12 @@ impl DockerChecks {
             environment,
             limit: plan.limits.setup,
             keep: plan.limits.output,
+            proxy: Some(proxy),
         };
         let work = self.work_folder().await?;
         let only = setup::inputs(step, plan.tree.files());
         self.fill(&work, plan, Contents { setup: None, only, extra: &[] }).await?;
-        let (run, _) = Box::pin(self.one(plan, image, &work, command, Some(proxy), cancel)).await?;
+        let (run, _) = Box::pin(self.one(plan, image, &work, command, cancel)).await?;
         let mut report = SetupReport { key, result: String::new(), cached: false, run };
         if report.run.end.is_success() {
             report.result = self.keep(&work, plan, &report).await?;
@@ -216,7 +218,6 @@ impl DockerChecks {
         image: &str,
         work: &WorkFolder,
         command: CheckCommand<'_>,
-        proxy: Option<Arc<Proxy>>,
         cancel: &CancellationToken,
     ) -> Result<(CommandReport, i64), CheckError> {
         let home = self.home.clone();
@@ -231,7 +232,7 @@ impl DockerChecks {
         let host =
             CheckHost { home: &self.home, id: &work.id, image: image.to_owned(), user, helper, workspace };
         let spec = plan.sandbox.container(host);
-        let container = CheckContainer::start(&self.engine, &spec, proxy).await?;
+        let container = CheckContainer::start(&self.engine, &spec, command.proxy.clone()).await?;
         let at = container.probe.at;
         let run = container.run(command, cancel).await;
         container.remove().await?;

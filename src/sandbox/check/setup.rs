@@ -19,7 +19,7 @@ use crate::sandbox::Output;
 /// Number of results that are kept.
 const KEPT: usize = 12;
 /// Version of this file's format and of the way a step is run.
-const VERSION: &str = "flock setup 1";
+const VERSION: &str = "flock-setup-1";
 
 /// The record beside a result.
 #[derive(Debug, Serialize, Deserialize)]
