@@ -20,6 +20,7 @@ mod programs;
 mod prompt;
 mod reference;
 mod remove;
+mod replay;
 mod request;
 mod session;
 mod silent;
