@@ -47,6 +47,16 @@ pub(super) fn look(
     Ok((read(&file, path, room, images)?, length))
 }
 
+/// Reads the conversation before a place of the file, which must be the end of a line.
+pub(super) fn look_before(
+    file: &File,
+    place: u64,
+    room: u64,
+    images: ImageEstimate,
+) -> std::io::Result<RecentConversation> {
+    transcript::recent_before(file, place, read_limit(room), record_cost(images))
+}
+
 fn read(
     file: &File,
     path: &Path,

@@ -34,6 +34,7 @@ mod recent_exchanges;
 mod recover;
 mod rejected_thinking;
 mod repetition;
+pub(crate) mod replay;
 mod reservation;
 mod run;
 pub(crate) mod session;

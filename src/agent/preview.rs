@@ -4,7 +4,8 @@
 //! The preview shows the conversation as it is in the transcript. It has neither the input of a later turn nor a
 //! summary by a model, which a real turn would add if the configuration asks for one.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -16,8 +17,9 @@ use super::delegated;
 use super::estimate::{self, ImageEstimate};
 use super::history_load;
 use super::model_chain::{PromptSpec, model_request, prompt_spec, room, target};
-use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
+use super::prompt::{Knowledge, PromptContext, SectionText, SystemPromptBuilder, ToolCallStyle};
 use super::recent_exchanges;
+use super::replay::PromptSection;
 use super::session::{CompactionReport, ContextReport};
 use super::transcript::hygiene::{AppliedRule, sanitise};
 use super::transcript::{self, RecentConversation, TranscriptError};
@@ -61,6 +63,20 @@ pub struct PreviewedRequest {
     pub compaction: Option<CompactionReport>,
     /// `true` if a model would be asked for a summary in that compaction.
     pub wants_summary: bool,
+}
+
+/// The request for a recorded answer.
+pub(super) struct ReplayedRequest {
+    /// The request with its messages.
+    pub(super) request: Request,
+    /// The sections of its prompt.
+    pub(super) sections: Vec<SectionText>,
+    /// The hygiene rules that changed the conversation.
+    pub(super) applied: Vec<AppliedRule>,
+    /// The compaction that would precede the request.
+    pub(super) compaction: Option<CompactionReport>,
+    /// The encoded body.
+    pub(super) body: Vec<u8>,
 }
 
 impl RequestPreviewer<'_> {
@@ -107,6 +123,51 @@ impl RequestPreviewer<'_> {
             wants_summary: compaction.is_some() && self.config.compaction.summary,
             compaction,
         })
+    }
+
+    /// Returns the request that the model would be sent for the conversation before a place of a transcript, which must be
+    /// the end of a line. `began` is the time at which that conversation began.
+    ///
+    /// Nothing outside the transcript decides about the conversation: a compaction names no findings, since only those of
+    /// today are known.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Provider`] if the model's provider is not known, and an error of the parts that are read.
+    pub(super) fn before(
+        &self,
+        agent: &Agent,
+        model: &ModelRef,
+        (file, place): (&File, u64),
+        began: i64,
+    ) -> Result<ReplayedRequest, TurnError> {
+        let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
+        let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
+        let PromptSpec { label, tools, calls } = &prompt_spec;
+        let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
+        let prompt = PromptContext { agent, model: label, tools, calls, knowledge, began, zone };
+        let sections = SystemPromptBuilder::for_team().parts(&prompt)?;
+        let text = sections.iter().map(|section| section.text.as_str()).collect::<Vec<_>>().join("\n\n");
+        let mut request = model_request(&mut resolved, agent, &prompt_spec, text, None);
+        let (room, images) = (room(&resolved, &request), ImageEstimate::of(&resolved));
+        let found = history_load::look_before(file, place, room, images);
+        let found = found.map_err(TranscriptError::reading(Path::new("the transcript")))?;
+        let mut context = ConversationContext::new(room, images, &self.zone, found);
+        let mut compaction = None;
+        if context.is_near_full() {
+            let (findings, most_staged) = (findings::Findings::default(), self.config.compaction.most_staged);
+            let wanted = CompactionInput { findings: &findings, most_staged, turn: None, at: began };
+            if let Some(draft) = context.draft(&wanted, false) {
+                compaction = Some(CompactionReport::from(&draft.record));
+                context.apply(draft);
+            }
+        }
+        context.fit();
+        let target = target(&resolved, &request, &prompt_spec, self.config.image_side);
+        let ready = sanitise(&context.entries(), &target)?;
+        request.messages = ready.messages;
+        let body = resolved.provider.body(&request)?;
+        Ok(ReplayedRequest { request, sections, applied: ready.applied, compaction, body })
     }
 
     /// Reports the size of the session's next request, as [`Engine::report`](super::Engine::report) does for a gateway.
@@ -216,6 +277,23 @@ impl RequestPreviewer<'_> {
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
         let spec = PromptSpec { label: model.to_string(), tools, calls: ToolCallStyle::Native };
         self.build(&SystemPromptBuilder::for_runtime(), agent, &spec, began)
+    }
+
+    /// Returns the sections of the prompt that a session of the agent's own model would be given, if it began at `began`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::NoModel`] if the agent has no model, and an error if its provider is not known or a section
+    /// can't be written.
+    pub(crate) fn sections(&self, agent: &Agent, began: i64) -> Result<Vec<PromptSection>, TurnError> {
+        let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+        let resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
+        let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
+        let PromptSpec { label, tools, calls } = &prompt_spec;
+        let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
+        let context = PromptContext { agent, model: label, tools, calls, knowledge, began, zone };
+        let parts = SystemPromptBuilder::for_team().parts(&context)?.into_iter();
+        Ok(parts.map(|part| PromptSection { name: part.name, text: part.text }).collect())
     }
 
     fn prompt(&self, agent: &Agent, prompt_spec: &PromptSpec, began: i64) -> Result<String, TurnError> {

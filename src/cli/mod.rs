@@ -42,6 +42,7 @@ mod receipt;
 mod reconnect;
 mod remove;
 mod rename;
+mod replay;
 mod restart;
 mod restore;
 mod rewind;
@@ -178,6 +179,7 @@ enum Verb {
     Channel(channel::Args),
     Session(session::Args),
     Prompt(prompt::Args),
+    Replay(replay::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
@@ -234,6 +236,7 @@ impl Verb {
             Self::Channel(args) => channel::run(&args, context),
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),
+            Self::Replay(args) => replay::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Hold(args) => hold::run(&args, context),
             Self::Mcp(args) => mcp::run(&args, context),
@@ -257,15 +260,15 @@ pub fn main() -> ExitCode {
     }
     // Files of agents and of the team are private to the owner. Files for sandboxes get their mode explicitly.
     ::nix::sys::stat::umask(::nix::sys::stat::Mode::from_bits_truncate(0o077));
-    parse_and_run(args)
+    parse_and_run(&args)
 }
 
 /// Runs a command line in this process, without the panic hook and the handover to util-linux. Tests that kill their own
 /// process call it.
 #[must_use]
-pub fn parse_and_run(args: Vec<OsString>) -> ExitCode {
+pub fn parse_and_run(args: &[OsString]) -> ExitCode {
     let mut command = command();
-    let parsed = command.try_get_matches_from_mut(&args).and_then(|mut found| {
+    let parsed = command.try_get_matches_from_mut(args).and_then(|mut found| {
         let verbs = verbs(&found);
         let cli = Cli::from_arg_matches_mut(&mut found).map_err(|error| error.format(&mut command))?;
         Ok((verbs, cli))
@@ -281,7 +284,7 @@ pub fn parse_and_run(args: Vec<OsString>) -> ExitCode {
             Origin::set_for_process(origin);
             run(cli)
         }
-        Err(error) => refuse(&error, &args),
+        Err(error) => refuse(&error, args),
     }
 }
 

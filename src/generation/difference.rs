@@ -59,21 +59,21 @@ pub fn between(before: &HomeState, after: &HomeState) -> Vec<String> {
 #[must_use]
 pub fn config(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    compare(Some(before), Some(after), String::new(), &mut found);
+    compare(Some(before), Some(after), "", &mut found);
     found
 }
 
-fn compare(before: Option<&Value>, after: Option<&Value>, at: String, found: &mut Vec<String>) {
+fn compare(before: Option<&Value>, after: Option<&Value>, at: &str, found: &mut Vec<String>) {
     if before == after {
         return;
     }
-    let shown = at.strip_prefix(OWN).map_or_else(|| at.clone(), |rest| format!("…{rest}"));
+    let shown = at.strip_prefix(OWN).map_or_else(|| at.to_owned(), |rest| format!("…{rest}"));
     match (before, after) {
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
             let added = new.keys().filter(|key| !old.contains_key(*key));
             for key in old.keys().chain(added) {
                 let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                compare(old.get(key), new.get(key), at, found);
+                compare(old.get(key), new.get(key), &at, found);
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) if is_named(old) && is_named(new) => {
@@ -82,12 +82,12 @@ fn compare(before: Option<&Value>, after: Option<&Value>, at: String, found: &mu
             for value in old {
                 let Some(name) = name_of(value) else { continue };
                 let there = find(new, name).and_then(|index| new.get(index));
-                compare(Some(value), there, format!("{at}[{name}]"), found);
+                compare(Some(value), there, &format!("{at}[{name}]"), found);
             }
             for value in new {
                 let Some(name) = name_of(value) else { continue };
                 if find(old, name).is_none() {
-                    compare(None, Some(value), format!("{at}[{name}]"), found);
+                    compare(None, Some(value), &format!("{at}[{name}]"), found);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The files of a home's generations: one for each, named by its number.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::record::{FORMAT, Generation};
 use crate::home::{Home, HomeError, atomic};
@@ -40,7 +40,7 @@ pub fn numbers(home: &Home) -> Result<Vec<u64>, HomeError> {
 ///
 /// Returns an error if its file can't be read, is damaged, or has the format of a newer flock.
 pub fn read(home: &Home, number: u64) -> Result<Option<Generation>, HomeError> {
-    read_file(path(home, number))
+    read_file(&path(home, number))
 }
 
 /// Returns the newest generation, if there is one.
@@ -78,12 +78,15 @@ pub(crate) fn openclaw_builds(home: &Home, most: u32) -> Vec<String> {
     found
 }
 
+/// A generation, or the number and the error of one that can't be read.
+pub(crate) type ReadGeneration = Result<Generation, (u64, HomeError)>;
+
 /// Reads all generations, the oldest first. Each one that can't be read is returned with its number and its error.
 ///
 /// # Errors
 ///
 /// Returns an error if the folder can't be read.
-pub(crate) fn all(home: &Home) -> Result<Vec<Result<Generation, (u64, HomeError)>>, HomeError> {
+pub(crate) fn all(home: &Home) -> Result<Vec<ReadGeneration>, HomeError> {
     let read = |number: u64| match read(home, number) {
         // It was removed since the folder was read.
         Ok(None) => None,
@@ -93,9 +96,9 @@ pub(crate) fn all(home: &Home) -> Result<Vec<Result<Generation, (u64, HomeError)
     Ok(numbers(home)?.into_iter().filter_map(read).collect())
 }
 
-pub(super) fn read_file(path: PathBuf) -> Result<Option<Generation>, HomeError> {
-    let Some(bytes) = atomic::read(&path, MAX_BYTES)? else { return Ok(None) };
-    let fail = HomeError::io("read", &path);
+pub(super) fn read_file(path: &Path) -> Result<Option<Generation>, HomeError> {
+    let Some(bytes) = atomic::read(path, MAX_BYTES)? else { return Ok(None) };
+    let fail = HomeError::io("read", path);
     let found: Generation = serde_json::from_slice(&bytes).map_err(|error| fail(error.into()))?;
     if found.format != FORMAT {
         let text = format!("it has format {}, this flock knows {FORMAT}", found.format);
@@ -105,7 +108,7 @@ pub(super) fn read_file(path: PathBuf) -> Result<Option<Generation>, HomeError> 
 }
 
 /// Writes a generation to a file, in one step.
-pub(super) fn write(to: &std::path::Path, generation: &Generation) -> Result<(), HomeError> {
+pub(super) fn write(to: &Path, generation: &Generation) -> Result<(), HomeError> {
     let bytes =
         serde_json::to_vec_pretty(generation).map_err(|error| HomeError::io("write", to)(error.into()))?;
     atomic::write(to, &bytes, 0o600)

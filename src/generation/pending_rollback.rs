@@ -111,7 +111,7 @@ pub fn is_open(home: &Home) -> bool {
 /// Returns an error if it can't be removed.
 pub fn clear(home: &Home) -> Result<(), HomeError> {
     let path = path(home);
-    match std::fs::remove_file(&path) {
+    match fs_err::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(HomeError::io("remove", &path)(error));
         }

@@ -174,7 +174,7 @@ fn settle(home: &Home, present: &Value) -> Result<Generation, HomeError> {
     made.map_err(HomeError::io("make the folder", &folder))?;
     let present = keep_out(present);
     // A draft that can't be read was not written to its end, so its change was not made.
-    if let Ok(Some(draft)) = log::read_file(log::underway(home))
+    if let Ok(Some(draft)) = log::read_file(&log::underway(home))
         && draft.state.config == present
     {
         publish(home, draft.number)?;
@@ -263,7 +263,7 @@ fn next(
 
 fn publish(home: &Home, number: u64) -> Result<(), HomeError> {
     let to = log::path(home, number);
-    std::fs::rename(log::underway(home), &to).map_err(HomeError::io("write", &to))?;
+    fs_err::rename(log::underway(home), &to).map_err(HomeError::io("write", &to))?;
     let folder = home.generations();
     let synced = std::fs::File::open(&folder).and_then(|folder| folder.sync_all());
     synced.map_err(HomeError::io("sync", &folder))
@@ -271,7 +271,7 @@ fn publish(home: &Home, number: u64) -> Result<(), HomeError> {
 
 fn remove(home: &Home) -> Result<(), HomeError> {
     let path = log::underway(home);
-    match std::fs::remove_file(&path) {
+    match fs_err::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(HomeError::io("remove", &path)(error))
         }

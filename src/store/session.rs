@@ -292,6 +292,22 @@ impl<A> Sessions<&Database<A>> {
         self.read("find a session", |connection| find(connection, key)).await
     }
 
+    /// Returns the prompt that a session was last given, if it is stored.
+    pub(crate) async fn prompt(self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
+        self.read("read a prompt", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT prompt.inputs, prompt.text FROM session JOIN prompt ON prompt.inputs = session.prompt
+                     WHERE session.key = ?1",
+                )?
+                .query_row([key.as_str()], |row| {
+                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
+                })
+                .optional()
+        })
+        .await
+    }
+
     /// Returns sessions of one agent or of all, last used first, at most `limit`.
     pub async fn list(self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         let agent = agent.cloned();

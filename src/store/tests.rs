@@ -1,27 +1,9 @@
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use super::connection::wal_of;
 use super::subjects::Sessions;
 use super::*;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
-
-impl<A> Sessions<&Database<A>> {
-    /// Returns the system prompt that a session was last given.
-    async fn prompt(self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
-        self.read("find a session's prompt", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT prompt.inputs, prompt.text FROM session
-                     JOIN prompt ON prompt.inputs = session.prompt WHERE session.key = ?1",
-                )?
-                .query_row([key.as_str()], |row| {
-                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
-                })
-                .optional()
-        })
-        .await
-    }
-}
 
 impl Sessions<&Store> {
     /// Opens or closes a session. Returns `false` if there is none with this key.

@@ -207,7 +207,7 @@ impl Switch<'_> {
         let subject = self.pending.to.to_string();
         let recorded =
             crate::cli::person::record(self.home, "home.rollback", &subject, Level::Yellow, detail);
-        if let Err(failure) = self.context.block_on(async { recorded.await }) {
+        if let Err(failure) = self.context.block_on(recorded) {
             let text = format!("failed to write the rollback into the audit: {}", failure.text());
             self.context.printer.warn(&text);
         }

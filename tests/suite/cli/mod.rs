@@ -21,6 +21,7 @@ mod prompt;
 mod receipt;
 mod reference;
 mod remove;
+mod replay;
 mod request;
 mod session;
 mod silent;

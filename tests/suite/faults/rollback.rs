@@ -17,8 +17,8 @@ const LINE: &str = "FLOCK_TEST_LINE";
 fn the_command_that_dies() {
     let Ok(line) = std::env::var(LINE) else { return };
     fault_point::watch(dies_at);
-    let words = std::iter::once("flock").chain(line.split(' ')).map(Into::into).collect();
-    let code = flock::cli::parse_and_run(words);
+    let words: Vec<_> = std::iter::once("flock").chain(line.split(' ')).map(Into::into).collect();
+    let code = flock::cli::parse_and_run(&words);
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
 }
 
