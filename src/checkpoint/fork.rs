@@ -69,7 +69,7 @@ impl Checkpoints {
         }
         let gate = self.gate(&agent.id);
         // At a checkpoint nothing changes any more.
-        let alone = gate.try_alone();
+        let alone = gate.alone().await;
         if alone.is_some() {
             self.complete(agent).await?;
         } else if checkpoint.is_none() {

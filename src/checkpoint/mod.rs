@@ -135,9 +135,10 @@ impl Checkpoints {
     ) -> Result<Value, CheckpointError> {
         let gate = self.gate(&agent.id);
         // A checkpoint between two states would be of no use.
-        if let Some(_alone) = gate.try_alone() {
+        if let Some(_alone) = gate.alone().await {
             self.complete(agent).await?;
         }
+        let _inside = gate.look().await;
         let sessions = self.store.sessions().list(Some(&agent.id), RECENT).await?;
         let (home, owned) = (self.home().clone(), agent.clone());
         self.blocking(agent, move |mut store| {
@@ -186,6 +187,8 @@ impl Checkpoints {
             if !self.home().checkpoints(&agent.id).exists() {
                 continue;
             }
+            // A rewind that somebody has asked for meanwhile has completed the one before it.
+            let Some(_alone) = self.gate(&agent.id).alone().await else { continue };
             if let Err(error) = self.complete(agent).await {
                 tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
             }
@@ -217,7 +220,7 @@ impl Checkpoints {
             let Some(agent) = config.agent(agent).filter(|_| path.exists()) else { return pass };
             // The agent must not see files of two moments. Its turns wait until that is mended.
             drop(pass);
-            if let Some(_alone) = gate.try_alone()
+            if let Some(_alone) = gate.alone().await
                 && let Err(error) = self.complete(agent).await
             {
                 tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
@@ -278,7 +281,8 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.pass = None;
+        // The turn is over, and no rewind begins before what it has left is recorded.
+        let inside = self.pass.take().map(|pass| pass.share());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if !self.is_kept {
             return;
@@ -291,6 +295,7 @@ impl Drop for Watched {
             return;
         }
         runtime.spawn(async move {
+            let _inside = inside;
             let begun = Arc::clone(&gate);
             let ended = checkpoints.blocking(&agent, move |mut store| {
                 begun.end_waits.store(false, Ordering::Release);
@@ -342,7 +347,10 @@ impl TurnWatch for TurnCheckpoints {
                 let home = checkpoints.home();
                 let transcripts = Moments { home, agent: &agent, sessions: &sessions }.lengths();
                 let (checkpoints, agent, stop) = (Arc::clone(&checkpoints), agent.clone(), Arc::clone(&stop));
+                let inside = pass.share();
                 tokio::spawn(async move {
+                    // A turn can end before its checkpoint is complete.
+                    let _inside = inside;
                     let made = checkpoints.blocking(&agent, move |mut store| {
                         if !is_kept {
                             return store.note_unwatched(reason);

@@ -117,6 +117,8 @@ pub(super) fn remaining(
     let is_own = |change: &Change| match (&change.before, planned.get(&change.path)) {
         // It was removed, and its successor is not there yet.
         (None, Some(_)) => true,
+        // A wanted folder that is there already and has not got its permissions yet. What is in it counts by itself.
+        (Some(Node::Folder { .. }), Some(_)) if change.after.as_ref().is_some_and(Node::is_folder) => true,
         (Some(now), Some(Some(then))) => now.is_same(then) || (now.is_folder() && then.is_folder()),
         // A folder whose owner was given the rights that the rewind needs.
         (Some(Node::Folder { mode, .. }), _) => {
@@ -224,6 +226,21 @@ mod tests {
         let changes = diff(&objects, Some(present), Some(wanted)).unwrap();
         let kept: HashSet<PathBuf> = ["agent/person", "p"].iter().map(PathBuf::from).collect();
         assert_eq!(paths(&without(changes, &kept)), ["agent/old", "new", "other"]);
+    }
+
+    #[test]
+    fn a_folder_that_was_just_made_still_gets_its_permissions() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut objects, _) = Objects::open(home.path()).unwrap();
+        let before = tree(&mut objects, &[("a", "1")]);
+        let wanted = tree(&mut objects, &[("a", "1"), ("new/x", "1")]);
+        let empty = objects.put_folder(&[], None).unwrap();
+        let made = TreeEntry { name: b"new".to_vec(), node: Node::Folder { mode: 0o700, tree: empty } };
+        let entries = [TreeEntry { name: b"a".to_vec(), node: file("1") }, made];
+        let present = objects.put_folder(&entries, None).unwrap();
+        let (changes, foreign) = remaining(&objects, present, before, wanted, &HashSet::new()).unwrap();
+        assert_eq!(paths(&changes), ["new", "new/x"]);
+        assert_eq!(foreign, Vec::<PathBuf>::new());
     }
 
     #[test]

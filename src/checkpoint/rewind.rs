@@ -83,6 +83,7 @@ impl Checkpoints {
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
+        let _inside = self.gate(&agent.id).look().await;
         let sessions = self.sessions(agent).await?;
         let (home, is_open) = (self.home().clone(), self.gate(&agent.id).is_open());
         let owned = agent.clone();
@@ -116,7 +117,7 @@ impl Checkpoints {
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
         let gate = self.gate(&agent.id);
-        let _alone = gate.try_alone().ok_or_else(|| CheckpointError::Busy(agent.id.clone()))?;
+        let _alone = gate.alone().await.ok_or_else(|| CheckpointError::Busy(agent.id.clone()))?;
         self.complete(agent).await?;
         // Nothing of the agent may write any more when the present state is looked at.
         if !matches!(request.parts, Some(RewindParts::Conversation)) {
