@@ -89,14 +89,12 @@ fn unlock(root: &Root, changes: &[Change]) -> Result<Vec<(PathBuf, u32)>, Checkp
     let mut unlocked = Vec::new();
     // A path comes before those below it.
     for path in above {
-        match root.mode(path) {
-            Ok(mode) if mode & 0o700 != 0o700 => {
-                if root.set_mode(path, mode | 0o700).is_ok() {
-                    unlocked.push((path.to_owned(), mode));
-                }
-            }
-            // Those that are not there yet are made below.
-            _ => {}
+        // Those that are not there yet are made below.
+        if let Ok(mode) = root.mode(path)
+            && mode & 0o700 != 0o700
+            && root.set_mode(path, mode | 0o700).is_ok()
+        {
+            unlocked.push((path.to_owned(), mode));
         }
     }
     Ok(unlocked)

@@ -82,9 +82,9 @@ pub(super) fn without(changes: Vec<Change>, kept: &HashSet<PathBuf>) -> Vec<Chan
     let is_possible = |change: &Change| {
         let removes_folder = change.before.as_ref().is_some_and(Node::is_folder)
             && !change.after.as_ref().is_some_and(Node::is_folder);
-        !kept.contains(&change.path)
-            && !(removes_folder && needed.contains(&change.path))
-            && !change.path.ancestors().skip(1).any(|above| closed.contains(above))
+        let is_needed = removes_folder && needed.contains(&change.path);
+        let is_closed = change.path.ancestors().skip(1).any(|above| closed.contains(above));
+        ![kept.contains(&change.path), is_needed, is_closed].contains(&true)
     };
     // What was to replace a folder that stays can't be put anywhere, and neither can what is below it.
     let stays: HashSet<PathBuf> = changes

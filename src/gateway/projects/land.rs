@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Projects, ProjectsError};
 use crate::clean;
-use crate::config::{Project, projects};
+use crate::config::Project;
 use crate::id::ProjectName;
 use crate::install::source::RepositoryAddress;
 use crate::project::{ProjectError, landing};
@@ -47,7 +47,8 @@ impl Projects {
         let branch = project.branch.clone();
         let found = self.with(name, move |repository| landing::prepare(repository, &branch)).await?;
         let Some(found) = found else {
-            return Err(not_landed(&project, "your branch has everything of it", "flock project log"));
+            let hint = format!("flock project log {}", project.name);
+            return Err(not_landed(&project, "your branch has everything of it", &hint));
         };
         let answer = match landing {
             Landing::Patch => json!({"patch": found.patch, "commit": found.tip, "message": found.stat}),
@@ -81,7 +82,7 @@ impl Projects {
         if !is_valid || branch.starts_with('-') {
             return Err(ProjectsError::Invalid(format!("{branch:?} can't be the name of a branch")));
         }
-        if branch == project.branch || (projects::is_branch(&branch) && branch == "HEAD") {
+        if branch == project.branch {
             let reason = format!("{branch} is your own branch, which flock never moves");
             return Err(not_landed(project, &reason, "flock project land --help"));
         }
@@ -168,11 +169,11 @@ async fn run(program: &Path, folder: &Path, arguments: &[&str]) -> Result<String
 }
 
 fn not_landed(project: &Project, reason: &str, hint: &str) -> ProjectsError {
-    let hint = match hint {
-        "flock project log" => format!("flock project log {}", project.name),
-        other => other.to_owned(),
-    };
-    ProjectsError::NotLanded { project: project.name.clone(), reason: reason.to_owned(), hint }
+    ProjectsError::NotLanded {
+        project: project.name.clone(),
+        reason: reason.to_owned(),
+        hint: hint.to_owned(),
+    }
 }
 
 fn short(commit: &str) -> &str {
