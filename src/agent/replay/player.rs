@@ -92,7 +92,7 @@ impl Player<'_, '_> {
                     self.began = compaction.at;
                 }
                 Ok(Record::Turn(turn)) if turn.state == TurnPhase::Started => {
-                    is_native = turn.runtime.is_none()
+                    is_native = turn.runtime.is_none();
                 }
                 Ok(Record::Message(message)) => match message.message.role {
                     Role::Assistant if is_native && !message.filled && !message.imported => {
