@@ -121,7 +121,7 @@ mod tests {
         assert!(!kept.to_string().contains("planted"), "{kept}");
         assert_eq!(kept["models"]["providers"]["other"]["apiKey"], "env:OTHER");
         assert_eq!(kept["agents"]["list"][0]["sandbox"]["docker"]["env"]["PATH"], "/bin");
-        let mut back = kept.clone();
+        let mut back = kept;
         assert_eq!(put_back(&mut back, &planted()), Vec::<String>::new());
         assert_eq!(back, planted());
         // The order of keys is kept, because OpenClaw's users read the file.
