@@ -174,7 +174,7 @@ mod tests {
         let same = folder(&mut objects, "same", &[file("x", "x")]);
         let old = folder(&mut objects, "old", &[file("x", "x"), file("y", "y")]);
         let link = TreeEntry { name: b"z".to_vec(), node: Node::Link { target: b"/etc".to_vec() } };
-        let before = [file("a", "1"), old.clone(), same.clone(), file("z", "z")];
+        let before = [file("a", "1"), old, same.clone(), file("z", "z")];
         let after = [file("a", "2"), file("b", "1"), file("old", "now a file"), same, link];
         let (one, other) =
             (objects.put_folder(&before, None).unwrap(), objects.put_folder(&after, None).unwrap());

@@ -13,6 +13,9 @@ use crate::receipt::verify::{self, Outcome};
 use crate::receipt::{Checks, Receipt, canonical, testing};
 use crate::store::{AuditEntry, Level, NewReceipt, Store, StoredOutput};
 
+/// The names and contents of a bundle's entries, in their order.
+type Entries = Vec<(String, Vec<u8>)>;
+
 const OUTPUT: &str = "===== 3 passed in 0.1s =====";
 
 /// The parts of an exported bundle, and the key that signed it.
@@ -168,7 +171,7 @@ async fn forty_kinds_of_tampering_are_refused() {
     let other_home = Home::new(other_folder.path().join("home"), None);
     other_home.make_folders().unwrap();
     let other = SigningKey::of(&other_home).unwrap();
-    let with = |change: &dyn Fn(&mut Vec<(String, Vec<u8>)>)| {
+    let with = |change: &dyn Fn(&mut Entries)| {
         let mut parts = scene.parts.clone();
         change(&mut parts);
         parts
@@ -179,7 +182,7 @@ async fn forty_kinds_of_tampering_are_refused() {
         let id = testing::put(&mut map, testing::Object::Blob(b"another"));
         (format!("{OBJECTS}{id}"), b"another".to_vec())
     };
-    let tampered: Vec<(&str, Vec<(String, Vec<u8>)>)> = vec![
+    let tampered: Vec<(&str, Entries)> = vec![
         // The receipt and its signature.
         (
             "an exit code is changed",

@@ -135,7 +135,7 @@ fn show(project: &ProjectName, number: i64, context: &Context) -> Result<Exit, F
         context.printer.json(&answer);
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&["SUBMISSION", &""]);
+    let mut table = Table::new(&["SUBMISSION", ""]);
     let mut row = |name: &str, value: String| {
         if !value.is_empty() {
             table.row([name.to_owned(), value]);

@@ -1,5 +1,6 @@
 //! Checks the trees of the merge train in throw-away sandboxes, and writes a receipt for each.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -111,8 +112,8 @@ fn log(reasons: &[String], runs: &[Run], outputs: &[StoredOutput]) -> String {
     let mut text = reasons.join("\n");
     let failed = runs.iter().zip(outputs).find(|(run, _)| !run.is_success());
     if let Some((run, output)) = failed {
-        text.push_str(&format!("\n$ {}\n", clean::inline(&run.command)));
-        text.push_str(&output_text(output));
+        // Writing to a `String` can't fail.
+        let _ = write!(text, "\n$ {}\n{}", clean::inline(&run.command), output_text(output));
     }
     text
 }

@@ -1,5 +1,7 @@
 //! An agent reviews the work of another: it is asked, and its findings are kept until the author has answered them.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Projects, ProjectsError, along, news, notice, rule};
@@ -145,7 +147,8 @@ fn sent_back(reviewer: &AgentId, findings: &[Finding]) -> String {
             (Some(path), None) => format!(" {path}"),
             (None, _) => String::new(),
         };
-        text.push_str(&format!("\n{} ({kind}){place}: {}", finding.id, finding.content.text));
+        // Writing to a `String` can't fail.
+        let _ = write!(text, "\n{} ({kind}){place}: {}", finding.id, finding.content.text);
     }
     text
 }

@@ -114,7 +114,7 @@ pub(super) fn is_configuration(path: &Path) -> bool {
         true => whole == **known || whole.ends_with(&format!("/{known}")),
         false => name == **known,
     };
-    CONFIGURATION.iter().any(|known| is_named(known))
+    CONFIGURATION.iter().any(is_named)
         || CONFIGURATION_STEMS.iter().any(|stem| name.starts_with(stem))
         || name.ends_with(".mk")
 }

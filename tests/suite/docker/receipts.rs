@@ -27,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 use crate::support::docker::{self, Team, docker as docker_command, worker};
 use crate::support::wait_until;
 
+/// Files with their contents.
+type Files = Vec<(&'static str, &'static str)>;
+
 /// A home with one agent, a repository and a base commit.
 struct Scene {
     team: Team,
@@ -274,7 +277,7 @@ fn liars_are_not_accepted() {
                         chr(10))\nraise SystemExit\n";
     let wrapper = Checks::of(&["ci/check.sh"]);
     let plain = Checks::of(&[CHECK]);
-    let liars: Vec<(&str, &Checks, Vec<(&str, &str)>)> = vec![
+    let liars: Vec<(&str, &Checks, Files)> = vec![
         ("the code is broken", &plain, vec![broken]),
         ("the tests are emptied", &plain, vec![broken, ("tests/test_calc.py", "import unittest\n")]),
         ("the tests are deleted", &plain, vec![broken, ("tests/test_calc.py", "")]),

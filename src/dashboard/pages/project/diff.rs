@@ -100,13 +100,12 @@ pub(crate) async fn page(
     query_text: &str,
 ) -> Result<Page, ApiFailure> {
     let given = |key| query::value(query_text, key).filter(|value| !value.is_empty());
-    let mut selection = String::new();
-    for key in ["agent", "branch"] {
-        if let Some(value) = given(key) {
-            selection.push_str(if selection.is_empty() { "?" } else { "&" });
-            selection.push_str(&format!("{key}={}", query::encoded(&value)));
-        }
-    }
+    let chosen = ["agent", "branch"].into_iter().filter_map(|key| {
+        let value = given(key)?;
+        Some(format!("{key}={}", query::encoded(&value)))
+    });
+    let chosen = chosen.collect::<Vec<_>>().join("&");
+    let selection = if chosen.is_empty() { String::new() } else { format!("?{chosen}") };
     let is_beside = given("view").as_deref() == Some("beside");
     let found: Diff = fetch(api, &format!("/api/projects/{}/diff{selection}", query::encoded(name))).await?;
     let joint = if selection.is_empty() { "?" } else { "&" };
