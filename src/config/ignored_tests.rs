@@ -78,10 +78,11 @@ fn every_key_of_the_documentation_is_read() {
     let rows = text.lines().filter(|line| line.starts_with("| `…"));
     let keys: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
     assert!(keys.len() > 20, "{keys:?}");
-    let document = document(|_| ());
+    let document = document(|own| own["projects"] = json!({"lib": {"repo": "/srv/lib"}}));
     let asked = parse::keys(&document, &home()).unwrap();
     for key in keys {
-        let key = key.replace('…', "plugins.entries.flock.config.").replace("[]", "[0]");
+        let key =
+            key.replace('…', "plugins.entries.flock.config.").replace("[]", "[0]").replace("<name>", "lib");
         assert!(asked.contains(key.trim_end_matches("[0]")), "{key}");
     }
 }

@@ -338,7 +338,6 @@ mod tests {
             Record::Command(command),
             Record::Compaction(Box::new(compaction)),
             Record::Turn(turn),
-            Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: true }),
             Record::Rewind(RewindRecord {
                 id: "w".into(),
                 at: 3,
@@ -346,6 +345,7 @@ mod tests {
                 checkpoint: 1,
                 by: "human:ann".into(),
             }),
+            Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: true }),
         ]
     }
 

@@ -100,9 +100,10 @@ const DISPOSABLE: [&str; 2] = ["logs", "run"];
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const USER_DATA: [(&str, &str); 14] = [
+const USER_DATA: [(&str, &str); 15] = [
     ("workspaces", "files of the agents"),
     ("agents", "transcripts and identities of the agents"),
+    ("projects", "repositories with the branches of agents"),
     ("vaults", "shared knowledge"),
     ("skills", "skills"),
     ("archetypes", "archetypes of your own"),

@@ -200,9 +200,7 @@ impl Train {
                     MergeOutcome::Contained => Joined::Contained,
                     MergeOutcome::Conflicts(conflicts) => Joined::Conflicts(tip, conflicts),
                     MergeOutcome::Merged(merged) => {
-                        // Without a reference, a clean-up could remove it before the tip leads to it.
-                        let old = repository.target(&reference)?;
-                        repository.update(&[RefChange { name: reference, old, new: Some(merged) }])?;
+                        keep(repository, &reference, merged)?;
                         let changes = diff::diff(repository, Some(tip), merged, DiffLimits::default())?;
                         Joined::Candidate { base: tip, commit: merged, stat: diff::stat(&changes) }
                     }
@@ -434,6 +432,19 @@ impl Projects {
 /// Returns the reference that keeps the candidate of a submission.
 fn kept(submission: &Submission) -> String {
     format!("refs/flock/train/{}", submission.id)
+}
+
+/// Lets a reference lead to a candidate. Without it, a clean-up could remove the candidate before the tip leads to it.
+fn keep(repository: &ProjectRepository, reference: &str, candidate: ObjectId) -> Result<(), ProjectError> {
+    let set = || {
+        let old = repository.target(reference)?;
+        repository.update(&[RefChange { name: reference.to_owned(), old, new: Some(candidate) }])
+    };
+    match set() {
+        // An attempt that was given up may still be at it.
+        Err(ProjectError::Moved { .. }) => set(),
+        done => done,
+    }
 }
 
 /// Moves the tip from `base` to `candidate`. Returns `false` if it is elsewhere, and `true` also if it has the candidate
