@@ -23,7 +23,7 @@ mod look;
 mod review;
 pub(crate) mod rule;
 mod submission;
-pub(crate) mod tools;
+pub mod tools;
 pub(crate) mod train;
 
 use std::collections::HashMap;

@@ -19,7 +19,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools.
 #[must_use]
-pub(crate) fn all(projects: &Arc<Projects>) -> Vec<Arc<dyn Tool>> {
+pub fn all(projects: &Arc<Projects>) -> Vec<Arc<dyn Tool>> {
     vec![
         FunctionTool::shared(&team::PROJECT_STATUS, projects, |p, c, a| {
             Box::pin(async move { status(p, c, &a).await })

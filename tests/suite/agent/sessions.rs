@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flock::agent::{TurnRequest, identity};
 use flock::config::Live;
+use flock::gateway::projects::Projects;
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
@@ -216,7 +217,9 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
         notifier: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
-    [swarm::tools::assembled(&swarm, &triage, home), flock::bridge::tool::all(&triage)].concat()
+    let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
+    let team = swarm::tools::assembled(&swarm, &triage, home);
+    [team, flock::bridge::tool::all(&triage), flock::gateway::projects::tools::all(&projects)].concat()
 }
 
 impl Executor for Nothing {
@@ -285,6 +288,8 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
             let roles = catalog::find(&name).and_then(|tool| tool.roles);
             assert!(roles.is_some() || !name.starts_with("flock_"), "{name} is in no role");
             let has = roles.is_none_or(|roles| roles.include(flock::config::Role::Worker));
+            // Without a project, an agent pays nothing for the tools of projects.
+            let has = has && !name.starts_with("flock_project_");
             assert_eq!(offered.contains(&format!("\"{name}\"")), has, "{name}");
         }
         assert!(body.to_string().contains("AGENTS.md") && body.to_string().contains("Shared knowledge"));
