@@ -14,6 +14,7 @@ import { away, between, kills, tabs } from "./browser_live.mjs";
 import { machine } from "./browser_machine.mjs";
 import { manage } from "./browser_manage.mjs";
 import { pictures } from "./browser_pictures.mjs";
+import { projects } from "./browser_projects.mjs";
 import { push } from "./browser_push.mjs";
 import { requests } from "./browser_requests.mjs";
 import { search } from "./browser_search.mjs";
@@ -46,6 +47,7 @@ const PARTS = {
     visits,
     cost,
     graph,
+    projects,
     machine,
     requests,
     push,

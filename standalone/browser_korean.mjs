@@ -8,6 +8,7 @@ const PAGES = [
     ["/dashboard", "팀"],
     ["/dashboard/channels", "채널"],
     ["/dashboard/sessions", "세션"],
+    ["/dashboard/projects", "프로젝트"],
     ["/dashboard/requests", "요청"],
     ["/dashboard/cost", "비용"],
     ["/dashboard/graph", "관계"],

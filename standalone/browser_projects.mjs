@@ -1,0 +1,80 @@
+// The pages of projects: the list, one project with what was submitted, the changes in both ways of showing, and the
+// decisions of a person.
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { violations } from "./browser_access.mjs";
+import { HOME, SECONDS, check, must, run, same, until } from "./browser_checking.mjs";
+import { HELPER } from "./browser_stage.mjs";
+import { textOf, visit } from "./browser_window.mjs";
+
+const NAME = "lib";
+const HOSTILE = "<img src=x onerror=alert(1)>";
+
+async function git(folder, ...args) {
+    const done = await run("git", ["-C", folder, "-c", "user.name=ann", "-c", "user.email=ann@example.org", ...args]);
+    check(`git ${args[0]}`, done.code === 0, done);
+}
+
+// Makes the owner's repository and the project, with a branch of the helper's in flock's repository.
+async function prepared() {
+    const owner = fs.mkdtempSync(path.join(os.tmpdir(), "owner-"));
+    await git(owner, "init", "-q", "-b", "main");
+    const lines = Array.from({ length: 30 }, (_, at) => `line ${at}`);
+    fs.writeFileSync(path.join(owner, "a.txt"), `${lines.join("\n")}\n`);
+    await git(owner, "add", "-A");
+    await git(owner, "commit", "-q", "-m", "Begin");
+    await must("the project is added", "project", "add", NAME, "--repo", owner, "--review", "person", "--agent", HELPER);
+    await git(owner, "checkout", "-q", "-b", "work");
+    lines[3] = `changed ${HOSTILE}`;
+    fs.writeFileSync(path.join(owner, "a.txt"), `${lines.join("\n")}\nadded\n`);
+    await git(owner, "commit", "-q", "-a", "-m", `Change ${HOSTILE}`);
+    await git(owner, "push", "-q", path.join(HOME, "projects", `${NAME}.git`), `HEAD:refs/heads/flock/${HELPER}/work`);
+    return owner;
+}
+
+export async function projects(stage, browsers) {
+    const empty = await browsers.page("/dashboard/projects");
+    check("without projects, the page says how to add one", (await textOf(empty)).includes("flock project add"));
+    const owner = await prepared();
+    const row = empty.locator("#projects tbody tr");
+    await until(SECONDS, async () => (await row.count()) === 1);
+    check("a new project appears by itself", (await row.count()) === 1, await textOf(empty));
+    check("with nothing for axe", ...(await violations(empty)));
+
+    const page = await browsers.page(`/dashboard/projects/${NAME}`);
+    check("its branch is there", (await textOf(page)).includes(`flock/${HELPER}/work`), await textOf(page));
+    await must("work is submitted", "project", "submit", NAME, HELPER, "--title", `A change ${HOSTILE}`);
+    const cards = page.locator("article[data-state]");
+    const states = () => cards.evaluateAll((all) => all.map((one) => one.dataset.state));
+    await until(SECONDS, async () => (await states())[0] === "review");
+    same("it appears, and waits for a person", ["review"], await states());
+    check("a title is only text", (await textOf(page)).includes(HOSTILE) && (await page.locator("main img").count()) === 0);
+    check("with nothing for axe", ...(await violations(page)));
+
+    await page.locator('form[data-form="refuse-work"] input').fill("not like this");
+    await page.locator('form[data-form="refuse-work"] button').click();
+    await until(SECONDS, async () => (await states())[0] === "refused");
+    check("sent back with the reason", (await textOf(page)).includes("not like this"), await textOf(page));
+    await must("it is submitted again", "project", "submit", NAME, HELPER);
+    await until(SECONDS, async () => (await page.locator('[data-action="accept-work"]').count()) === 1);
+    await page.locator('[data-action="accept-work"]').click();
+    await until(SECONDS, async () => (await states())[0] === "merged");
+    same("accepted, it is merged", ["merged", "refused"], await states());
+
+    for (const [view, columns] of [["", 3], ["&view=beside", 4]]) {
+        await visit(stage, page, `/dashboard/projects/${NAME}/diff?agent=${HELPER}&branch=work${view}`);
+        // Everything of the branch is in the tip by now, so the changes are against your branch.
+        await visit(stage, page, `/dashboard/projects/${NAME}/diff${view.replace("&", "?")}`);
+        const text = await textOf(page);
+        check(`the lines are there${view}`, text.includes(`changed ${HOSTILE}`) && text.includes("line 3"), text);
+        const cells = await page.locator("table.code tr").first().locator("td").count();
+        check(`in ${columns} columns${view}`, cells === columns, cells);
+        check("and are only text", (await page.locator("main img").count()) === 0);
+        check("with nothing for axe", ...(await violations(page)));
+    }
+    await visit(stage, page, `/dashboard/projects/none`);
+    check("a project that is not there is said to be missing", (await textOf(page)).includes("none"), await textOf(page));
+    await must("the project is removed", "project", "remove", NAME, "--yes");
+    fs.rmSync(owner, { recursive: true });
+}
