@@ -40,6 +40,7 @@ pub(super) async fn use_projects(scene: &Scene) {
     assert_eq!(made["tip"]["subject"], "change README");
     scene.fails("POST", "/api/projects", new(repo), 409, "project_exists").await;
     assert_eq!(scene.get("/api/projects").await["projects"][0]["name"], "lib");
+    assert_eq!(scene.get("/api/projects/lib").await["review"], "person");
     scene.fails("GET", "/api/projects/none", NOTHING, 404, "project_not_found").await;
     let sysadmin = json!({"add": ["sysadmin"]});
     scene.fails("POST", "/api/projects/lib/agents", sysadmin, 409, "no_sandbox").await;
