@@ -1225,7 +1225,7 @@ complete -c flock -n "__fish_flock_using_subcommand verify" -l home -d 'Home fol
 complete -c flock -n "__fish_flock_using_subcommand verify" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand verify" -l rerun -d 'Run the checks again [default]'
+complete -c flock -n "__fish_flock_using_subcommand verify" -l rerun -d 'Run the checks again, as without this option'
 complete -c flock -n "__fish_flock_using_subcommand verify" -l no-rerun -d 'Check only the documents'
 complete -c flock -n "__fish_flock_using_subcommand verify" -l json -d 'Print the result as JSON'
 complete -c flock -n "__fish_flock_using_subcommand verify" -s q -l quiet -d 'Print only data, warnings and errors'

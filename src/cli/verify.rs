@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// File of allowed signers, as ssh-keygen takes it
     #[arg(long, value_name = "FILE")]
     allowed_signers: Option<PathBuf>,
-    /// Run the checks again [default]
+    /// Run the checks again, as without this option
     #[arg(long, overrides_with = "no_rerun")]
     rerun: bool,
     /// Check only the documents

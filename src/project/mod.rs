@@ -7,7 +7,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`reference`] | names of branches, and the rule on who may change which one |
+//! | [`mod@reference`] | names of branches, and the rule on who may change which one |
 //! | [`repository`] | the repository on disk: creation, atomic changes of references, rights, repair |
 //! | [`mirror`] | the owner's branch is fetched and joined with the tip |
 //! | [`overview`] | the tip, the owner's branch, the agents' branches, the log |

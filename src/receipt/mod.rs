@@ -1,6 +1,6 @@
 //! Receipts: proof that the checks of a task succeeded on exactly the tree that an agent delivered.
 //!
-//! [`prove`] runs the checks and writes the receipt, [`rule::acceptance`] decides with it. The receipt is signed with a
+//! [`prove()`] runs the checks and writes the receipt, [`rule::acceptance`] decides with it. The receipt is signed with a
 //! key of the home and named by a row of the audit chain. It owns `secrets/receipt-key` and the rows of
 //! `store/receipt.rs`. How branches come about, and what happens with an accepted one, does not belong here.
 

@@ -32,7 +32,9 @@ struct File {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Hunk {
+    new_start: u32,
     heading: String,
     lines: Vec<Line>,
 }
@@ -63,7 +65,6 @@ struct DiffPage {
 }
 
 struct FileView {
-    id: String,
     name: String,
     status: String,
     added: usize,
@@ -74,7 +75,8 @@ struct FileView {
 }
 
 struct HunkView {
-    heading: String,
+    /// The file and the first line, which no other part of the page has.
+    name: String,
     rows: Vec<Row>,
 }
 
@@ -111,12 +113,7 @@ pub(crate) async fn page(
     let joint = if selection.is_empty() { "?" } else { "&" };
     let other = if is_beside { String::new() } else { format!("{joint}view=beside") };
     let own = address(name);
-    let files = found.files.into_iter().enumerate().map(|(at, file)| FileView {
-        id: format!("file-{at}"),
-        name: match file.old_path {
-            Some(old) if old != file.path => format!("{old} → {}", file.path),
-            _ => file.path,
-        },
+    let files = found.files.into_iter().map(|file| FileView {
         status: file.status,
         added: file.added,
         removed: file.removed,
@@ -126,10 +123,14 @@ pub(crate) async fn page(
             .hunks
             .into_iter()
             .map(|hunk| HunkView {
-                heading: hunk.heading,
+                name: format!("{}:{} {}", file.path, hunk.new_start, hunk.heading),
                 rows: if is_beside { beside(&hunk.lines) } else { below(&hunk.lines) },
             })
             .collect(),
+        name: match file.old_path {
+            Some(old) if old != file.path => format!("{old} → {}", file.path),
+            _ => file.path,
+        },
     });
     Page::of(&DiffPage {
         layout: Layout::new(viewer, Some(NavItem::Projects), found.branch.clone()),
