@@ -250,3 +250,7 @@ fn done(context: &Context, answer: &Value, text: &str) -> Result<Exit, Failure> 
     }
     Ok(Exit::Done)
 }
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -74,7 +74,7 @@ pub(super) struct Volumes {
 /// A running build container. Dropping it removes it.
 pub(super) struct BuildContainer {
     client: HelperClient,
-    removal: RemoveOnDrop,
+    removal: containers::RemoveOnDrop,
 }
 
 impl BuildContainer {
@@ -99,7 +99,7 @@ impl BuildContainer {
     /// [`NixError::Lost`] if the helper inside does not answer. After a failure the container is removed.
     pub async fn start(engine: &Arc<Engine>, plan: &BuildSpec<'_>) -> Result<Self, NixError> {
         let name = names::build(plan.home, &plan.id);
-        let removal = RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
+        let removal = containers::RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
         let client = engine.client()?;
         let (streams, started) = tokio::join!(attach(&client, &name), containers::start(engine, &name));
         started?;
@@ -172,25 +172,6 @@ impl BuildContainer {
             containers::remove(&self.removal.engine, &name).await?;
         }
         Ok(())
-    }
-}
-
-/// A guard that removes a container in the background, unless its name is taken out before. Without an async runtime it
-/// does nothing, because the closing of the container's standard input ends it as well.
-struct RemoveOnDrop {
-    engine: Arc<Engine>,
-    name: Option<String>,
-}
-
-impl Drop for RemoveOnDrop {
-    fn drop(&mut self) {
-        let (engine, Some(name)) = (Arc::clone(&self.engine), self.name.take()) else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            if let Err(error) = containers::remove(&engine, &name).await {
-                tracing::warn!(container = name, error = %crate::error::chain(&error), "it could not be removed");
-            }
-        });
     }
 }
 

@@ -42,3 +42,9 @@ pub use tree::CheckoutLimits;
 
 /// The id of a commit, tree or blob. It displays and parses as 40 hex digits.
 pub type ObjectId = git2::Oid;
+
+/// Returns the part of a commit's id that is shown to people.
+#[must_use]
+pub(crate) fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}

@@ -1,6 +1,8 @@
 //! Lists, stops and removes all containers of a home. A container without the home's label is never touched, whatever
 //! its name is.
 
+use std::sync::Arc;
+
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerSummary,
 };
@@ -238,3 +240,22 @@ impl From<ContainerSummary> for Container {
 
 /// Seconds between asking a container to stop and killing it.
 const STOP_GRACE_SECS: i32 = 5;
+
+/// A guard that removes a container in the background, unless its name is taken out before. Without an async runtime it
+/// does nothing, because the closing of the container's standard input ends it as well.
+pub(crate) struct RemoveOnDrop {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) name: Option<String>,
+}
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        let (engine, Some(name)) = (Arc::clone(&self.engine), self.name.take()) else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = remove(&engine, &name).await {
+                tracing::warn!(container = name, error = %crate::error::chain(&error), "it could not be removed");
+            }
+        });
+    }
+}

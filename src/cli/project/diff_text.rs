@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::text;
 use crate::clean;
 use crate::cli::Context;
 use crate::ui::{StyledLine, TextStyle};
@@ -76,15 +77,11 @@ fn heading(file: &Value) -> StyledLine {
 fn line(line: &Value) -> StyledLine {
     // A line comes from an agent's file, so nothing in it may control the terminal.
     let text = clean::inline(text(&line["text"]));
-    match self::text(&line["kind"]) {
+    match super::text(&line["kind"]) {
         "added" => StyledLine::new().with(TextStyle::Good, format!("+{text}")),
         "removed" => StyledLine::new().with(TextStyle::Bad, format!("-{text}")),
         _ => StyledLine::new().plain(format!(" {text}")),
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

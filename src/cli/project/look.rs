@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{diff_text, fetch, queue};
+use super::{diff_text, fetch, queue, text};
 use crate::cli::channel::backend;
 use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::id::{AgentId, ProjectName};
+use crate::project::short;
 use crate::ui::{Table, TextStyle};
 
 /// Show what an agent changed, in colour and by file
@@ -180,12 +181,4 @@ pub(super) fn log(wanted: &LogArgs, context: &Context) -> Result<Exit, Failure> 
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{change, done, fetch};
+use super::{change, done, fetch, text};
 use crate::cli::channel::backend;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
@@ -249,8 +249,4 @@ pub(super) fn state_style(state: &str) -> TextStyle {
         "withdrawn" => TextStyle::Dim,
         _ => TextStyle::Plain,
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::project::address;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
+use crate::project::short;
 
 #[derive(Deserialize)]
 struct ProjectList {
@@ -62,8 +63,4 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
     });
     let layout = Layout::new(viewer, Some(NavItem::Projects), viewer.texts().projects);
     Page::of(&ProjectsPage { layout, projects: projects.collect() })
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }

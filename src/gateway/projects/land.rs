@@ -12,7 +12,7 @@ use crate::clean;
 use crate::config::Project;
 use crate::id::ProjectName;
 use crate::install::source::RepositoryAddress;
-use crate::project::{ProjectError, landing};
+use crate::project::{ProjectError, landing, short};
 use crate::swarm::Actor;
 
 /// The longest time that git or gh may take.
@@ -174,8 +174,4 @@ fn not_landed(project: &Project, reason: &str, hint: &str) -> ProjectsError {
         reason: reason.to_owned(),
         hint: hint.to_owned(),
     }
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }

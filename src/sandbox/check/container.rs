@@ -24,7 +24,7 @@ pub(super) struct CheckContainer {
     name: String,
     helper: HelperClient,
     /// Taken when the container has been removed.
-    removal: Option<RemoveOnDrop>,
+    removal: Option<containers::RemoveOnDrop>,
     pub probe: ProbeResult,
 }
 
@@ -54,7 +54,7 @@ impl CheckContainer {
         proxy: Option<Arc<Proxy>>,
     ) -> Result<Self, CheckError> {
         let name = spec.name.clone();
-        let removal = RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
+        let removal = containers::RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
         containers::create(engine, &name, spec.body()).await?;
         let client = engine.client()?;
         let (streams, started) = tokio::join!(attach(&client, &name), containers::start(engine, &name));
@@ -129,25 +129,6 @@ impl CheckContainer {
             containers::remove(&self.engine, &name).await?;
         }
         Ok(())
-    }
-}
-
-/// A guard that removes a container in the background, unless its name is taken out before. Without an async runtime it
-/// does nothing: the closing of the container's standard input ends it as well.
-struct RemoveOnDrop {
-    engine: Arc<Engine>,
-    name: Option<String>,
-}
-
-impl Drop for RemoveOnDrop {
-    fn drop(&mut self) {
-        let (engine, Some(name)) = (Arc::clone(&self.engine), self.name.take()) else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            if let Err(error) = containers::remove(&engine, &name).await {
-                tracing::warn!(container = name, error = %crate::error::chain(&error), "it could not be removed");
-            }
-        });
     }
 }
 
