@@ -316,10 +316,10 @@ pub(crate) static PROJECT_STATUS: ToolDefinition = ToolDefinition {
 pub(crate) static PROJECT_SUBMIT: ToolDefinition = ToolDefinition {
     name: "flock_project_submit",
     description: "Submit a pushed branch (default flock/YOU/work): flock joins it with the tip, runs the checks and tells you. \
-                  answers: {finding number: text} after a review.",
+                  taskId: default the task of this session. answers: {finding number: text} after a review.",
     properties: || {
         json!({
-            "project": text(), "branch": text(), "title": text(), "taskId": text(), "answers": {"type": "object"}
+            "project": text(), "branch": text(), "title": text(), "taskId": text(), "answers": {"type": ["object", "string"]}
         })
     },
     required: &["title"],
@@ -337,9 +337,9 @@ pub(crate) static PROJECT_CLAIM: ToolDefinition = ToolDefinition {
 
 pub(crate) static PROJECT_REVIEW: ToolDefinition = ToolDefinition {
     name: "flock_project_review",
-    description: "Review a submission you were asked about. findings: [{text, path?, line?, blocking?}].",
+    description: "Review a submission you were asked about (default: that of this session). findings: [{text, path?, line?, blocking?}].",
     properties: || json!({"submission": number(), "approve": flag(), "findings": {"type": "array", "items": {"type": "object"}}}),
-    required: &["submission", "approve"],
+    required: &["approve"],
     changes: true,
     ..TEAM
 };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{change, done, fetch, text};
+use crate::clean;
 use crate::cli::channel::backend;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
@@ -12,6 +13,9 @@ use crate::error::Kind;
 use crate::gateway::routes::projects::{LandRequest, NewWork, Verdict};
 use crate::id::{AgentId, ProjectName};
 use crate::ui::{Table, TextStyle};
+
+/// Longest line about a finding, in characters.
+const MAX_FINDING: usize = 4_096;
 
 /// Submit an agent's branch: it is joined with the tip once its checks passed
 #[derive(Debug, clap::Args)]
@@ -176,7 +180,8 @@ fn finding_line(finding: &Value) -> String {
         (None, _) => String::new(),
     };
     let answer = finding["answer"].as_str().map(|answer| format!(" (answer: {answer})"));
-    format!("{}: {place}{}{}", finding["id"], text(&finding["text"]), answer.unwrap_or_default())
+    let said = format!("{}{}", text(&finding["text"]), answer.unwrap_or_default());
+    format!("{}: {place}{}", finding["id"], clean::summary(&said, MAX_FINDING))
 }
 
 pub(super) fn accept(wanted: &AcceptArgs, context: &Context) -> Result<Exit, Failure> {

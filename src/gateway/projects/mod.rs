@@ -39,7 +39,7 @@ pub(crate) use error::ProjectsError;
 pub(crate) use land::Landing;
 pub(crate) use look::{DiffTarget, shown_submission};
 pub(crate) use review::ReviewVerdict;
-pub(crate) use submission::Work;
+pub(crate) use submission::{Answers, Work};
 
 use crate::clock::unix_ms;
 use crate::config::Project;

@@ -40,7 +40,7 @@ impl Projects {
         }
         let config = self.swarm.config();
         let reviewer = rule::reviewer(project, &config.agents, &submission.agent)?.clone();
-        let session = SessionKey::new(&reviewer, SessionKind::Request, &format!("review-{}", submission.id));
+        let session = review_session(&reviewer, submission.id);
         let text = question(project, submission, stat);
         Some((reviewer, notice(&session, text, unix_ms())))
     }
@@ -96,6 +96,19 @@ impl Projects {
     pub(crate) async fn findings(&self, number: i64) -> Result<Vec<Finding>, ProjectsError> {
         Ok(self.swarm.store().submissions().findings(number).await?)
     }
+}
+
+/// Start of the name of a session in which a submission is reviewed; its number follows.
+const REVIEW: &str = "review-";
+
+fn review_session(reviewer: &AgentId, number: i64) -> SessionKey {
+    SessionKey::new(reviewer, SessionKind::Request, &format!("{REVIEW}{number}"))
+}
+
+/// Returns the number of the submission that is reviewed in a session.
+pub(super) fn asked_to_review(session: &SessionKey) -> Option<i64> {
+    let number = session.peer().strip_prefix(REVIEW)?.parse().ok()?;
+    (*session == review_session(session.agent(), number)).then_some(number)
 }
 
 fn check(verdict: &ReviewVerdict) -> Result<(), ProjectsError> {
@@ -159,6 +172,19 @@ mod tests {
 
     fn finding(is_blocking: bool, text: &str) -> NewFinding {
         NewFinding { is_blocking, path: Some("a.py".into()), line: Some(3), text: text.into() }
+    }
+
+    #[test]
+    fn a_session_of_a_review_names_its_submission() {
+        let session = |key: &str| key.parse().unwrap();
+        assert_eq!(asked_to_review(&review_session(&"bob".parse().unwrap(), 12)), Some(12));
+        for other in [
+            "agent:bob:flock:dm:review-12",
+            "agent:bob:flock:request:12",
+            "agent:bob:flock:request:review-01",
+        ] {
+            assert_eq!(asked_to_review(&session(other)), None, "{other}");
+        }
     }
 
     #[test]

@@ -9,11 +9,15 @@ use crate::id::{AgentId, ProjectName, SessionKey};
 use crate::project::diff::{self, DiffLimits};
 use crate::project::reference::FIRST_TASK;
 use crate::project::{AgentBranch, Conflict, ProjectError, ProjectRepository, merge};
-use crate::store::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
+use crate::store::{
+    Finding, NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState, TaskFilter,
+};
 use crate::swarm::Actor;
 
 /// Longest title of a submission, in characters.
 const MAX_TITLE: usize = 200;
+/// Number of an agent's newest tasks among which that of a session is looked for.
+const TASKS_LOOKED_AT: u32 = 100;
 /// Longest reason of a person, in bytes.
 const MAX_REASON: usize = 16 * 1024;
 
@@ -29,8 +33,40 @@ pub(crate) struct Work {
     pub(crate) session: Option<SessionKey>,
     /// The task that it is for.
     pub(crate) task: Option<String>,
-    /// The author's answers to findings, by their numbers.
-    pub(crate) answers: Vec<(i64, String)>,
+    /// The author's answers to findings.
+    pub(crate) answers: Answers,
+}
+
+/// An author's answers to the findings of a review.
+#[derive(Clone, Debug)]
+pub(crate) enum Answers {
+    /// By the numbers of the findings.
+    ByNumber(Vec<(i64, String)>),
+    /// To the only finding that blocks. It is no answer if there are several.
+    ToTheOnlyOne(String),
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self::ByNumber(Vec::new())
+    }
+}
+
+impl Answers {
+    /// Returns the answers to those of the open findings that they are for.
+    fn to(self, open: &[Finding]) -> Vec<(i64, String)> {
+        let given = match self {
+            Self::ByNumber(given) => given,
+            Self::ToTheOnlyOne(text) => match rule::unanswered(open, &[])[..] {
+                [only] => vec![(only.id, text)],
+                _ => Vec::new(),
+            },
+        };
+        given
+            .into_iter()
+            .filter(|(id, text)| !text.trim().is_empty() && open.iter().any(|finding| finding.id == *id))
+            .collect()
+    }
 }
 
 /// A submission that was accepted into the queue, and what its author should know at once.
@@ -125,6 +161,25 @@ impl Projects {
         Ok(Submitted { submission, conflicts: found.conflicts, claimed })
     }
 
+    /// Returns the only task of a project on which a session works. `None` if there is none, or if there are several.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be read.
+    pub(crate) async fn task_of(
+        &self,
+        project: &ProjectName,
+        session: &SessionKey,
+    ) -> Result<Option<String>, ProjectsError> {
+        let filter = TaskFilter { assignee: Some(session.agent().clone()), ..TaskFilter::default() };
+        let tasks = self.swarm.store().tasks().list(&filter, TASKS_LOOKED_AT).await?;
+        let mut open = tasks.into_iter().filter(|task| {
+            !task.state.is_final() && task.session == *session && task.project.as_ref() == Some(project)
+        });
+        let first = open.next();
+        Ok(first.filter(|_| open.next().is_none()).map(|task| task.id))
+    }
+
     /// Returns the session of a task, which must be this agent's.
     async fn task_session(&self, task: &str, agent: &AgentId) -> Result<SessionKey, ProjectsError> {
         let found = self.swarm.store().tasks().find(task).await?;
@@ -147,14 +202,11 @@ impl Projects {
         &self,
         name: &ProjectName,
         branch: &AgentBranch,
-        answers: Vec<(i64, String)>,
+        answers: Answers,
     ) -> Result<(), ProjectsError> {
         let submissions = self.swarm.store().submissions();
         let open = submissions.unanswered(name.as_str(), &branch.to_string()).await?;
-        let answers: Vec<(i64, String)> = answers
-            .into_iter()
-            .filter(|(id, text)| !text.trim().is_empty() && open.iter().any(|finding| finding.id == *id))
-            .collect();
+        let answers = answers.to(&open);
         let answered: Vec<i64> = answers.iter().map(|(id, _)| *id).collect();
         let left = rule::unanswered(&open, &answered);
         if !left.is_empty() {

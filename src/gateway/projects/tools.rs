@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::review::asked_to_review;
 use super::train::conflict_lines;
-use super::{Projects, ReviewVerdict, Work, rule};
+use super::{Answers, Projects, ReviewVerdict, Work, rule};
 use crate::agent::prompt::without_marks;
 use crate::clock::{local, unix_ms};
 use crate::config::Project;
 use crate::id::{AgentId, ProjectName};
 use crate::store::{Claim, NewFinding};
 use crate::swarm::{Actor, notice};
-use crate::tool::arguments::Arguments;
+use crate::tool::arguments::{Argument, Arguments};
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
@@ -102,13 +103,17 @@ async fn submit(projects: &Arc<Projects>, context: &CallContext, arguments: Argu
         let own = format!("flock/{}/", context.agent);
         branch.strip_prefix(&own).map(str::to_owned).unwrap_or(branch)
     });
+    let task = match words("taskId")? {
+        Some(task) => Some(task),
+        None => projects.task_of(&project.name, &context.session).await?,
+    };
     let work = Work {
         agent: context.agent.clone(),
         branch,
         title: words("title")?,
         session: Some(context.session.clone()),
-        task: words("taskId")?,
-        answers: answers(&arguments)?,
+        task,
+        answers: arguments.optional("answers")?.unwrap_or_default(),
     };
     let done = projects.submit(&Actor::call(context), &project.name, work).await?;
     let submission = done.submission;
@@ -130,15 +135,19 @@ async fn submit(projects: &Arc<Projects>, context: &CallContext, arguments: Argu
     Ok(text)
 }
 
-/// Reads the answers to findings, `{"4": "text"}`.
-fn answers(arguments: &Arguments) -> Result<Vec<(i64, String)>, ToolError> {
-    let given = arguments.optional::<serde_json::Map<String, Value>>("answers")?.unwrap_or_default();
-    let answer = |(number, text): (String, Value)| {
-        let wrong = || ToolError::model("`answers` has the number of each finding and a text");
-        let number: i64 = number.trim().parse().map_err(|_| wrong())?;
-        Ok((number, text.as_str().ok_or_else(wrong)?.to_owned()))
-    };
-    given.into_iter().map(answer).collect()
+impl Argument for Answers {
+    const WHAT: &'static str =
+        "an object with the number of each finding and a text, or a text if one is open";
+
+    fn take(value: &Value) -> Option<Self> {
+        if let Value::String(text) = value {
+            return Some(Self::ToTheOnlyOne(text.clone()));
+        }
+        let answer = |(number, text): (&String, &Value)| {
+            Some((number.trim().parse().ok()?, text.as_str()?.to_owned()))
+        };
+        value.as_object()?.iter().map(answer).collect::<Option<_>>().map(Self::ByNumber)
+    }
 }
 
 async fn claim(projects: &Arc<Projects>, context: &CallContext, arguments: Arguments) -> ToolResult {
@@ -163,7 +172,11 @@ async fn claim(projects: &Arc<Projects>, context: &CallContext, arguments: Argum
 }
 
 async fn review(projects: &Arc<Projects>, context: &CallContext, arguments: Arguments) -> ToolResult {
-    let number = i64::try_from(arguments.required::<u64>("submission")?).unwrap_or(i64::MAX);
+    let number = match arguments.optional::<u64>("submission")? {
+        Some(number) => i64::try_from(number).unwrap_or(i64::MAX),
+        None => asked_to_review(&context.session)
+            .ok_or_else(|| ToolError::model("`submission` is missing: the number of what you review"))?,
+    };
     let verdict = ReviewVerdict { approve: arguments.required("approve")?, findings: findings(&arguments)? };
     let is_approved = verdict.approve;
     let after = projects.review(&Actor::call(context), &context.agent, number, verdict).await?;

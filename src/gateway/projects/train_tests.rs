@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::Review;
-use crate::gateway::projects::{ReviewVerdict, Work};
+use crate::gateway::projects::{Answers, ReviewVerdict, Work};
 use crate::id::{AgentId, TurnId};
 use crate::project::testing::Sample;
 use crate::store::NewFinding;
@@ -84,14 +84,14 @@ impl Scene {
 
     /// Pushes a commit with these files to an agent's branch and submits it.
     async fn submit(&self, agent: &str, files: &[(&str, &str)]) -> Result<Submission, ProjectsError> {
-        self.submit_with(agent, files, Vec::new()).await
+        self.submit_with(agent, files, Answers::default()).await
     }
 
     async fn submit_with(
         &self,
         agent: &str,
         files: &[(&str, &str)],
-        answers: Vec<(i64, String)>,
+        answers: Answers,
     ) -> Result<Submission, ProjectsError> {
         let commit = self.sample.commit_as(&format!("by {agent}"), &[self.base], files);
         self.sample.set(&format!("flock/{agent}/work"), commit);
@@ -195,7 +195,7 @@ async fn a_conflict_is_found_when_work_is_submitted() {
         title: Some("x".into()),
         session: None,
         task: None,
-        answers: vec![],
+        answers: Answers::default(),
     };
     let done = scene.projects.submit(&Actor::human("kim"), &name(), work).await.unwrap();
     assert_eq!(done.conflicts[0].0.to_string(), "flock/tester/work");
@@ -231,7 +231,7 @@ async fn work_without_anything_new_and_work_that_was_not_pushed_are_refused() {
         title: None,
         session: None,
         task: None,
-        answers: vec![],
+        answers: Answers::default(),
     };
     let submit = async |work| scene.projects.submit(&Actor::human("kim"), &name(), work).await.unwrap_err();
     assert!(matches!(submit(work("coder", None)).await, ProjectsError::NothingNew { .. }));
@@ -266,7 +266,8 @@ async fn a_reviewer_sends_work_back_once_and_then_approves() {
     let unanswered = scene.submit("coder", &files).await.unwrap_err();
     assert!(matches!(unanswered, ProjectsError::Unanswered(_)), "{unanswered}");
     let finding = scene.projects.findings(first.id).await.unwrap()[0].id;
-    let second = scene.submit_with("coder", &files, vec![(finding, "corrected".into())]).await.unwrap();
+    let answers = Answers::ByNumber(vec![(finding, "corrected".into())]);
+    let second = scene.submit_with("coder", &files, answers).await.unwrap();
     scene.run().await;
     scene.review("tester", second.id, json!({"approve": true})).await.unwrap();
     scene.run().await;
@@ -438,7 +439,7 @@ async fn deliver(scene: &Scene, task: &str, files: &[(&str, &str)]) -> Submissio
         title: None,
         session: None,
         task: Some(task.to_owned()),
-        answers: vec![],
+        answers: Answers::default(),
     };
     let by = scene.team.by("coder", "agent:coder:flock:dm:tester");
     scene.projects.submit(&by, &name(), work).await.unwrap().submission
@@ -473,6 +474,20 @@ async fn a_task_is_done_only_when_the_tip_has_its_work() {
 }
 
 #[tokio::test]
+async fn work_without_a_task_is_for_the_only_one_of_its_session() {
+    let scene = Scene::new(Review::None, &["coder"]);
+    let session = "agent:coder:flock:dm:tester".parse().unwrap();
+    let elsewhere = "agent:coder:flock:main:kim".parse().unwrap();
+    let of = async |session| scene.projects.task_of(&name(), session).await.unwrap();
+    assert_eq!(of(&session).await, None);
+    let task = assign(&scene).await;
+    assert_eq!(of(&session).await, Some(task));
+    assert_eq!(of(&elsewhere).await, None);
+    assign(&scene).await;
+    assert_eq!(of(&session).await, None, "one of two is a guess");
+}
+
+#[tokio::test]
 async fn a_task_that_is_only_said_to_be_done_fails_in_the_end() {
     use crate::store::TaskState;
     let scene = Scene::new(Review::None, &["coder"]);
@@ -500,6 +515,34 @@ async fn work_that_is_merged_before_the_turn_ends_completes_its_task_then() {
     assert_eq!(task_state(&scene, &task).await.0, TaskState::Submitted);
     say_done(&scene, &task).await;
     assert_eq!(task_state(&scene, &task).await, (TaskState::Completed, 0));
+}
+
+#[tokio::test]
+async fn a_text_without_a_number_answers_the_only_blocking_finding() {
+    let scene = Scene::new(Review::Agent, &["coder", "tester"]);
+    let submit = async |file: &str, answers| {
+        let found = scene.submit_with("coder", &[("a", file), ("b", "1\n")], answers).await;
+        scene.run().await;
+        found
+    };
+    let blocking = |text: &str| json!({"text": text, "blocking": true});
+    let answer = || Answers::ToTheOnlyOne("done".into());
+    let first = submit("2\n", Answers::default()).await.unwrap();
+    let two = json!({"approve": false, "findings": [blocking("one"), blocking("two")]});
+    scene.review("tester", first.id, two).await.unwrap();
+    let refused = submit("3\n", answer()).await.unwrap_err();
+    assert!(matches!(refused, ProjectsError::Unanswered(_)), "it could be for either: {refused}");
+    let numbers = scene.projects.findings(first.id).await.unwrap();
+    let one = Answers::ByNumber(vec![(numbers[0].id, "done".into())]);
+    assert!(submit("3\n", one).await.is_err(), "the other one is still open");
+    assert!(submit("3\n", answer()).await.is_err(), "a submit that is refused answers nothing");
+    let both = Answers::ByNumber(numbers.iter().map(|finding| (finding.id, "done".into())).collect());
+    let second = submit("3\n", both).await.unwrap();
+    let one = json!({"approve": false, "findings": [blocking("three"), {"text": "a name"}]});
+    scene.review("tester", second.id, one).await.unwrap();
+    submit("4\n", answer()).await.unwrap();
+    let answered = scene.projects.findings(second.id).await.unwrap();
+    assert_eq!(answered[0].answer.as_deref(), Some("done"));
 }
 
 #[tokio::test]

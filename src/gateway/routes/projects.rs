@@ -15,7 +15,7 @@ use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query, flag};
 use crate::gateway::projects::{
-    DiffTarget, Landing, Projects, ProjectsError, Work, shown_submission, sync_result,
+    Answers, DiffTarget, Landing, Projects, ProjectsError, Work, shown_submission, sync_result,
 };
 use crate::id::{AgentId, ProjectName};
 use crate::project::AgentBranch;
@@ -294,7 +294,7 @@ pub(crate) async fn submit(
         title: new.title,
         session: None,
         task: None,
-        answers: Vec::new(),
+        answers: Answers::default(),
     };
     let done = team.projects.submit(&by, &name, work).await?;
     Ok((StatusCode::CREATED, axum::Json(shown_submission(&project, &done.submission))))
