@@ -63,6 +63,9 @@ mkdir -p "$FLOCK_E2E_CONTEXT"
 cp "$binary" "$FLOCK_E2E_CONTEXT/flock"
 cp -r standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py standalone/checking.py standalone/scenario "$FLOCK_E2E_CONTEXT/"
 
+# The library of the scenario is fetched here, because what reaches the index on the host may not in a container.
+./standalone/scenario/library/fetch.sh "$FLOCK_E2E_CONTEXT/scenario/library/cachetools.tar.gz"
+
 # The legacy builder: compose 1 knows no other, and it needs no plugin.
 export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
 "${run[@]}" build --quiet 2>/dev/null || "${run[@]}" build

@@ -314,6 +314,55 @@ def project():
     check("what was said can be read all the same", posts(PROJECT) == messages)
 
 
+def library():
+    """A team on a real library: what was merged, what was not, and what the owner got."""
+    config = configuration()
+    played = subprocess.run(
+        [f"{HERE}/scenario/library/run.sh"],
+        env={**os.environ, "FLOCK_MODEL": MODEL},
+        capture_output=True,
+        text=True,
+        timeout=4800,
+        check=False,
+    )
+    print("\n".join(f"      {line}" for line in played.stdout.splitlines()))
+    check("the library has the three wishes", played.returncode == 0, (played.stdout, played.stderr))
+    models = [agent.get("model") for agent in configuration()["agents"]["list"]]
+    check("the models are put back", models == [agent.get("model") for agent in config["agents"]["list"]], models)
+
+    owner = f"{HOME}/scripts/scenario-cachetools/repository"
+    git = ["git", "-c", "safe.directory=*", "-C", owner]
+    own = subprocess.run([*git, "rev-list", "--count", "main"], capture_output=True, text=True, check=False)
+    check("the owner's branch was not moved", own.stdout.strip() == "1", own)
+    landed = f"{HOME}/scripts/landed"
+    subprocess.run([*git, "worktree", "add", "-q", "--detach", landed, "flock/cachetools"], check=False)
+    tests = subprocess.run(
+        ["python3", "-m", "unittest", "discover", "-s", "tests", "-t", "."],
+        cwd=landed,
+        env={**os.environ, "PYTHONPATH": "src"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    check("its tests pass on what landed", tests.returncode == 0, tests)
+    tried = (
+        "import cachetools as c; cache = c.TLRUCache(2, ttu=lambda k, v, now: now + v, timer=lambda: 0);"
+        "cache[1] = 9; cache[1] = 0; assert 1 not in cache; cache.peek(1); cache.resize(1); import cachetools._timer"
+    )
+    used = subprocess.run(
+        ["python3", "-c", tried], env={**os.environ, "PYTHONPATH": f"{landed}/src"}, capture_output=True, text=True, check=False
+    )
+    check("the bug is mended, the feature and the module are there", used.returncode == 0, used)
+    code, out, err = flock("start")
+    code, out, err = flock("tasks", "--json")
+    tasks = [task for task in json.loads(out)["tasks"] if task.get("project") == "cachetools"] if code == 0 else []
+    check(
+        "each piece of work was told to be done once it was merged",
+        len(tasks) >= 4 and all(task["state"] == "completed" for task in tasks),
+        (tasks, err),
+    )
+
+
 def people():
     """A person in a channel, and decisions about what an agent wants to do on the host."""
     code, out, err = flock("channel", "create", "ops", "--topic", "The machine", "--member", "sysadmin")
@@ -409,6 +458,7 @@ def main():
         look()
         hot(gateway)
         project()
+        library()
         people()
         remove()
         stop(gateway)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a clone to an agent that wrote and ran a program in its sandbox, and to a team that did a project, in one
-# command.
+# From a clone to an agent that wrote and ran a program in its sandbox, to a team that did a project, and to one that worked on a
+# real library, in one command.
 #
 # Builds flock, installs it to ~/.local/bin (FLOCK_PREFIX changes that), and runs the main job in a home of
 # its own, ~/.flock unless FLOCK_HOME says otherwise. With FLOCK_BINARY, the path of an installed flock, nothing is built
@@ -74,6 +74,9 @@ step "flock chat coder"
 step "A team's project, from your wish to the archived channel"
 FLOCK_BINARY=$flock FLOCK_MODEL=$model ./standalone/scenario/run.sh
 
+step "A team on a real library: a bug, a feature in two halves, a refactoring"
+FLOCK_BINARY=$flock FLOCK_MODEL=$model ./standalone/scenario/library/run.sh
+
 step "flock status"
 "$flock" status
 
@@ -90,5 +93,7 @@ cat <<END
 
 Done. The program is $FLOCK_HOME/workspaces/coder/fizzbuzz.py, and what it printed is in output.txt beside it.
 Read again what the team said with '$name channel list --all' and '$name channel read fizzbuzz-project'.
+What the team did to the library is the branch flock/cachetools of $FLOCK_HOME/scripts/scenario-cachetools/repository;
+'$name project show cachetools' has its checks and reviews.
 Next: '$name start', then '$name chat coder', or any OpenAI client at the URL that start prints.
 END

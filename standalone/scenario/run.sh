@@ -19,17 +19,7 @@ esac
 flake=plugins.entries.flock.config.nix.flake
 output=$FLOCK_HOME/workspaces/coder/output.txt
 
-fail() { echo "the scenario failed: $*" >&2; exit 1; }
-
-# Waits until the command succeeds, at most $limit seconds for each wait.
-until_true() {
-    local what=$1 end=$((SECONDS + limit))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || fail "$what did not come about within $limit seconds"
-        sleep 0.2
-    done
-}
+. "$here/common.sh"
 
 in_channel() { "$flock" channel read "$channel" -n 200 --json 2>/dev/null; }
 there() { in_channel >/dev/null; }
@@ -48,30 +38,6 @@ is_right() { [ -f "$output" ] && diff -q <(wanted) "$output" >/dev/null; }
 has_package() { "$flock" nix list coder --json | grep -q "\"name\": *\"$package\""; }
 text() { sed -e "s/CHANNEL/$channel/g" -e "s/PACKAGE/$package/g" "$1"; }
 
-# What this changes in the configuration, and what it starts, is undone however it ends.
-put_back=()
-started=
-reader=
-undo() {
-    local status=$? entry
-    [ -z "$reader" ] || kill "$reader" 2>/dev/null || true
-    for entry in ${put_back[@]+"${put_back[@]}"}; do
-        if [ -n "${entry#*=}" ]; then "$flock" -q config set "${entry%%=*}" "${entry#*=}" >/dev/null || true
-        else "$flock" -q config unset "${entry%%=*}" >/dev/null || true
-        fi
-    done
-    [ -z "$started" ] || "$flock" stop || status=1
-    exit "$status"
-}
-trap undo EXIT
-for_now() {
-    put_back+=("$1=$("$flock" config get "$1" 2>/dev/null || true)")
-    "$flock" -q config set "$1" "$2" >/dev/null
-}
-
-add() {
-    "$flock" list --json | grep -q "\"id\": *\"$1\"" || "$flock" add "$1" --model "$model" --archetype "$2"
-}
 add architect production-first-developer
 add coder code-first-developer
 
@@ -99,10 +65,7 @@ else
     for agent in "${agents[@]}"; do for_now "agents.list[$agent].model.primary" "$model"; done
 fi
 
-if ! "$flock" status --json >/dev/null 2>&1; then
-    "$flock" start
-    started=1
-fi
+begin
 
 echo "you to orchestrator: $(text "$here/ask.txt")"
 "$flock" chat orchestrator "$(text "$here/ask.txt")"
