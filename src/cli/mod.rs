@@ -50,6 +50,7 @@ mod rollback;
 mod service;
 mod session;
 mod settings;
+mod sim;
 mod start;
 mod status;
 mod stop;
@@ -180,6 +181,7 @@ enum Verb {
     Session(session::Args),
     Prompt(prompt::Args),
     Replay(replay::Args),
+    Sim(sim::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
@@ -237,6 +239,7 @@ impl Verb {
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),
             Self::Replay(args) => replay::run(&args, context),
+            Self::Sim(args) => sim::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Hold(args) => hold::run(&args, context),
             Self::Mcp(args) => mcp::run(&args, context),

@@ -16,6 +16,7 @@
 //! | [`merge`] | two commits are merged, or their conflicts are named |
 //! | [`tree`] | the files of a commit are written into a folder |
 //! | [`incoming`] | a pack that an agent pushed is checked before it is stored |
+//! | [`simulation`] | a team's work is played without models: calls, tokens and waits |
 
 pub mod diff;
 mod error;
@@ -26,6 +27,7 @@ pub mod mirror;
 pub mod overview;
 pub mod reference;
 pub mod repository;
+pub mod simulation;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;

@@ -25,6 +25,7 @@ mod replay;
 mod request;
 mod session;
 mod silent;
+mod sim;
 mod start_up;
 mod terminal;
 mod token;
