@@ -34,6 +34,8 @@ pub struct Retention {
     pub audit: Option<u32>,
     /// Rotated logs, and logs of builds.
     pub logs: Option<u32>,
+    /// Receipts with the output of their checks.
+    pub receipts: Option<u32>,
 }
 
 /// Settings of the home's generations.
@@ -168,13 +170,14 @@ pub(super) fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
 
 /// Reads the retention block. An unknown key is refused, because a misspelt setting would keep records forever.
 pub(super) fn retention(view: &View<'_>) -> Result<Retention, Problem> {
-    view.only(&["messages", "traces", "audit", "logs"])?;
+    view.only(&["messages", "traces", "audit", "logs", "receipts"])?;
     let days = |name| view.get(name)?.within(1..=36_500, "a number of days");
     Ok(Retention {
         messages: days("messages")?,
         traces: days("traces")?,
         audit: days("audit")?,
         logs: days("logs")?,
+        receipts: days("receipts")?,
     })
 }
 

@@ -20,6 +20,8 @@ use crate::swarm::Actor;
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Most messages that are deleted in one transaction. It is small because posts wait for the transaction.
 const BATCH_SIZE: u32 = 2000;
+/// Most receipts that are deleted in one transaction. Each may have megabytes of output.
+const RECEIPTS: u32 = 20;
 
 /// Interval between two looks while the clock is doubted. It is short because a person may confirm the clock.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
@@ -135,6 +137,21 @@ pub(crate) async fn rows(store: &Store, retention: Retention, now: i64) -> Resul
         if forgotten > 0 {
             let detail = format!("{forgotten} of more than {} days ago", retention.messages.unwrap_or(0));
             let entry = Actor::system().entry("retention.messages", "messages", Level::Yellow, detail);
+            store.audit().append(entry, now).await?;
+        }
+    }
+    if let Some(before) = before(retention.receipts, now) {
+        let mut forgotten = 0;
+        loop {
+            let some = store.receipts().delete_before(before, RECEIPTS).await?;
+            forgotten += some;
+            if some == 0 {
+                break;
+            }
+        }
+        if forgotten > 0 {
+            let detail = format!("{forgotten} of more than {} days ago", retention.receipts.unwrap_or(0));
+            let entry = Actor::system().entry("retention.receipts", "receipts", Level::Yellow, detail);
             store.audit().append(entry, now).await?;
         }
     }

@@ -194,6 +194,26 @@ impl Receipts<&Store> {
         .await
     }
 
+    /// Deletes receipts from before `time` (Unix milliseconds) with their outputs, at most `limit` of them. Returns their
+    /// number. Those of submissions on their way stay, and so does the newest one of each project.
+    pub(crate) async fn delete_before(self, time: i64, limit: u32) -> Result<usize, StoreError> {
+        self.write("forget old receipts", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "DELETE FROM receipt WHERE id IN (
+                        SELECT id FROM receipt WHERE created_at < ?1
+                        AND id NOT IN (SELECT receipt FROM submission WHERE receipt IS NOT NULL
+                            AND state IN ('queued', 'checking', 'review'))
+                        AND EXISTS (SELECT 1 FROM receipt AS newer WHERE newer.project = receipt.project
+                            AND (newer.created_at, newer.rowid) > (receipt.created_at, receipt.rowid))
+                        ORDER BY created_at LIMIT ?2
+                     )",
+                )?
+                .execute((time, limit))
+        })
+        .await
+    }
+
     /// Keeps the result of checks on a base tree. Only the newest ones are kept.
     pub(crate) async fn keep_base_run(self, key: String, runs: String, now: i64) -> Result<(), StoreError> {
         self.write("keep the checks of a base", move |transaction| {
@@ -218,18 +238,20 @@ impl Receipts<&Store> {
 mod tests {
     use super::*;
     use crate::home::Home;
-    use crate::store::Level;
+    use crate::store::{Along, Level, NewSubmission, SubmissionChange, SubmissionState};
 
-    #[tokio::test]
-    async fn a_receipt_is_kept_with_the_row_of_the_audit_that_names_it() {
+    fn store() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
         let store = Store::open(&home).unwrap();
-        let id = "ab".repeat(32);
-        let receipt = NewReceipt {
-            id: id.clone(),
-            project: "web".to_owned(),
+        (dir, store)
+    }
+
+    fn receipt(id: &str, project: &str) -> NewReceipt {
+        NewReceipt {
+            id: id.to_owned(),
+            project: project.to_owned(),
             task: "t1".to_owned(),
             branch: "flock/coder/t1".to_owned(),
             author: "coder".to_owned(),
@@ -239,8 +261,55 @@ mod tests {
             signature: "sig".to_owned(),
             repository: "projects/web.git".to_owned(),
             outputs: vec![StoredOutput { head: b"a".to_vec(), tail: b"z".to_vec(), total: 26 }],
+        }
+    }
+
+    fn entry() -> AuditEntry {
+        AuditEntry::new("system", "receipt.issue", "t1", Level::Green, String::new())
+    }
+
+    #[tokio::test]
+    async fn old_receipts_go_except_the_last_of_a_project_and_those_of_open_work() {
+        let (_dir, store) = store();
+        let ids = ["a1", "b2", "c3", "d4"].map(|start| start.repeat(32));
+        for (id, project, at) in
+            [(&ids[0], "web", 1), (&ids[1], "web", 2), (&ids[2], "web", 3), (&ids[3], "lib", 1)]
+        {
+            store.receipts().add(receipt(id, project), entry(), at).await.unwrap();
+        }
+        let new = NewSubmission {
+            project: "web".parse().unwrap(),
+            agent: "coder".parse().unwrap(),
+            branch: "flock/coder/t1".to_owned(),
+            commit: "c".to_owned(),
+            title: "x".to_owned(),
+            session: None,
+            task: None,
+            now: 5,
         };
-        let entry = || AuditEntry::new("system", "receipt.issue", "t1", Level::Green, String::new());
+        let submitted = store.submissions().add(new, |_| Along::audit(entry())).await.unwrap();
+        let to = |state| SubmissionChange { receipt: Some(ids[0].clone()), ..SubmissionChange::to(state) };
+        let review = to(SubmissionState::Review);
+        store.submissions().step(submitted.id, &[SubmissionState::Queued], review, None, 6).await.unwrap();
+        let left = async || {
+            let found = store.receipts().list(&ReceiptFilter::default(), 10).await.unwrap();
+            found.into_iter().map(|found| found.id[..2].to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(store.receipts().delete_before(2, 10).await.unwrap(), 0, "nothing else is old enough");
+        assert_eq!(store.receipts().delete_before(9, 10).await.unwrap(), 1);
+        assert_eq!(left().await, ["c3", "d4", "a1"]);
+        assert_eq!(store.receipts().outputs(&ids[1]).await.unwrap(), [], "its outputs are gone, too");
+        let merged = to(SubmissionState::Merged);
+        store.submissions().step(submitted.id, &[SubmissionState::Review], merged, None, 7).await.unwrap();
+        assert_eq!(store.receipts().delete_before(9, 10).await.unwrap(), 1);
+        assert_eq!(left().await, ["c3", "d4"]);
+    }
+
+    #[tokio::test]
+    async fn a_receipt_is_kept_with_the_row_of_the_audit_that_names_it() {
+        let (_dir, store) = store();
+        let id = "ab".repeat(32);
+        let receipt = receipt(&id, "web");
         let (before, _) = store.audit().end().await.unwrap();
         let row = store.receipts().add(receipt.clone(), entry(), 7).await.unwrap();
         assert_eq!(row, before + 1);
