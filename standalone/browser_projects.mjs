@@ -73,8 +73,39 @@ export async function projects(stage, browsers) {
         check("and are only text", (await page.locator("main img").count()) === 0);
         check("with nothing for axe", ...(await violations(page)));
     }
+    await going_back(stage, page);
     await visit(stage, page, `/dashboard/projects/none`);
     check("a project that is not there is said to be missing", (await textOf(page)).includes("none"), await textOf(page));
     await must("the project is removed", "project", "remove", NAME, "--yes");
     fs.rmSync(owner, { recursive: true });
+}
+
+// The receipts, the checkpoints of an agent, and the generations of the home.
+async function going_back(stage, page) {
+    await visit(stage, page, `/dashboard/projects/${NAME}`);
+    await page.locator('main a[href^="/dashboard/receipts"]').first().click();
+    check("a project without checks has no receipt", (await textOf(page)).includes("no receipts"), await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+
+    await visit(stage, page, `/dashboard/agents/${HELPER}/checkpoints`);
+    const rows = page.locator("[data-checkpoint]");
+    const before = await rows.count();
+    await page.locator('[data-action="make-checkpoint"]').click();
+    await must("another one is made", "checkpoint", HELPER, "--note", `before ${HOSTILE}`);
+    await visit(stage, page, `/dashboard/agents/${HELPER}/checkpoints`);
+    await until(SECONDS, async () => (await rows.count()) === before + 2);
+    check("both are listed, the newest first", (await rows.count()) === before + 2, await textOf(page));
+    const text = await textOf(page);
+    check("a note is only text", text.includes(HOSTILE) && (await page.locator("main img").count()) === 0, text);
+    check("with nothing for axe", ...(await violations(page)));
+
+    await visit(stage, page, "/dashboard/machine/generations");
+    const listed = page.locator("[data-generation]");
+    const first = Number(await listed.first().getAttribute("data-generation"));
+    check("the project is a generation", (await textOf(page)).includes("project add"), await textOf(page));
+    await must("a setting is changed", "config", "set", "plugins.entries.flock.config.maxAgents", "19");
+    await until(SECONDS, async () => Number(await listed.first().getAttribute("data-generation")) > first);
+    const newest = Number(await listed.first().getAttribute("data-generation"));
+    check("a new generation appears by itself", newest > first, await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
 }

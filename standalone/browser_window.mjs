@@ -141,6 +141,6 @@ export async function paths(stage, page) {
     const found = await page
         .locator('nav[aria-label="Pages"] a')
         .evaluateAll((links) => links.map((link) => new URL(link.href).pathname));
-    const tabs = ["checks", "logs", "audit", "config"].map((name) => `/dashboard/machine/${name}`);
+    const tabs = ["checks", "logs", "audit", "config", "generations"].map((name) => `/dashboard/machine/${name}`);
     return [...new Set([...found, "/dashboard/channels/work", ...tabs])];
 }

@@ -3,12 +3,13 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::rollback::facts::Facts;
 use super::{Context, Exit, Failure};
 use crate::clock;
 use crate::error::{Kind, chain};
+use crate::gateway::routes::generations::{shown, summary};
 use crate::generation::{self, Generation, difference};
 use crate::home::Home;
+use crate::install::kept::Kept;
 use crate::ui::{StyledLine, Table, TextStyle};
 
 /// List the generations of this home, or show one
@@ -56,15 +57,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn list(home: &Home, context: &Context) -> Result<Exit, Failure> {
-    let facts = Facts::of(home)?;
+    let kept = Kept::of(home)?;
     let mut table = Table::new(&["GENERATION", "WHEN", "WHO", "WHY", "WHAT"]);
-    let mut shown = Vec::new();
+    let mut listed = Vec::new();
     let mut unreadable = Vec::new();
     let all = generation::log::all(home)?;
     for found in all.iter().rev() {
         match found {
             Ok(generation) => {
-                let lost = facts.lost(&generation.state);
+                let lost = kept.lost(&generation.state);
                 let mut what = first_difference(generation);
                 if !lost.is_empty() {
                     what = format!("{what} (can't be gone back to: {})", lost.join("; "));
@@ -76,7 +77,7 @@ fn list(home: &Home, context: &Context) -> Result<Exit, Failure> {
                     &generation.why,
                     &what,
                 ]);
-                shown.push(summary(generation, &lost));
+                listed.push(summary(generation, &lost));
             }
             Err((number, error)) => unreadable.push((*number, chain(error))),
         }
@@ -84,7 +85,7 @@ fn list(home: &Home, context: &Context) -> Result<Exit, Failure> {
     let broken: Vec<Value> =
         unreadable.iter().map(|(number, why)| json!({"number": number, "problem": why})).collect();
     context.printer.list(
-        &json!({"generations": shown, "unreadable": broken}),
+        &json!({"generations": listed, "unreadable": broken}),
         &table,
         format!("{} has no generations yet", home.root().display()),
     );
@@ -104,31 +105,14 @@ fn first_difference(generation: &Generation) -> String {
     }
 }
 
-fn summary(generation: &Generation, lost: &[String]) -> Value {
-    json!({
-        "number": generation.number,
-        "at": generation.at,
-        "by": generation.by,
-        "why": generation.why,
-        "what": generation.what,
-        "backTo": generation.back_to,
-        "renamed": generation.renamed.as_ref().map(|(old, new)| json!({"from": old, "to": new})),
-        "lost": lost,
-    })
-}
-
 fn show(home: &Home, number: u64, context: &Context) -> Result<Exit, Failure> {
     let found = find(home, number)?;
-    let facts = Facts::of(home)?;
-    let lost = facts.lost(&found.state);
+    let kept = Kept::of(home)?;
+    let lost = kept.lost(&found.state);
     let before = generation::log::read(home, number.saturating_sub(1)).ok().flatten();
     let differences = before.as_ref().map(|before| difference::between(&before.state, &found.state));
     if context.printer.is_json() {
-        let mut value = summary(&found, &lost);
-        value["differences"] = json!(differences);
-        value["state"] = json!(found.state);
-        value["backup"] = json!(facts.backup(&found.state));
-        context.printer.json(&value);
+        context.printer.json(&shown(home, &found, &kept));
         return Ok(Exit::Done);
     }
     let printer = &context.printer;
@@ -152,7 +136,7 @@ fn show(home: &Home, number: u64, context: &Context) -> Result<Exit, Failure> {
     if let Some(schema) = found.state.schema {
         line("database", &format!("version {schema}"));
     }
-    if let Some(backup) = facts.backup(&found.state) {
+    if let Some(backup) = kept.backup(&found.state) {
         line("backup", &backup.display().to_string());
     }
     for lost in &lost {

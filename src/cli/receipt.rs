@@ -5,19 +5,20 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Context, Exit, Failure};
 use crate::cli::database;
 use crate::clock;
 use crate::error::Kind;
+use crate::gateway::routes::receipts;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::receipt::bundle::{self, Export};
 use crate::receipt::document::Run;
 use crate::receipt::key::SigningKey;
 use crate::receipt::sshsig::RECEIPT_NAMESPACE;
-use crate::receipt::{Acceptance, Receipt, ReceiptError, acceptance, read_stored};
+use crate::receipt::{Acceptance, Receipt, ReceiptError, decision, read_stored};
 use crate::store::{ReceiptFilter, StoredReceipt};
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -97,11 +98,8 @@ fn list(filter: &ReceiptFilter, limit: u32, context: &Context) -> Result<Exit, F
     let mut rows = Vec::new();
     let mut table = Table::new(&["RECEIPT", "TIME", "PROJECT", "TASK", "AGENT", "TREE", "RESULT"]);
     for stored in found.unwrap_or_default() {
-        let result = match read_stored(&home, &stored).and_then(|receipt| decision(&receipt)) {
-            Ok(decision) => decision.as_str(),
-            // A list shows all others, too. `show` says what is wrong with it.
-            Err(_) => "invalid",
-        };
+        // `show` says what is wrong with one that is invalid.
+        let result = receipts::result(&home, &stored);
         let tone = match result {
             "accepted" => TextStyle::Good,
             "needs-person" => TextStyle::Warn,
@@ -116,11 +114,7 @@ fn list(filter: &ReceiptFilter, limit: u32, context: &Context) -> Result<Exit, F
             (TextStyle::Dim, short(&stored.tree).to_owned()),
             (tone, result.to_owned()),
         ]);
-        rows.push(json!({
-            "id": stored.id, "at": stored.created_at, "project": stored.project, "task": stored.task,
-            "branch": stored.branch, "author": stored.author, "tree": stored.tree, "result": result,
-            "auditRow": stored.audit_row,
-        }));
+        rows.push(receipts::listed(&home, &stored));
     }
     context.printer.list(&json!({"receipts": rows}), &table, "there are no receipts");
     Ok(Exit::Done)
@@ -132,12 +126,7 @@ fn show(id: &str, with_output: bool, context: &Context) -> Result<Exit, Failure>
     let receipt = read_stored(&home, &stored)?;
     let decision = decision(&receipt)?;
     if context.printer.is_json() {
-        // The receipt itself is a JSON document whose bytes are hashed, so it is embedded as it is.
-        let document: Value = serde_json::from_str(&stored.document).unwrap_or_default();
-        context.printer.json(&json!({
-            "id": stored.id, "result": decision.as_str(), "reasons": decision.reasons(),
-            "auditRow": stored.audit_row, "receipt": document, "signature": stored.signature,
-        }));
+        context.printer.json(&receipts::shown(&stored, &decision));
         return Ok(Exit::Done);
     }
     summary(&stored, &receipt, &decision, context);
@@ -266,10 +255,6 @@ pub(super) fn load(home: &Home, stored: StoredReceipt) -> Result<Export, Failure
 /// Returns the repository that has the delivered commit.
 pub(super) fn repository(home: &Home, stored: &StoredReceipt) -> PathBuf {
     home.root().join(&stored.repository)
-}
-
-fn decision(receipt: &Receipt) -> Result<Acceptance, ReceiptError> {
-    acceptance(&receipt.checks, receipt, &receipt.delivered.tree)
 }
 
 fn short(hash: &str) -> &str {

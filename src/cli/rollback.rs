@@ -1,9 +1,8 @@
 //! `flock rollback`: goes back to an earlier generation of the home.
 //!
-//! [`facts`] says what is kept, [`plan`] decides what changes, [`switch`] carries it out with a record, and [`recover`]
+//! [`Kept`] says what is kept, [`plan`] decides what changes, [`switch`] carries it out with a record, and [`recover`]
 //! completes a rollback that was killed.
 
-pub(crate) mod facts;
 pub(crate) mod plan;
 pub(crate) mod recover;
 mod switch;
@@ -20,12 +19,12 @@ use crate::error::Kind;
 use crate::generation::pending_rollback::{self, PendingRollback};
 use crate::generation::{self, Generation};
 use crate::home::{Home, HomeError};
+use crate::install::kept::Kept;
 use crate::install::versions;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image;
 use crate::store::row_counts;
 use crate::ui::StyledLine;
-use facts::Facts;
 use plan::{Part, Request, RollbackPlan};
 use switch::Switch;
 
@@ -77,9 +76,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         config::relocate::relocate(&mut then.state.config, &then.home, &home);
     }
     let asked = Request { only: args.only.clone(), restore_backup: args.restore_backup };
-    let facts = Facts::of(&home)?;
+    let kept = Kept::of(&home)?;
     let renames = plan::renames(&between(&home, &now, &then)?);
-    let mut plan = RollbackPlan::new(&now, &then, &renames, &facts, &asked);
+    let mut plan = RollbackPlan::new(&now, &then, &renames, &kept, &asked);
     let config = config::read(&home)?;
     add_notes(&home, &mut plan, &then, &config);
     context.block_on(check_engine(&home, &config, &mut plan, number))?;

@@ -89,6 +89,8 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "usage", "budgets" | "hours"]
         | ["api", "sandboxes", "usage"]
         | ["api", "audit", "verify"]
+        | ["api", "receipts"]
+        | ["api", "receipts", _]
         | ["api", "projects"]
         | ["api", "projects", _]
         | ["api", "projects", _, "diff" | "log" | "submissions"]

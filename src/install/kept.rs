@@ -1,16 +1,15 @@
-//! The facts about a home that decide which generations it can go back to.
+//! What a home has kept of its earlier states: it decides which generations the home can go back to.
 
 use std::path::PathBuf;
 
-use crate::cli::Failure;
+use super::self_update::ProgramRecord;
+use super::{InstallError, versions};
 use crate::generation::HomeState;
 use crate::home::Home;
-use crate::install::self_update::ProgramRecord;
-use crate::install::versions;
 use crate::store::{self, Backup, StoreError};
 
 /// What this home has kept.
-pub(crate) struct Facts {
+pub(crate) struct Kept {
     /// The folder names of the installed versions of OpenClaw.
     pub builds: Vec<String>,
     /// The version of flock's previous program, if it is kept.
@@ -22,13 +21,13 @@ pub(crate) struct Facts {
     backups: Vec<Backup>,
 }
 
-impl Facts {
+impl Kept {
     /// Looks at the home.
     ///
     /// # Errors
     ///
     /// Returns an error if the installed versions can't be listed.
-    pub(crate) fn of(home: &Home) -> Result<Self, Failure> {
+    pub(crate) fn of(home: &Home) -> Result<Self, InstallError> {
         let newest = crate::generation::log::newest(home)?;
         let program = newest.map_or_else(|| env!("FLOCK_VERSION").to_owned(), |newest| newest.state.program);
         Ok(Self {
@@ -77,7 +76,7 @@ pub(crate) fn schema(home: &Home) -> Option<u32> {
 }
 
 #[cfg(test)]
-impl Facts {
+impl Kept {
     pub(crate) fn for_test(program: &str, builds: &[&str]) -> Self {
         Self {
             builds: builds.iter().map(|build| (*build).to_owned()).collect(),

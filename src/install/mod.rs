@@ -6,13 +6,14 @@
 //! `kill -9`. [`prepare`](prepare()) does all of this and returns the complete folder of a version that is not in use
 //! yet. [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
 //!
-//! [`self_update`] does the same for flock's own program.
+//! [`self_update`] does the same for flock's own program. [`kept`] says which earlier states of a home are still whole.
 //!
 //! All functions here block. Call them from a thread that may block.
 
 mod build_environment;
 mod checkout_diff;
 mod error;
+pub(crate) mod kept;
 pub(crate) mod machine;
 pub(crate) mod node;
 pub(crate) mod package;

@@ -29,4 +29,4 @@ pub use document::Receipt;
 pub use error::ReceiptError;
 pub use packages::{CheckPackages, NoPackages, PackageSource};
 pub use prove::{Delivery, Proof, Prover, prove, read_stored};
-pub use rule::{Acceptance, acceptance};
+pub use rule::{Acceptance, acceptance, decision};

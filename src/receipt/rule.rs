@@ -57,6 +57,15 @@ pub fn acceptance(checks: &Checks, receipt: &Receipt, delivered: &str) -> Result
     Ok(if doubts.is_empty() { Acceptance::Accepted } else { Acceptance::NeedsPerson(doubts) })
 }
 
+/// Returns what a receipt says of its own tree and its own checks.
+///
+/// # Errors
+///
+/// Returns [`ReceiptError::Malformed`] if the checks are too large to be hashed.
+pub fn decision(receipt: &Receipt) -> Result<Acceptance, ReceiptError> {
+    acceptance(&receipt.checks, receipt, &receipt.delivered.tree)
+}
+
 /// Returns the reasons to refuse the tree.
 fn failures(checks: &Checks, receipt: &Receipt) -> Vec<String> {
     let mut reasons: Vec<String> = receipt

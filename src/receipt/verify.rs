@@ -8,7 +8,7 @@ use super::document::Run;
 use super::prove::record;
 use super::sshsig::PublicKey;
 use super::test_count::TestCounts;
-use super::{Acceptance, ReceiptError, acceptance};
+use super::{Acceptance, ReceiptError, decision};
 use crate::sandbox::check::{CheckPlan, CheckReport, CheckRunner};
 
 /// The outcome of one part of a verification.
@@ -69,7 +69,7 @@ pub fn documents(bundle: &Bundle, trusted: Option<&[PublicKey]>) -> Vec<Finding>
         _ => Finding::new("audit", NotVerified, "the bundle does not show the receipt's place in the audit"),
     };
     let count = crate::sandbox::check::TreeSource::files(&*bundle.tree).len();
-    let decision = match acceptance(&receipt.checks, receipt, &receipt.delivered.tree) {
+    let decision = match decision(receipt) {
         Ok(Acceptance::Accepted) => Finding::new("rule", Verified, "the rule accepts it"),
         Ok(decision) => {
             let reasons = decision.reasons().join("; ");

@@ -7,18 +7,26 @@ use serde_json::Value;
 
 use super::check::Check;
 use crate::config::{Config, Project};
-use crate::error::chain;
+use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::project::ProjectRepository;
+use crate::receipt::key::SigningKey;
 use crate::supervise::gateway_client::Client;
 
 const NAME: &str = "project";
 /// The longest wait for the gateway's answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks the repositories of each project.
+/// Checks the repositories of each project, and the key that signs receipts.
 pub(super) fn all(home: &Home, config: &Config) -> Vec<Check> {
-    config.projects.iter().map(|project| check(home, project)).collect()
+    config.projects.iter().map(|project| check(home, project)).chain(key(home)).collect()
+}
+
+/// Names a key for receipts that can't be used: no work could be proven with it.
+fn key(home: &Home) -> Option<Check> {
+    let error = SigningKey::read(home).err()?;
+    let mend = error.hint().unwrap_or_else(|| "flock receipt key".to_owned());
+    Some(Check::bad("receipt", chain(&error), mend))
 }
 
 fn check(home: &Home, project: &Project) -> Check {
@@ -35,7 +43,11 @@ fn check(home: &Home, project: &Project) -> Check {
             format!("{name}: your repository {} is gone, so nothing can be synchronised", project.repo);
         return Check::warn(NAME, text, "flock config get plugins.entries.flock.config.projects".to_owned());
     }
-    Check::ok(NAME, format!("{name}: {} agents", project.agents.len()))
+    let agents = match project.agents.len() {
+        1 => "1 agent".to_owned(),
+        count => format!("{count} agents"),
+    };
+    Check::ok(NAME, format!("{name}: {agents}"))
 }
 
 /// Names the projects whose merge train waits, by what a running gateway says.

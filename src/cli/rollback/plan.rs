@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::facts::Facts;
 use crate::clean;
 use crate::generation::pending_rollback::{ImageSwitch, PackageSwitch, VersionSwitch};
 use crate::generation::{Generation, HomeState, difference};
 use crate::id::AgentId;
+use crate::install::kept::Kept;
 
 /// A part of the home that a rollback can be limited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,7 +63,7 @@ impl RollbackPlan {
         now: &Generation,
         then: &Generation,
         renames: &[(AgentId, AgentId)],
-        facts: &Facts,
+        kept: &Kept,
         asked: &Request,
     ) -> Self {
         let has = |part| asked.only.is_empty() || asked.only.contains(&part);
@@ -78,10 +78,10 @@ impl RollbackPlan {
             plan.images = images(&now.state, &then.state);
         }
         if has(Part::Openclaw) {
-            plan.add_openclaw(&now.state, &then.state, then.number, facts);
+            plan.add_openclaw(&now.state, &then.state, then.number, kept);
         }
         if has(Part::Program) {
-            plan.add_program(&then.state, then.number, facts, asked.restore_backup);
+            plan.add_program(&then.state, then.number, kept, asked.restore_backup);
         }
         plan
     }
@@ -147,10 +147,10 @@ impl RollbackPlan {
         }
     }
 
-    fn add_openclaw(&mut self, now: &HomeState, then: &HomeState, number: u64, facts: &Facts) {
+    fn add_openclaw(&mut self, now: &HomeState, then: &HomeState, number: u64, kept: &Kept) {
         match (&now.openclaw, &then.openclaw) {
             (Some(from), Some(to)) if from != to => {
-                if !facts.builds.contains(to) {
+                if !kept.builds.contains(to) {
                     let text = format!("the build of OpenClaw {to} is removed");
                     self.refuse(text, format!("flock rollback {number} --only config,packages"));
                 }
@@ -164,15 +164,15 @@ impl RollbackPlan {
         }
     }
 
-    fn add_program(&mut self, then: &HomeState, number: u64, facts: &Facts, restore_backup: bool) {
-        if then.program == facts.program {
+    fn add_program(&mut self, then: &HomeState, number: u64, kept: &Kept, restore_backup: bool) {
+        if then.program == kept.program {
             return;
         }
         let others = format!("flock rollback {number} --only config,packages,openclaw");
-        if facts.previous.as_ref() != Some(&then.program) {
+        if kept.previous.as_ref() != Some(&then.program) {
             self.refuse(format!("the program of flock {} is removed", clean::inline(&then.program)), others);
-        } else if facts.is_older(then) {
-            match (facts.backup(then), restore_backup) {
+        } else if kept.is_older(then) {
+            match (kept.backup(then), restore_backup) {
                 (None, _) => {
                     let text = format!(
                         "flock {} can't read today's database, and there is no backup of its time",
@@ -191,7 +191,7 @@ impl RollbackPlan {
                 (backup, true) => self.backup = backup,
             }
         }
-        self.program = Some(VersionSwitch { from: facts.program.clone(), to: then.program.clone() });
+        self.program = Some(VersionSwitch { from: kept.program.clone(), to: then.program.clone() });
     }
 
     /// Sets the reason why it is impossible. The first one counts.
@@ -267,9 +267,9 @@ mod tests {
         let mut now = state(&["ada", "bob"]);
         now.openclaw = Some("2-b".into());
         now.packages = [(id("ada"), 3), (id("bob"), 2)].into();
-        let facts = Facts::for_test("2", &["1-a", "2-b"]);
+        let kept = Kept::for_test("2", &["1-a", "2-b"]);
         let (now, then) = (generation(2, now), generation(1, then));
-        let plan = RollbackPlan::new(&now, &then, &[], &facts, &Request::default());
+        let plan = RollbackPlan::new(&now, &then, &[], &kept, &Request::default());
         let expected = ["OpenClaw 2-b -> 1-a", "packages of ada: profile 3 -> 1", "agents.list[bob] removed"];
         assert_eq!(plan.changes(), expected);
         assert_eq!(
@@ -278,19 +278,19 @@ mod tests {
         );
         assert_eq!(plan.notes, ["the packages of eve are not kept any more"]);
         let asked = Request { only: vec![Part::Packages], ..Request::default() };
-        assert_eq!(RollbackPlan::new(&now, &then, &[], &facts, &asked).changes(), expected[1..2]);
-        assert!(RollbackPlan::new(&now, &now, &[], &facts, &Request::default()).is_empty());
+        assert_eq!(RollbackPlan::new(&now, &then, &[], &kept, &asked).changes(), expected[1..2]);
+        assert!(RollbackPlan::new(&now, &now, &[], &kept, &Request::default()).is_empty());
     }
 
     #[test]
     fn what_is_not_kept_any_more_refuses_the_rollback() {
-        let facts = Facts::for_test("2", &["2-b"]);
+        let kept = Kept::for_test("2", &["2-b"]);
         let now = generation(2, HomeState { openclaw: Some("2-b".into()), ..state(&["ada"]) });
         let gone = generation(1, HomeState { openclaw: Some("1-a".into()), ..state(&["ada"]) });
-        let plan = RollbackPlan::new(&now, &gone, &[], &facts, &Request::default());
+        let plan = RollbackPlan::new(&now, &gone, &[], &kept, &Request::default());
         assert!(plan.refusal.unwrap().0.contains("build of OpenClaw 1-a is removed"));
         let older = generation(1, HomeState { program: "1".into(), ..state(&["ada"]) });
-        let plan = RollbackPlan::new(&now, &older, &[], &facts, &Request::default());
+        let plan = RollbackPlan::new(&now, &older, &[], &kept, &Request::default());
         assert!(plan.refusal.unwrap().0.contains("program of flock 1 is removed"));
     }
 
@@ -298,19 +298,19 @@ mod tests {
     fn an_older_program_needs_the_backup_of_its_time() {
         let now = generation(2, HomeState { schema: Some(22), ..state(&["ada"]) });
         let then = generation(1, HomeState { program: "1".into(), schema: Some(21), ..state(&["ada"]) });
-        let mut facts = Facts::for_test("2", &[]);
-        facts.previous = Some("1".into());
-        facts.schema = Some(22);
-        let plan = |facts: &Facts, restore_backup| {
-            RollbackPlan::new(&now, &then, &[], facts, &Request { restore_backup, ..Request::default() })
+        let mut kept = Kept::for_test("2", &[]);
+        kept.previous = Some("1".into());
+        kept.schema = Some(22);
+        let plan = |kept: &Kept, restore_backup| {
+            RollbackPlan::new(&now, &then, &[], kept, &Request { restore_backup, ..Request::default() })
         };
-        assert!(plan(&facts, true).refusal.unwrap().0.contains("there is no backup"));
-        facts.add_backup_for_test(21);
-        assert!(plan(&facts, false).refusal.unwrap().1.contains("--restore-backup"));
-        let allowed = plan(&facts, true);
+        assert!(plan(&kept, true).refusal.unwrap().0.contains("there is no backup"));
+        kept.add_backup_for_test(21);
+        assert!(plan(&kept, false).refusal.unwrap().1.contains("--restore-backup"));
+        let allowed = plan(&kept, true);
         assert!(allowed.refusal.is_none() && allowed.backup.is_some() && allowed.program.is_some());
-        facts.schema = Some(21);
-        assert!(plan(&facts, false).refusal.is_none(), "it reads the same schema");
+        kept.schema = Some(21);
+        assert!(plan(&kept, false).refusal.is_none(), "it reads the same schema");
     }
 
     #[test]
@@ -321,9 +321,9 @@ mod tests {
         };
         let found = renames(&[renamed(2, "ada", "bob"), renamed(3, "bob", "eve")]);
         assert_eq!(found, [(id("ada"), id("eve"))]);
-        let facts = Facts::for_test("2", &[]);
+        let kept = Kept::for_test("2", &[]);
         let (now, then) = (generation(3, state(&["eve"])), generation(1, state(&["ada"])));
-        let plan = RollbackPlan::new(&now, &then, &found, &facts, &Request::default());
+        let plan = RollbackPlan::new(&now, &then, &found, &kept, &Request::default());
         assert!(plan.refusal.unwrap().1.contains("flock rename eve ada"));
         assert!(renames(&[renamed(2, "ada", "bob"), renamed(3, "bob", "ada")]).is_empty());
     }

@@ -239,7 +239,7 @@ pub(crate) fn conclude(home: &Home, pending: &PendingRollback) -> Result<u64, Fa
         }
         if let Some(VersionSwitch { to, .. }) = &pending.program {
             state.program.clone_from(to);
-            state.schema = super::facts::schema(home);
+            state.schema = crate::install::kept::schema(home);
         }
     })?;
     fault_point::reach(FaultPoint::RollbackKept);

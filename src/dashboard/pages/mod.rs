@@ -2,6 +2,7 @@
 
 pub(super) mod channel;
 pub(super) mod channels;
+pub(super) mod checkpoints;
 pub(super) mod cost;
 mod engine;
 mod file;
@@ -11,6 +12,8 @@ pub(super) mod machine;
 pub(super) mod message;
 pub(super) mod project;
 pub(super) mod projects;
+pub(super) mod receipt;
+pub(super) mod receipts;
 pub(super) mod requests;
 pub(super) mod search;
 pub(super) mod session;

@@ -32,6 +32,8 @@ pub const PARTS: &[(&str, &str)] = &[
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),
     ("projects.json", include_str!("projects.json")),
+    ("receipts.json", include_str!("receipts.json")),
+    ("generations.json", include_str!("generations.json")),
     ("people.json", include_str!("people.json")),
     ("dashboard.json", include_str!("dashboard.json")),
     ("a2a.json", include_str!("a2a.json")),

@@ -14,6 +14,7 @@ pub(crate) mod doctor;
 pub mod events;
 pub(crate) mod files;
 pub(crate) mod freeze;
+pub(crate) mod generations;
 pub(crate) mod graph;
 pub mod health;
 pub(crate) mod logs;
@@ -27,6 +28,7 @@ pub mod plugin;
 pub(crate) mod projects;
 pub(crate) mod prompt;
 pub(crate) mod push;
+pub(crate) mod receipts;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
@@ -100,6 +102,10 @@ where
         .route("/api/agents/{id}/thaw", post(freeze::thaw))
         .route("/api/freeze", post(freeze::freeze_all))
         .route("/api/thaw", post(freeze::thaw_all))
+        .route("/api/generations", get(generations::list))
+        .route("/api/generations/{number}", get(generations::show))
+        .route("/api/receipts", get(receipts::list))
+        .route("/api/receipts/{id}", get(receipts::show))
         .route("/api/bridges", get(bridges::list))
         .route("/api/bridges/{name}", delete(bridges::remove))
         .route("/api/bridges/{name}/links", post(bridges::link).delete(bridges::unlink))

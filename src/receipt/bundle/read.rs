@@ -13,7 +13,7 @@ use crate::receipt::objects::{ObjectMap, tree_of};
 use crate::receipt::prove::{ISSUE_ACTION, detail};
 use crate::receipt::sshsig::{CHAIN_NAMESPACE, PublicKey, RECEIPT_NAMESPACE};
 use crate::receipt::tree::Tree;
-use crate::receipt::{Receipt, ReceiptError, acceptance, canonical};
+use crate::receipt::{Receipt, ReceiptError, canonical, decision};
 use crate::sandbox::check::TreeSource as _;
 use crate::store::follow_chain;
 
@@ -111,7 +111,7 @@ fn own_row(chain: &ChainDocument, id: &str, receipt: &Receipt) -> Result<i64, Re
     let (Some((at, fields)), None) = (shown.next(), shown.next()) else {
         return Err(wrong("it does not show exactly one row"));
     };
-    let decision = acceptance(&receipt.checks, receipt, &receipt.delivered.tree)?;
+    let decision = decision(receipt)?;
     let expected = detail(id, &receipt.delivered.tree, decision.as_str());
     let names = |at: usize, value: &str| fields.get(at).is_some_and(|field| field == value);
     if fields.len() != 8 || !names(1, "system") || !names(2, ISSUE_ACTION) || !names(5, &expected) {

@@ -43,6 +43,16 @@ fn a_home_that_is_not_there_is_found() {
 }
 
 #[test]
+fn a_key_that_can_not_sign_receipts_is_found() {
+    let home = TempHome::new().init();
+    home.flock(["receipt", "key"]).ok();
+    std::fs::write(home.file("secrets/receipt-key"), "no key").unwrap();
+    let found = check(&home.flock(["doctor", "--json"]).fails(1), "receipt");
+    assert_eq!(found["state"], "bad", "{found}");
+    assert!(found["mend"].as_str().unwrap().contains("flock receipt key"), "{found}");
+}
+
+#[test]
 fn permissions_config_and_keys_are_looked_at() {
     let home = TempHome::new().init();
     std::fs::set_permissions(home.file("secrets"), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -9,6 +9,7 @@ pub mod matrix_server;
 pub mod model_server;
 pub mod openclaw;
 pub mod own_source;
+pub mod receipt;
 pub mod terminal;
 
 use std::path::Path;

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::super::super::rollback::facts;
 use super::super::super::{Context, Failure, person, service, start, stop};
 use super::{remember, report};
 use crate::config;
@@ -12,6 +11,7 @@ use crate::env;
 use crate::error::{Kind, chain};
 use crate::generation;
 use crate::home::Home;
+use crate::install::kept;
 use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
 use crate::install::self_update::{ProgramRecord, UpdateLock, build, swap};
 use crate::store::Level;
@@ -228,7 +228,7 @@ impl ProgramChange<'_> {
         }
         swap::conclude(self.updater, self.home, &self.underway)?;
         // Recorded before the change ends: a kill in between has the next update come here again.
-        let (version, schema) = (&self.underway.to.version, facts::schema(self.home));
+        let (version, schema) = (&self.underway.to.version, kept::schema(self.home));
         generation::change(self.home, |state| {
             state.program.clone_from(version);
             state.schema = schema;

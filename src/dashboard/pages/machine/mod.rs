@@ -1,9 +1,10 @@
-//! The machine that flock runs on, as pages with tabs: an overview, the checks of `flock doctor`, the logs, the audit, and
-//! the configuration.
+//! The machine that flock runs on, as pages with tabs: an overview, the checks of `flock doctor`, the logs, the audit,
+//! the configuration, and the generations.
 
 pub(in crate::dashboard) mod audit;
 pub(in crate::dashboard) mod checks;
 pub(in crate::dashboard) mod config;
+pub(in crate::dashboard) mod generations;
 pub(in crate::dashboard) mod logs;
 pub(in crate::dashboard) mod overview;
 pub(in crate::dashboard) mod usage;
@@ -18,12 +19,13 @@ enum Tab {
     Logs,
     Audit,
     Config,
+    Generations,
 }
 
 impl Tab {
     /// Returns all pages, in their order.
-    const fn all(self) -> [Self; 5] {
-        [Self::Overview, Self::Checks, Self::Logs, Self::Audit, Self::Config]
+    const fn all(self) -> [Self; 6] {
+        [Self::Overview, Self::Checks, Self::Logs, Self::Audit, Self::Config, Self::Generations]
     }
 
     const fn address(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Tab {
             Self::Logs => "/dashboard/machine/logs",
             Self::Audit => "/dashboard/machine/audit",
             Self::Config => "/dashboard/machine/config",
+            Self::Generations => "/dashboard/machine/generations",
         }
     }
 
@@ -43,6 +46,7 @@ impl Tab {
             Self::Logs => texts.logs,
             Self::Audit => texts.audit,
             Self::Config => texts.configuration,
+            Self::Generations => texts.generations,
         }
     }
 }

@@ -5,10 +5,12 @@ pub(crate) mod diff;
 use askama::Template;
 use serde::Deserialize;
 
+use super::receipts;
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::project::short;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -83,6 +85,8 @@ struct ProjectPage {
     files: Vec<String>,
     tip_diff: String,
     branches: Vec<BranchView>,
+    /// The address of the project's receipts.
+    receipts: String,
     submissions: Vec<SubmissionView>,
     claims: Vec<ClaimView>,
     error: Option<String>,
@@ -106,7 +110,8 @@ struct SubmissionView {
     state_text: &'static str,
     detail: String,
     reasons: Vec<String>,
-    receipt: Option<String>,
+    /// The address of its receipt, and the part of the id that is shown.
+    receipt: Option<(String, String)>,
     at: Moment,
     is_open: bool,
     waits_for_person: bool,
@@ -144,11 +149,9 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, name: &str) -> Result<P
     });
     Page::of(&ProjectPage {
         layout: Layout::new(viewer, Some(NavItem::Projects), project.name.clone()),
-        tip: project
-            .tip
-            .map(|tip| format!("{} {}", tip.commit.get(..12).unwrap_or_default(), tip.subject))
-            .unwrap_or_default(),
+        tip: project.tip.map(|tip| format!("{} {}", short(&tip.commit), tip.subject)).unwrap_or_default(),
         tip_diff: format!("{own}/diff"),
+        receipts: format!("/dashboard/receipts?project={}", query::encoded(&project.name)),
         name: project.name,
         repo: project.repo,
         branch: project.branch,
@@ -173,7 +176,7 @@ fn view(texts: &'static Texts, found: Submission) -> SubmissionView {
         state: found.state,
         detail: found.detail,
         reasons: found.reasons,
-        receipt: found.receipt,
+        receipt: found.receipt.map(|id| (receipts::address(&id), short(&id).to_owned())),
         at: Moment::new(found.updated_at),
         waits_for_person: found.waits_for.is_some(),
     }

@@ -17,6 +17,7 @@ use crate::openclaw::stage::Stage;
 use crate::support::home::TempHome;
 use crate::support::matrix_server::{self, MatrixServer, ROOM};
 use crate::support::openclaw::Era;
+use crate::support::receipt::receipt;
 use crate::team::approvals::{has_mount, later, wants};
 use crate::team::stage::{Served, add};
 
@@ -31,6 +32,8 @@ struct Scene {
     home: TempHome,
     owner: Client,
     document: Document,
+    /// The id of a receipt.
+    receipt: String,
     _matrix: MatrixServer,
 }
 
@@ -50,11 +53,12 @@ impl Scene {
         wants(&home, "r-approved", "true", later());
         wants(&home, "r-denied", "false", later());
         has_mount(&home, "r-granted", "coder", &home.outside());
+        let receipt = tokio::runtime::Handle::current().block_on(receipt(&home));
         let served = Served::start(&home);
         let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
         let owner = Client::new(port(&home)).with_token(&token);
         let document = Document::new(openapi::document().clone());
-        (Self { home, owner, document, _matrix: matrix }, served)
+        (Self { home, owner, document, receipt, _matrix: matrix }, served)
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -121,6 +125,7 @@ async fn every_answer_fits_the_document() {
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
     use_the_machine(&scene).await;
+    look_at_receipts_and_generations(&scene).await;
     for path in [
         "/api/audit?limit=100",
         "/api/usage?by=model",
@@ -540,6 +545,23 @@ async fn use_bridges(scene: &Scene) {
 }
 
 /// Looks at the checks, the audit, the logs and the configuration, and changes the configuration.
+async fn look_at_receipts_and_generations(scene: &Scene) {
+    let listed = scene.get("/api/receipts?project=web&agent=coder&limit=5").await;
+    assert_eq!(listed["receipts"][0]["id"], scene.receipt.as_str(), "{listed}");
+    assert_eq!(scene.get("/api/receipts?project=none").await["receipts"], json!([]));
+    let shown = scene.get(&format!("/api/receipts/{}?output=1", &scene.receipt[..12])).await;
+    assert_eq!((&shown["result"], &shown["receipt"]["project"]), (&json!("accepted"), &json!("web")));
+    assert!(shown["outputs"][0]["head"].as_str().unwrap().contains("3 passed"), "{shown}");
+    scene.fails("GET", "/api/receipts/ffff", NOTHING, 404, "receipt_not_found").await;
+
+    let generations = scene.get("/api/generations").await;
+    let newest = &generations["generations"][0];
+    assert!(newest["number"].as_u64() >= Some(1), "{generations}");
+    let shown = scene.get(&format!("/api/generations/{}", newest["number"])).await;
+    assert_eq!((&shown["why"], shown["state"]["config"].is_object()), (&newest["why"], true));
+    scene.fails("GET", "/api/generations/99999", NOTHING, 404, "generation_not_found").await;
+}
+
 async fn use_the_machine(scene: &Scene) {
     let document = &scene.document;
     let found = scene.get("/api/doctor").await;
@@ -621,6 +643,12 @@ async fn use_the_dashboard(scene: &Scene) {
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     assert_eq!(document.ask(&browser, "GET", &sign_in, &NOTHING, &[]).await.0, 401, "it is used up");
     let cookie = ("cookie", cookie.as_str());
+    let receipt = format!("/dashboard/receipts/{}", scene.receipt);
+    let answer = document.open(&browser, "GET", &receipt, &NOTHING, &[cookie]).await;
+    let page = String::from_utf8(answer.bytes(16 << 20, LIMIT).await.unwrap()).unwrap();
+    for part in ["Accepted", "pytest -q", "3 passed in 0.10s", "flock/coder/t1", &scene.receipt] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     for (path, status) in [
         ("/dashboard/channels/dev", 200),
         ("/dashboard/machine", 200),
@@ -628,6 +656,12 @@ async fn use_the_dashboard(scene: &Scene) {
         ("/dashboard/machine/checks", 200),
         ("/dashboard/machine/config", 200),
         ("/dashboard/machine/logs", 200),
+        ("/dashboard/machine/generations", 200),
+        ("/dashboard/agents/coder/checkpoints", 200),
+        ("/dashboard/agents/nobody/checkpoints", 404),
+        ("/dashboard/receipts", 200),
+        ("/dashboard/receipts/ffff", 404),
+        (&receipt, 200),
         ("/dashboard/channels/nowhere", 404),
         ("/dashboard/nothing", 404),
     ] {
