@@ -77,7 +77,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str) -> Result<Pag
         layout: Layout::new(
             viewer,
             Some(NavItem::Projects),
-            format!("{} {}", texts.receipt, short(&shown.id)),
+            format!("{} {}", texts.receipt_title, short(&shown.id)),
         ),
         runs: runs.collect(),
         short: short(&shown.id).to_owned(),

@@ -118,6 +118,7 @@ pub(super) const TEXTS: Texts = Texts {
     work_conflict: "conflicts with the tip",
     work_withdrawn: "withdrawn",
     receipts: "Receipts",
+    receipt_title: "Receipt",
     no_receipts: "There are no receipts yet.",
     receipt_accepted: "Accepted",
     receipt_needs_person: "A person has to look",
