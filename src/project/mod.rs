@@ -12,12 +12,14 @@
 //! | [`mirror`] | the owner's branch is fetched and joined with the tip |
 //! | [`overview`] | the tip, the owner's branch, the agents' branches, the log |
 //! | [`diff`] | the changes between two commits, by file |
+//! | [`agents`] | the branches of agents that are renamed or removed |
 //! | [`landing`] | what the owner is given of a project |
 //! | [`merge`] | two commits are merged, or their conflicts are named |
 //! | [`tree`] | the files of a commit are written into a folder |
 //! | [`incoming`] | a pack that an agent pushed is checked before it is stored |
 //! | [`simulation`] | a team's work is played without models: calls, tokens and waits |
 
+pub(crate) mod agents;
 pub mod diff;
 mod error;
 pub mod incoming;

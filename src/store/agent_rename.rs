@@ -49,13 +49,15 @@ const KEY_COLUMNS: [(&str, &str); 11] = [
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
-const OTHER_STATEMENTS: [&str; 5] = [
+const OTHER_STATEMENTS: [&str; 6] = [
     "UPDATE exchange SET pair = min(sender, receiver) || ' ' || max(sender, receiver)
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
     "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
      WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",
     "UPDATE message SET mentions = replace(mentions, ' ' || ?1 || ' ', ' ' || ?2 || ' ')
      WHERE instr(mentions, ' ' || ?1 || ' ') > 0",
+    "UPDATE submission SET branch = 'flock/' || ?2 || substr(branch, length('flock/' || ?1) + 1)
+     WHERE branch GLOB 'flock/' || ?1 || '/*'",
     // An earlier agent may have used the new id on the same day, so the sums of both are added up.
     "INSERT INTO usage_sum (day, agent, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost)
      SELECT day, ?2, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost

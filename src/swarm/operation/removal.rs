@@ -8,6 +8,7 @@ use crate::config::{self, ConfigError, agents};
 use crate::home::Home;
 use crate::home::pending::{self, PendingOperation};
 use crate::openclaw::{identity, state};
+use crate::project;
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
@@ -78,6 +79,7 @@ impl Removal<'_> {
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
         }
+        project::agents::delete_branches(self.home(), agent);
         let forgotten = self.services.forget_packages(agent).await;
         forgotten.map_err(|reason| OperationError::Packages { agent: agent.clone(), reason })?;
         let conversations = state::of_agent(self.home(), agent);

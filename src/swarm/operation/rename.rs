@@ -11,6 +11,7 @@ use crate::home::remove_tree::relocate;
 use crate::home::{Home, HomeError};
 use crate::id::AgentId;
 use crate::openclaw::{identity, state};
+use crate::project;
 use crate::store::{AuditEntry, Level, Store};
 
 /// Does the part of a rename that belongs to the home: database, folders, configuration. No gateway of the home may
@@ -40,6 +41,7 @@ pub(crate) async fn rename_in_home(
     if *workspace == home.workspace(old) {
         rename(workspace, &home.workspace(to))?;
     }
+    project::agents::rename_branches(home, old, to);
     // A gateway that finishes this part of an interrupted rename has no other origin for it.
     let current = Origin::current();
     let origin = if current.renames.is_some() { current } else { super::origin(pending) };
