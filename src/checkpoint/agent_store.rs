@@ -99,7 +99,7 @@ impl AgentStore {
     pub(super) fn scan(&mut self, stop: &AtomicBool) -> Result<Scan, CheckpointError> {
         let limits = ScanLimits::with_bytes(self.settings.bytes);
         // A large workspace is measured before its first byte is copied.
-        if self.index.folders.is_empty() {
+        if self.index.is_empty() {
             let used = usage::size(&self.workspace, limits.bytes)
                 .map_err(CheckpointError::io("measure", &self.workspace))?;
             if used.bytes > limits.bytes {
@@ -108,7 +108,7 @@ impl AgentStore {
             }
         }
         let input = ScanInput { agent: &self.agent, workspace: &self.workspace, limits, stop };
-        let found = scan(&input, &mut self.objects, &mut self.index);
+        let found = scan(&input, &self.objects, &mut self.index);
         fault_point::reach(FaultPoint::Checkpointing);
         if matches!(found, Err(CheckpointError::Limit { .. })) {
             // Nothing refers to what was copied, and the next look measures first.
@@ -226,7 +226,7 @@ impl AgentStore {
     fn may_be_too_large(&self) -> bool {
         let path = self.folder.join(SIZE);
         let known = fs_err::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        let used = known.unwrap_or(0).saturating_add(self.objects.added);
+        let used = known.unwrap_or(0).saturating_add(self.objects.added());
         // The sum is kept up to date with a rough number, and measured when that exceeds the limit.
         drop(crate::home::atomic::write_unsynced(&path, used.to_string().as_bytes(), 0o600));
         used > self.settings.bytes
@@ -235,7 +235,6 @@ impl AgentStore {
     /// Keeps only these records and the contents that they and the index refer to. Returns the bytes that are used then.
     fn collect(&self, records: &[CheckpointRecord], is_shorter: bool) -> Result<u64, CheckpointError> {
         let mut used: HashSet<ContentId> = self.index.contents().collect();
-        used.extend(self.index.folders.values().map(|folder| folder.tree));
         for tree in records.iter().filter_map(|record| record.files) {
             mark(&self.objects, tree, &mut used);
         }

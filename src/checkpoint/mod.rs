@@ -14,12 +14,14 @@ mod gate;
 mod index;
 mod journal;
 mod objects;
+mod open;
 mod plan;
 mod record;
 pub(crate) mod rewind;
 mod scan;
 mod tree;
 pub(crate) mod view;
+mod walk;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
