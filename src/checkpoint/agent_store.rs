@@ -13,6 +13,7 @@ use super::error::CheckpointError;
 use super::index::Index;
 use super::journal::Journal;
 use super::objects::{Objects, sync_file_system};
+use super::packages;
 use super::plan;
 use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
 use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
@@ -39,6 +40,7 @@ pub(super) struct AgentStore {
     pub(super) log: RecordLog,
     workspace: PathBuf,
     identity: PathBuf,
+    home: Home,
     settings: CheckpointSettings,
     index: Index,
     _lock: Lock,
@@ -84,6 +86,7 @@ impl AgentStore {
             log: RecordLog::new(&folder),
             workspace: agent.workspace.clone(),
             identity: agent.identity.clone(),
+            home: home.clone(),
             settings,
             index: Index::read(&path),
             folder,
@@ -148,6 +151,7 @@ impl AgentStore {
             files: files.map(|found| found.tree),
             problem,
             is_open: (new.is_open)(),
+            packages: packages::present(&self.home, &self.agent),
             transcripts: new.transcripts,
         };
         self.log.append(&record)?;
@@ -175,6 +179,7 @@ impl AgentStore {
             left_out: Named::default(),
             unstable: Named::default(),
             is_open: true,
+            packages: None,
             transcripts: BTreeMap::new(),
         })
     }
@@ -321,6 +326,7 @@ impl AgentStore {
             left_out: scan.left_out,
             unstable: scan.unstable,
             is_open: false,
+            packages: packages::present(&self.home, &self.agent),
             transcripts: BTreeMap::new(),
         };
         self.log.append(&record)?;

@@ -231,11 +231,6 @@ impl Index {
             .flat_map(|folder| std::iter::once(folder.tree).chain(folder.files().map(|file| file.content)))
     }
 
-    /// Returns a number that grows with the number of files.
-    pub(super) const fn size(&self) -> usize {
-        self.bytes.len()
-    }
-
     fn decode(bytes: Vec<u8>) -> Option<Self> {
         let (body, sum) = bytes.split_last_chunk::<4>()?;
         let mut rest = body.strip_prefix(MAGIC)?;

@@ -181,6 +181,7 @@ mod tests {
             left_out: Named::default(),
             unstable: Named::default(),
             is_open,
+            packages: None,
             transcripts: std::collections::BTreeMap::new(),
         }
     }

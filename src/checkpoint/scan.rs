@@ -37,8 +37,6 @@ impl ScanLimits {
 
 /// The most threads of a look. More of them would wait for each other in the kernel.
 const MAX_THREADS: usize = 4;
-/// The size of an index up to which a look is over before a second thread has begun.
-const SMALL: usize = 64 << 10;
 /// The most names that are reported of each kind of problem.
 const MAX_NAMED: usize = 20;
 
@@ -103,9 +101,7 @@ pub(super) fn scan(
 ) -> Result<Scan, CheckpointError> {
     let workspace =
         fs_err::canonicalize(input.workspace).map_err(CheckpointError::io("open", input.workspace))?;
-    let is_small = !index.is_empty() && index.size() < SMALL;
-    let threads = if is_small { 1 } else { input.limits.threads };
-    let Walked { scan, folders } = Walk::new(input, &workspace, objects, index).run(threads)?;
+    let Walked { scan, folders } = Walk::new(input, &workspace, objects, index).run()?;
     // What was not reached stays known, so that the next look does not read it again.
     let mut new = Index::of(folders, scan.is_err().then_some(&*index));
     new.keep_stored(index);

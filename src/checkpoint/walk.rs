@@ -139,18 +139,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks with this many threads.
+    /// Walks through everything.
     ///
     /// # Errors
     ///
     /// Returns an error if the workspace can't be opened.
-    pub(super) fn run(mut self, threads: usize) -> Result<Walked, CheckpointError> {
+    pub(super) fn run(mut self) -> Result<Walked, CheckpointError> {
         let failed = |errno: Errno| CheckpointError::io("open", self.workspace)(errno.into());
         let root = Unlocked::open(self.workspace).map_err(failed)?;
         let found = fstat(&root.folder).map_err(failed)?;
         (self.device, self.user) = (found.st_dev, found.st_uid);
         self.level(root, Vec::new(), 1, (permissions(&found), None));
-        let helpers = threads.saturating_sub(1).min(self.queue.len());
+        // Nobody helps with a small workspace.
+        let helpers = self.input.limits.threads.saturating_sub(1).min(self.queue.len());
         std::thread::scope(|scope| {
             for _ in 0..helpers {
                 scope.spawn(|| self.work());
