@@ -178,6 +178,8 @@ fn fixture(name: &str) -> std::path::PathBuf {
 #[test]
 fn the_recorded_session_is_played_as_when_it_was_last_looked_at() {
     let home = TempHome::new().init();
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::copy(fixture("script.json"), home.file("scripts/coder")).unwrap();
     home.flock(["add", "coder", "--no-container", "--model", "script/coder"]).ok();
     let now = serde_json::to_string_pretty(&played(&home)).unwrap() + "\n";
     let expected = fixture("played.json");
