@@ -175,7 +175,11 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
         assert_eq!(stage.tree(), files);
         let made = home.flock(["checkpoint", "ada", "--json"]).ok().json();
         assert_eq!(made["checkpoint"]["problem"], json!(null), "{made}");
-        // Each that is listed has all of its contents.
+        // Each that is listed has all of its contents. The test in full looks that up every tenth time: three forks take
+        // longer than the kill.
+        if killed > 12 && !killed.is_multiple_of(10) {
+            continue;
+        }
         let listed = stage.checkpoints();
         for one in listed.iter().take(2).chain(listed.last()) {
             let number = one["number"].to_string();
