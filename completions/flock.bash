@@ -6444,7 +6444,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__rewind)
-            opts="-q -v -y -h --to --turn --files --conversation --both --undo --keep-others --dry-run --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --to --turn --files --conversation --both --undo --keep-others --without-packages --dry-run --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

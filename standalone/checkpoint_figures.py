@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -12,6 +13,10 @@ import time
 
 FLOCK = os.environ["FLOCK_BINARY"]
 ROUNDS = 9
+TURNS = 25
+# The agent's answer writes a file, so that the turn has to wait for its checkpoint.
+SCRIPT = """{"replies": [{"steps": [
+    {"calls": [{"name": "write", "arguments": {"path": "out.txt", "content": "new"}}]}, {"say": "done"}]}]}"""
 missed = []
 
 
@@ -34,7 +39,7 @@ class Home:
         self.folder = pathlib.Path(folder)
         self.env = dict(os.environ, FLOCK_HOME=str(self.folder / "home"), DOCKER_HOST="unix:///nowhere.sock")
         # It says that there is no engine, which nothing here needs; the home is there.
-        run(FLOCK, "init", "--yes", env=self.env, check=False)
+        run(FLOCK, "init", "--yes", "--port", str(free_port()), env=self.env, check=False)
         self.flock("add", "ada", "--no-container", "--model", "script/ada")
         self.workspace = self.folder / "home/workspaces/ada"
 
@@ -45,6 +50,12 @@ class Home:
         """The bytes that checkpoints use on the disk, without the index, which is replaced each time."""
         used = run("du", "-s", "--block-size=1", "--exclude=index", str(self.folder / "home/agents/ada/checkpoints"))
         return int(used.stdout.split()[0])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def timed(work):
@@ -84,9 +95,60 @@ def many_files(folder):
     figure("git status, 20 of 50,000 changed", look * 1000, "ms")
     figure("checkpoint of the same", checkpoint * 1000, "ms")
     figure("checkpoint against git status", checkpoint / look, "times", 1.5)
+    figure("the shortest of both", min(made) / min(looks), "times")
     figure("added by the checkpoint", max(added) / 1e6, "MB", 1)
     figure("rewind of the same, with its question answered", timed(
         lambda: home.flock("rewind", "ada", "--turn", str(ROUNDS), "--keep-others", "--yes")), "s")
+
+
+    turns(home, paths, "50,000 files")
+
+
+def small(folder):
+    home = Home(folder)
+    paths = [home.workspace / f"f{number}.txt" for number in range(30)]
+    for path in paths:
+        path.write_text("line\n" * 20)
+    turns(home, paths, "30 files")
+
+
+def turns(home, paths, name):
+    """What a turn waits for its checkpoint: turns with and without one, one after the other, whose model answers at once."""
+    scripts = home.folder / "home/scripts"
+    scripts.mkdir(exist_ok=True)
+    (scripts / "ada").write_text(SCRIPT)
+    records = home.folder / "home/agents/ada/checkpoints/records.jsonl"
+    ends = lambda: records.read_text().count('"kind":"turnEnd"') if records.exists() else 0
+    chosen = random.Random(2)
+    took = {"true": [], "false": []}
+    home.flock("start")
+    try:
+        for _ in range(TURNS):
+            for setting in took:
+                home.flock("config", "set", "plugins.entries.flock.config.checkpoints.turns", setting)
+                # The first turn takes up the change of the configuration.
+                for is_measured in (False, True):
+                    for path in chosen.sample(paths, 20):
+                        with path.open("a") as file:
+                            file.write("changed\n")
+                    before = ends()
+                    spent = timed(lambda: home.flock("chat", "ada", "go"))
+                    if is_measured:
+                        took[setting].append(spent)
+                    wait_for_end(setting, ends, before)
+    finally:
+        home.flock("stop")
+    with_one, without = took["true"], took["false"]
+    figure(f"turn without a checkpoint, {name}", statistics.median(without) * 1000, "ms")
+    figure(f"a turn's checkpoint adds, {name}", (statistics.median(with_one) - statistics.median(without)) * 1000, "ms")
+    figure(f"the shortest of both differ by, {name}", (min(with_one) - min(without)) * 1000, "ms")
+
+
+def wait_for_end(setting, ends, before):
+    """Waits until the look at the end of a turn is over, which would delay the next turn."""
+    deadline = time.monotonic() + 60
+    while setting == "true" and ends() == before and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def large(folder, name, limits):
@@ -121,7 +183,7 @@ def xfs(folder):
 
 
 def main():
-    for part in (many_files, lambda folder: large(folder, "this file system", (None, None)), xfs):
+    for part in (small, many_files, lambda folder: large(folder, "this file system", (None, None)), xfs):
         with tempfile.TemporaryDirectory(prefix="flock-figures-") as folder:
             part(folder)
     if missed:

@@ -13,6 +13,7 @@ use super::error::CheckpointError;
 use super::index::Index;
 use super::journal::Journal;
 use super::objects::{Objects, sync_file_system};
+use super::packages;
 use super::plan;
 use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
 use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
@@ -39,6 +40,7 @@ pub(super) struct AgentStore {
     pub(super) log: RecordLog,
     workspace: PathBuf,
     identity: PathBuf,
+    home: Home,
     settings: CheckpointSettings,
     index: Index,
     _lock: Lock,
@@ -84,6 +86,7 @@ impl AgentStore {
             log: RecordLog::new(&folder),
             workspace: agent.workspace.clone(),
             identity: agent.identity.clone(),
+            home: home.clone(),
             settings,
             index: Index::read(&path),
             folder,
@@ -99,7 +102,7 @@ impl AgentStore {
     pub(super) fn scan(&mut self, stop: &AtomicBool) -> Result<Scan, CheckpointError> {
         let limits = ScanLimits::with_bytes(self.settings.bytes);
         // A large workspace is measured before its first byte is copied.
-        if self.index.folders.is_empty() {
+        if self.index.is_empty() {
             let used = usage::size(&self.workspace, limits.bytes)
                 .map_err(CheckpointError::io("measure", &self.workspace))?;
             if used.bytes > limits.bytes {
@@ -108,7 +111,7 @@ impl AgentStore {
             }
         }
         let input = ScanInput { agent: &self.agent, workspace: &self.workspace, limits, stop };
-        let found = scan(&input, &mut self.objects, &mut self.index);
+        let found = scan(&input, &self.objects, &mut self.index);
         fault_point::reach(FaultPoint::Checkpointing);
         if matches!(found, Err(CheckpointError::Limit { .. })) {
             // Nothing refers to what was copied, and the next look measures first.
@@ -148,6 +151,7 @@ impl AgentStore {
             files: files.map(|found| found.tree),
             problem,
             is_open: (new.is_open)(),
+            packages: packages::present(&self.home, &self.agent),
             transcripts: new.transcripts,
         };
         self.log.append(&record)?;
@@ -175,6 +179,7 @@ impl AgentStore {
             left_out: Named::default(),
             unstable: Named::default(),
             is_open: true,
+            packages: None,
             transcripts: BTreeMap::new(),
         })
     }
@@ -226,7 +231,7 @@ impl AgentStore {
     fn may_be_too_large(&self) -> bool {
         let path = self.folder.join(SIZE);
         let known = fs_err::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        let used = known.unwrap_or(0).saturating_add(self.objects.added);
+        let used = known.unwrap_or(0).saturating_add(self.objects.added());
         // The sum is kept up to date with a rough number, and measured when that exceeds the limit.
         drop(crate::home::atomic::write_unsynced(&path, used.to_string().as_bytes(), 0o600));
         used > self.settings.bytes
@@ -235,7 +240,6 @@ impl AgentStore {
     /// Keeps only these records and the contents that they and the index refer to. Returns the bytes that are used then.
     fn collect(&self, records: &[CheckpointRecord], is_shorter: bool) -> Result<u64, CheckpointError> {
         let mut used: HashSet<ContentId> = self.index.contents().collect();
-        used.extend(self.index.folders.values().map(|folder| folder.tree));
         for tree in records.iter().filter_map(|record| record.files) {
             mark(&self.objects, tree, &mut used);
         }
@@ -322,6 +326,7 @@ impl AgentStore {
             left_out: scan.left_out,
             unstable: scan.unstable,
             is_open: false,
+            packages: packages::present(&self.home, &self.agent),
             transcripts: BTreeMap::new(),
         };
         self.log.append(&record)?;

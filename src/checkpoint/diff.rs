@@ -158,7 +158,7 @@ mod tests {
         TreeEntry { name: name.into(), node: Node::File { mode: 0o644, size: text.len() as u64, content } }
     }
 
-    fn folder(objects: &mut Objects, name: &str, entries: &[TreeEntry]) -> TreeEntry {
+    fn folder(objects: &Objects, name: &str, entries: &[TreeEntry]) -> TreeEntry {
         let tree = objects.put_folder(entries, None).unwrap();
         TreeEntry { name: name.into(), node: Node::Folder { mode: 0o755, tree } }
     }
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn each_difference_is_found_with_what_is_below_it() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
-        let same = folder(&mut objects, "same", &[file("x", "x")]);
-        let old = folder(&mut objects, "old", &[file("x", "x"), file("y", "y")]);
+        let (objects, _) = Objects::open(home.path()).unwrap();
+        let same = folder(&objects, "same", &[file("x", "x")]);
+        let old = folder(&objects, "old", &[file("x", "x"), file("y", "y")]);
         let link = TreeEntry { name: b"z".to_vec(), node: Node::Link { target: b"/etc".to_vec() } };
         let before = [file("a", "1"), old, same.clone(), file("z", "z")];
         let after = [file("a", "2"), file("b", "1"), file("old", "now a file"), same, link];
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn large_folders_are_compared_by_their_parts() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
+        let (objects, _) = Objects::open(home.path()).unwrap();
         let mut entries: Vec<TreeEntry> = (0..3_000).map(|at| file(&format!("{at:05}"), "x")).collect();
         let before = objects.put_folder(&entries, None).unwrap();
         entries.remove(1_500);

@@ -67,6 +67,15 @@ pub enum CheckpointError {
     /// The agent's sandbox could not be stopped, so its programs may still write.
     #[error("the sandbox of {agent} could not be stopped: {reason}")]
     Sandbox { agent: AgentId, reason: String },
+    /// The store no longer has the packages of a checkpoint.
+    #[error(
+        "the packages that {agent} had at checkpoint {checkpoint}, generation {profile} of its profile, are removed from \
+         the store"
+    )]
+    PackagesGone { agent: AgentId, checkpoint: u64, profile: u32 },
+    /// The package store could not be asked or changed.
+    #[error("the packages of {agent} can't be set back: {reason}")]
+    Packages { agent: AgentId, reason: String },
     /// The files or the conversation changed after the plan was shown.
     #[error("the workspace or the conversations of {0} have changed since the plan was shown")]
     Changed(AgentId),
@@ -100,7 +109,11 @@ impl Explain for CheckpointError {
             Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => {
                 Kind::Usage
             }
-            Self::Busy(_) | Self::Changed(_) | Self::Foreign { .. } | Self::Taken(_) => Kind::Conflict,
+            Self::Busy(_)
+            | Self::Changed(_)
+            | Self::Foreign { .. }
+            | Self::PackagesGone { .. }
+            | Self::Taken(_) => Kind::Conflict,
             Self::Config(error) => error.kind(),
             _ => Kind::Failed,
         }
@@ -122,6 +135,9 @@ impl Explain for CheckpointError {
             Self::Busy(_) => Some("flock status".to_owned()),
             Self::Changed(agent) => Some(format!("flock rewind {agent}")),
             Self::Foreign { agent, .. } => Some(format!("flock rewind {agent} --keep-others")),
+            Self::PackagesGone { agent, .. } | Self::Packages { agent, .. } => {
+                Some(format!("flock rewind {agent} --without-packages"))
+            }
             Self::Sandbox { .. } | Self::Missing { .. } => Some("flock doctor".to_owned()),
             _ => None,
         }

@@ -11,12 +11,14 @@ use serde::Serialize;
 use super::Checkpoints;
 use super::agent_store::AgentStore;
 use super::error::CheckpointError;
+use super::packages;
 use super::record::CheckpointRecord;
 use crate::agent::transcript::model::VERSION;
 use crate::agent::transcript::{self, Header, Record};
 use crate::clock::unix_ms;
 use crate::config::{self, Agent, ConfigError, agents};
 use crate::error::chain;
+use crate::generation::Origin;
 use crate::home::scratch::{self, ScratchDir};
 use crate::home::{Home, regular};
 use crate::id::{AgentId, SessionKey, SessionKind};
@@ -82,18 +84,21 @@ impl Checkpoints {
         }
         let sessions = self.store().sessions().list(Some(&agent.id), u32::MAX).await?;
         let (owned, new) = (agent.clone(), name.clone());
-        let copied = self
+        let (copied, number) = self
             .blocking(agent, move |mut store| copy(&mut store, &home, &owned, &new, &sessions, checkpoint))
             .await?;
         for session in &copied {
             self.store().sessions().create(session.clone(), unix_ms()).await?;
         }
-        let packages = self.services()?.copy_packages(&agent.id, &name).await;
+        // The packages and the configuration of the new agent are one generation.
+        let origin = Origin::new(&by, "flock fork");
+        let packages = self.services()?.copy_packages(&agent.id, &name, number);
+        let packages = origin.clone().scope(packages).await;
         let warnings = packages.err().map(|reason| format!("its packages were not copied: {reason}"));
         let (home, from, to) = (self.home().clone(), agent.id.clone(), name.clone());
         drop(alone);
         let edited = tokio::task::spawn_blocking(move || {
-            config::edit(&home, |document| agents::fork(document, &home, &from, &to))
+            origin.run(|| config::edit(&home, |document| agents::fork(document, &home, &from, &to)))
         });
         edited.await.unwrap_or(Ok(()))?;
         let detail = match checkpoint {
@@ -109,7 +114,8 @@ impl Checkpoints {
     }
 }
 
-/// Copies files and conversations, and puts them into their places.
+/// Copies files and conversations, and puts them into their places. Returns the conversations, and the generation of the
+/// profile whose packages the new agent gets, unless those are the present ones.
 fn copy(
     store: &mut AgentStore,
     home: &Home,
@@ -117,7 +123,7 @@ fn copy(
     new: &AgentId,
     sessions: &[Session],
     checkpoint: Option<u64>,
-) -> Result<Vec<NewSession>, CheckpointError> {
+) -> Result<(Vec<NewSession>, Option<u32>), CheckpointError> {
     let (tree, moment) = match checkpoint {
         None => (store.scan(&AtomicBool::new(false))?.tree, None),
         Some(number) => {
@@ -151,7 +157,8 @@ fn copy(
     // The conversations go first: a workspace alone would be given to the next agent of this name.
     put(&own.path(), &home.agent(new))?;
     put(&files.path(), &home.workspace(new))?;
-    Ok(copied)
+    let number = moment.and_then(|moment| packages::at(home, &agent.id, &moment));
+    Ok((copied, number))
 }
 
 /// Copies a conversation up to a moment. Returns `None` for one that the new agent does not get.

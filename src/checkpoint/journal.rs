@@ -26,6 +26,9 @@ pub(super) struct Journal {
     pub(super) to: u64,
     /// What happens to the files, unless they stay.
     pub(super) files: Option<JournalFiles>,
+    /// What happens to the packages, unless they stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) packages: Option<JournalPackages>,
     /// What happens to conversations.
     pub(super) conversations: Vec<JournalCut>,
 }
@@ -51,6 +54,16 @@ impl JournalFiles {
         let kept = kept.into_iter().map(|path| hex(path.as_os_str().as_bytes())).collect();
         Self { before, wanted, kept }
     }
+}
+
+/// The packages of a rewind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JournalPackages {
+    /// The generation of the profile before it. 0 stands for no profile.
+    pub(super) from: u32,
+    /// The generation after it.
+    pub(super) to: u32,
 }
 
 /// A conversation that goes on after an earlier record.
@@ -139,6 +152,7 @@ mod tests {
             by: "human:ann".into(),
             to: 3,
             files: Some(JournalFiles::new(ContentId::of_tree(b"1"), ContentId::of_tree(b"2"), &kept)),
+            packages: Some(JournalPackages { from: 3, to: 0 }),
             conversations: vec![JournalCut {
                 session: "agent:a:flock:main:ann".parse().unwrap(),
                 id: "r".into(),

@@ -14,12 +14,15 @@ mod gate;
 mod index;
 mod journal;
 mod objects;
+mod open;
+mod packages;
 mod plan;
 mod record;
 pub(crate) mod rewind;
 mod scan;
 mod tree;
 pub(crate) mod view;
+mod walk;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +44,7 @@ use crate::config::{Agent, Config, Live};
 use crate::error::chain;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
+use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
 use crate::store::Store;
 use crate::sync::lock;
@@ -57,9 +61,30 @@ pub(crate) trait AgentServices: Send + Sync {
     /// nothing to stop.
     fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Gives an agent the packages of another one. Returns the reason if that fails. Without a package store there is
-    /// nothing to do.
-    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
+    /// Returns how an agent's packages would change if its profile went back to the generation with this number, where 0
+    /// stands for no profile. Returns `None` if there is no such generation any more, and the reason if that fails.
+    fn packages_difference<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>>;
+
+    /// Sets an agent's profile back to a generation, and makes a generation of the home of that. Returns `false` if there
+    /// is no such generation any more, and the reason if that fails. It can be repeated.
+    fn set_packages_back<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<bool, String>>;
+
+    /// Gives an agent the packages of another one, as they are or as they were in a generation of its profile. Returns
+    /// the reason if that fails. Without a package store there is nothing to do.
+    fn copy_packages<'a>(
+        &'a self,
+        from: &'a AgentId,
+        to: &'a AgentId,
+        number: Option<u32>,
+    ) -> BoxFuture<'a, Result<(), String>>;
 
     /// Sets a session's conversation back. A record with an id that is there already has no effect.
     fn set_back<'a>(

@@ -9,29 +9,32 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::content::{ContentHasher, ContentId, blocks};
 use super::error::CheckpointError;
 use super::tree::{self, Tree, TreeEntry};
 use crate::home::{atomic, regular};
+use crate::sync::lock;
 
 /// The most bytes of one tree object. A part has at most 512 entries.
 const MAX_TREE: u64 = 8 << 20;
 /// The size from which on a file is cloned where the file system can.
 pub(super) const CLONE_FROM: u64 = 64 << 10;
 
-/// The contents of one agent's checkpoints.
+/// The contents of one agent's checkpoints. Several threads may add to them.
 #[derive(Debug)]
 pub(super) struct Objects {
     folder: PathBuf,
     /// Bytes that were added since this value was made.
-    pub(super) added: u64,
+    added: AtomicU64,
     /// `true` once a content was added that may not be on the disk.
-    is_marked: bool,
+    is_marked: Mutex<bool>,
     /// `false` once the file system has refused a clone.
-    can_clone: bool,
-    next: u64,
+    can_clone: AtomicBool,
+    next: AtomicU64,
 }
 
 impl Objects {
@@ -45,18 +48,28 @@ impl Objects {
         let objects = folder.join("objects");
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(objects.join(TEMPORARY));
         made.map_err(CheckpointError::io("make the folder", &objects))?;
-        let mut found =
-            Self { folder: objects, added: 0, is_marked: false, can_clone: true, next: rand::random() };
+        let found = Self {
+            folder: objects,
+            added: AtomicU64::new(0),
+            is_marked: Mutex::new(false),
+            can_clone: AtomicBool::new(true),
+            next: AtomicU64::new(rand::random()),
+        };
         found.sweep_temporary();
         let lost = match fs_err::read_to_string(found.mark()) {
             Ok(boot) if boot == boot_id() => {
-                found.is_marked = true;
+                *lock(&found.is_marked) = true;
                 false
             }
             Ok(_) => found.remove_damaged()? > 0,
             Err(_) => false,
         };
         Ok((found, lost))
+    }
+
+    /// Returns the number of bytes that were added since this value was made.
+    pub(super) fn added(&self) -> u64 {
+        self.added.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if the content is stored.
@@ -69,13 +82,13 @@ impl Objects {
     /// # Errors
     ///
     /// Returns an error if they can't be written.
-    pub(super) fn put(&mut self, id: ContentId, bytes: &[u8]) -> Result<(), CheckpointError> {
+    pub(super) fn put(&self, id: ContentId, bytes: &[u8]) -> Result<(), CheckpointError> {
         if self.has(id) {
             return Ok(());
         }
         let (temporary, file) = self.temporary()?;
         file.write_all_at(bytes, 0).map_err(CheckpointError::io("write", &temporary))?;
-        self.added += bytes.len() as u64;
+        self.added.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.keep(&temporary, id)
     }
 
@@ -86,7 +99,7 @@ impl Objects {
     ///
     /// Returns an error if a tree can't be written.
     pub(super) fn put_folder(
-        &mut self,
+        &self,
         entries: &[TreeEntry],
         known: Option<ContentId>,
     ) -> Result<ContentId, CheckpointError> {
@@ -125,7 +138,7 @@ impl Objects {
     ///
     /// Returns an error if the file can't be read or its content can't be written.
     pub(super) fn put_file(
-        &mut self,
+        &self,
         file: &File,
         size: u64,
         mut go_on: impl FnMut() -> Result<(), CheckpointError>,
@@ -139,8 +152,8 @@ impl Objects {
             return Ok(id);
         }
         let (temporary, copy) = self.temporary()?;
-        let is_clone = self.can_clone && clone_file(file, &copy);
-        self.can_clone = is_clone;
+        let is_clone = self.can_clone.load(Ordering::Relaxed) && clone_file(file, &copy);
+        self.can_clone.store(is_clone, Ordering::Relaxed);
         // A clone no longer changes, so what is hashed is what is kept.
         let source = if is_clone { &copy } else { file };
         let mut hasher = ContentHasher::new(size);
@@ -168,7 +181,7 @@ impl Objects {
             drop(fs_err::remove_file(&temporary));
             return Ok(id);
         }
-        self.added += written;
+        self.added.fetch_add(written, Ordering::Relaxed);
         self.keep(&temporary, id)?;
         Ok(id)
     }
@@ -290,13 +303,14 @@ impl Objects {
     /// # Errors
     ///
     /// Returns an error if the disk refuses a write.
-    pub(super) fn sync(&mut self) -> Result<(), CheckpointError> {
-        if !self.is_marked {
+    pub(super) fn sync(&self) -> Result<(), CheckpointError> {
+        let mut is_marked = lock(&self.is_marked);
+        if !*is_marked {
             return Ok(());
         }
         sync_file_system(&self.folder)?;
         drop(fs_err::remove_file(self.mark()));
-        self.is_marked = false;
+        *is_marked = false;
         Ok(())
     }
 
@@ -305,7 +319,7 @@ impl Objects {
     /// # Errors
     ///
     /// Returns an error if the disk refuses a write.
-    pub(super) fn sync_if_old(&mut self) -> Result<(), CheckpointError> {
+    pub(super) fn sync_if_old(&self) -> Result<(), CheckpointError> {
         let age = self.mark().metadata().and_then(|mark| mark.modified()).map(|made| made.elapsed());
         match age {
             Ok(Ok(age)) if age < SYNC_INTERVAL => Ok(()),
@@ -351,7 +365,7 @@ impl Objects {
     }
 
     /// Removes contents that are not what their name says, after a power cut.
-    fn remove_damaged(&mut self) -> Result<usize, CheckpointError> {
+    fn remove_damaged(&self) -> Result<usize, CheckpointError> {
         let mut damaged = 0;
         self.each(|id, path| {
             if !is_intact(id, path).unwrap_or(false) {
@@ -359,7 +373,7 @@ impl Objects {
                 drop(fs_err::remove_file(path));
             }
         })?;
-        self.is_marked = true;
+        *lock(&self.is_marked) = true;
         self.sync()?;
         if damaged > 0 {
             tracing::warn!(folder = %self.folder.display(), damaged, "removed contents that a power cut has damaged");
@@ -375,13 +389,15 @@ impl Objects {
         }
     }
 
-    fn temporary(&mut self) -> Result<(PathBuf, File), CheckpointError> {
-        if !self.is_marked {
+    fn temporary(&self) -> Result<(PathBuf, File), CheckpointError> {
+        let mut is_marked = lock(&self.is_marked);
+        if !*is_marked {
             atomic::write_unsynced(&self.mark(), boot_id().as_bytes(), 0o600)?;
-            self.is_marked = true;
+            *is_marked = true;
         }
-        self.next = self.next.wrapping_add(1);
-        let path = self.folder.join(TEMPORARY).join(format!("{:016x}", self.next));
+        drop(is_marked);
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(TEMPORARY).join(format!("{next:016x}"));
         let mut options = std::fs::OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
         Ok((path.clone(), file.map_err(CheckpointError::io("make", &path))?))
@@ -463,7 +479,7 @@ mod tests {
     use super::*;
     use crate::checkpoint::content::BLOCK;
 
-    fn put(objects: &mut Objects, bytes: &[u8]) -> ContentId {
+    fn put(objects: &Objects, bytes: &[u8]) -> ContentId {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(bytes, 0).unwrap();
         objects.put_file(&file, bytes.len() as u64, || Ok(())).unwrap()
@@ -472,15 +488,15 @@ mod tests {
     #[test]
     fn a_content_is_stored_once_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut objects, lost) = Objects::open(folder.path()).unwrap();
+        let (objects, lost) = Objects::open(folder.path()).unwrap();
         assert!(!lost);
         for size in [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 5] {
             let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-            let id = put(&mut objects, &bytes);
+            let id = put(&objects, &bytes);
             assert_eq!(id, ContentId::of_file(&bytes), "{size}");
-            let added = objects.added;
-            assert_eq!(put(&mut objects, &bytes), id);
-            assert_eq!(objects.added, added, "{size} is there already");
+            let added = objects.added();
+            assert_eq!(put(&objects, &bytes), id);
+            assert_eq!(objects.added(), added, "{size} is there already");
             let copy = tempfile::tempfile().unwrap();
             objects.copy_to(id, size as u64, &copy).unwrap();
             let mut read = vec![0; size];
@@ -493,7 +509,7 @@ mod tests {
     #[test]
     fn a_hole_stays_a_hole() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(folder.path()).unwrap();
+        let (objects, _) = Objects::open(folder.path()).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 34).unwrap();
         file.write_all_at(b"end", (1 << 34) - 3).unwrap();
@@ -504,8 +520,8 @@ mod tests {
     #[test]
     fn a_power_cut_leaves_only_whole_contents() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(folder.path()).unwrap();
-        let (kept, torn) = (put(&mut objects, b"kept"), put(&mut objects, b"torn"));
+        let (objects, _) = Objects::open(folder.path()).unwrap();
+        let (kept, torn) = (put(&objects, b"kept"), put(&objects, b"torn"));
         let tree = objects.put_folder(&[], None).unwrap();
         std::fs::write(objects.path(torn), "to").unwrap();
         std::fs::write(objects.folder.join("new/left"), "x").unwrap();
@@ -513,10 +529,10 @@ mod tests {
         let (same, lost) = Objects::open(folder.path()).unwrap();
         assert!(!lost && same.has(torn) && !same.folder.join("new/left").exists());
         std::fs::write(objects.mark(), "another boot").unwrap();
-        let (mut found, lost) = Objects::open(folder.path()).unwrap();
+        let (found, lost) = Objects::open(folder.path()).unwrap();
         assert!(lost && found.has(kept) && found.has(tree) && !found.has(torn));
         assert!(!found.mark().exists());
-        assert_eq!(put(&mut found, b"torn"), torn);
+        assert_eq!(put(&found, b"torn"), torn);
         found.sync().unwrap();
         assert!(!found.mark().exists());
     }
@@ -524,8 +540,8 @@ mod tests {
     #[test]
     fn only_used_contents_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(folder.path()).unwrap();
-        let (used, other) = (put(&mut objects, b"used"), put(&mut objects, b"other"));
+        let (objects, _) = Objects::open(folder.path()).unwrap();
+        let (used, other) = (put(&objects, b"used"), put(&objects, b"other"));
         let (removed, _) = objects.sweep(|id| id == used).unwrap();
         assert_eq!(removed, 1);
         assert!(objects.has(used) && !objects.has(other));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// Stores a tree of files with these texts. A path that ends with a slash is a folder.
-    fn tree(objects: &mut Objects, files: &[(&str, &str)]) -> ContentId {
+    fn tree(objects: &Objects, files: &[(&str, &str)]) -> ContentId {
         let mut entries: Vec<TreeEntry> = Vec::new();
         let mut at = 0;
         while let Some((path, text)) = files.get(at) {
@@ -181,6 +181,7 @@ mod tests {
             left_out: Named::default(),
             unstable: Named::default(),
             is_open,
+            packages: None,
             transcripts: std::collections::BTreeMap::new(),
         }
     }
@@ -192,11 +193,11 @@ mod tests {
     #[test]
     fn only_changes_between_turns_are_foreign() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
-        let begun = tree(&mut objects, &[("a", "1"), ("b", "1"), ("d/x", "1")]);
-        let ended = tree(&mut objects, &[("a", "2"), ("b", "1"), ("c", "1"), ("d/x", "1")]);
+        let (objects, _) = Objects::open(home.path()).unwrap();
+        let begun = tree(&objects, &[("a", "1"), ("b", "1"), ("d/x", "1")]);
+        let ended = tree(&objects, &[("a", "2"), ("b", "1"), ("c", "1"), ("d/x", "1")]);
         let edited =
-            tree(&mut objects, &[("a", "2"), ("b", "person"), ("c", "1"), ("d/x", "1"), ("d/y", "person")]);
+            tree(&objects, &[("a", "2"), ("b", "person"), ("c", "1"), ("d/x", "1"), ("d/y", "person")]);
         let records = [record(Some(begun), true), record(Some(ended), false), record(Some(edited), false)];
         let found = plan(&objects, &records, 0).unwrap();
         assert_eq!(paths(&found.changes), ["a", "b", "c", "d/y"]);
@@ -219,10 +220,10 @@ mod tests {
     #[test]
     fn what_is_kept_keeps_its_folder_and_its_place() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
+        let (objects, _) = Objects::open(home.path()).unwrap();
         let present =
-            tree(&mut objects, &[("agent/old", "1"), ("agent/person", "1"), ("other", "1"), ("p", "person")]);
-        let wanted = tree(&mut objects, &[("agent", "a file"), ("new", "1"), ("p/x", "1")]);
+            tree(&objects, &[("agent/old", "1"), ("agent/person", "1"), ("other", "1"), ("p", "person")]);
+        let wanted = tree(&objects, &[("agent", "a file"), ("new", "1"), ("p/x", "1")]);
         let changes = diff(&objects, Some(present), Some(wanted)).unwrap();
         let kept: HashSet<PathBuf> = ["agent/person", "p"].iter().map(PathBuf::from).collect();
         assert_eq!(paths(&without(changes, &kept)), ["agent/old", "new", "other"]);
@@ -231,9 +232,9 @@ mod tests {
     #[test]
     fn a_folder_that_was_just_made_still_gets_its_permissions() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
-        let before = tree(&mut objects, &[("a", "1")]);
-        let wanted = tree(&mut objects, &[("a", "1"), ("new/x", "1")]);
+        let (objects, _) = Objects::open(home.path()).unwrap();
+        let before = tree(&objects, &[("a", "1")]);
+        let wanted = tree(&objects, &[("a", "1"), ("new/x", "1")]);
         let empty = objects.put_folder(&[], None).unwrap();
         let made = TreeEntry { name: b"new".to_vec(), node: Node::Folder { mode: 0o700, tree: empty } };
         let entries = [TreeEntry { name: b"a".to_vec(), node: file("1") }, made];
@@ -246,12 +247,12 @@ mod tests {
     #[test]
     fn an_interrupted_rewind_goes_on_and_leaves_others_changes_alone() {
         let home = tempfile::tempdir().unwrap();
-        let (mut objects, _) = Objects::open(home.path()).unwrap();
-        let before = tree(&mut objects, &[("a", "2"), ("b", "2"), ("new/x", "2"), ("same", "1")]);
-        let wanted = tree(&mut objects, &[("a", "1"), ("b", "1"), ("c", "1"), ("same", "1")]);
+        let (objects, _) = Objects::open(home.path()).unwrap();
+        let before = tree(&objects, &[("a", "2"), ("b", "2"), ("new/x", "2"), ("same", "1")]);
+        let wanted = tree(&objects, &[("a", "1"), ("b", "1"), ("c", "1"), ("same", "1")]);
         // `a` is done and `new/x` is removed. A person has changed `c` and `same`, and put a file into `new`.
         let present =
-            tree(&mut objects, &[("a", "1"), ("b", "2"), ("c", "person"), ("new/y", "p"), ("same", "p")]);
+            tree(&objects, &[("a", "1"), ("b", "2"), ("c", "person"), ("new/y", "p"), ("same", "p")]);
         let (changes, foreign) = remaining(&objects, present, before, wanted, &HashSet::new()).unwrap();
         assert_eq!(paths(&changes), ["b"]);
         assert_eq!(foreign, ["c", "new/y", "same"].map(PathBuf::from));

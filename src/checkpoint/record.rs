@@ -72,6 +72,9 @@ pub(crate) struct CheckpointRecord {
     /// `true` if a turn of the agent ran just after this moment. What changes until the next record is then its own.
     #[serde(default)]
     pub(crate) is_open: bool,
+    /// The generation of the agent's package profile, if one is recorded. 0 stands for no profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) packages: Option<u32>,
     /// The lengths in bytes of the transcripts, by the name of their file without its suffix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) transcripts: BTreeMap<String, u64>,
@@ -193,6 +196,7 @@ mod tests {
             left_out: Named::default(),
             unstable: Named { count: 1, paths: vec!["log".into()] },
             is_open: true,
+            packages: Some(2),
             transcripts: [("a".to_owned(), 5)].into(),
         }
     }

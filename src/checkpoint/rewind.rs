@@ -11,11 +11,12 @@ use super::Checkpoints;
 use super::agent_store::{AgentStore, NewCheckpoint};
 use super::diff::Change;
 use super::error::CheckpointError;
-use super::journal::{Journal, JournalCut, JournalFiles};
+use super::journal::{Journal, JournalCut, JournalFiles, JournalPackages};
+use super::packages::PackagePlan;
 use super::plan::{self, FilePlan};
 use super::record::{CheckpointRecord, Reason};
 use super::tree::Node;
-use super::view::{self, ConversationView, RewindView};
+use super::view::{self, ConversationView, PackagesView, RewindView};
 use crate::agent::transcript::RewindRecord;
 use crate::agent::transcript::rewind::{Moment, cut};
 use crate::agent::transcript::{self, TranscriptError};
@@ -23,6 +24,7 @@ use crate::clock::unix_ms;
 use crate::config::Agent;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
+use crate::generation::Origin;
 use crate::id::{SessionKey, hex};
 use crate::store::{AuditEntry, Level, Session};
 
@@ -37,7 +39,7 @@ pub(crate) enum RewindParts {
 }
 
 impl RewindParts {
-    const fn has_files(self) -> bool {
+    pub(super) const fn has_files(self) -> bool {
         matches!(self, Self::Files | Self::Both)
     }
 
@@ -57,6 +59,8 @@ pub(crate) struct RewindRequest {
     pub(crate) parts: Option<RewindParts>,
     /// `true` to leave what somebody else has changed as it is, instead of stopping.
     pub(crate) keep_others: bool,
+    /// `true` to leave the packages as they are.
+    pub(crate) without_packages: bool,
     /// The plan that the person was shown. If it is another one by now, nothing is done.
     pub(crate) plan: Option<String>,
     /// The person who asks.
@@ -84,6 +88,7 @@ impl Checkpoints {
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
         let _inside = self.gate(&agent.id).look().await;
+        let packages = self.package_plan(agent, &request).await?;
         let sessions = self.sessions(agent).await?;
         let (home, is_open) = (self.home().clone(), self.gate(&agent.id).is_open());
         let owned = agent.clone();
@@ -99,7 +104,7 @@ impl Checkpoints {
                 ..records[target].clone()
             });
             let moments = Moments { home: &home, agent: &owned, sessions: &sessions };
-            Ok(prepare(&store, &records, target, &request, &moments)?.view)
+            Ok(prepare(&store, &records, (target, packages.as_ref()), &request, &moments)?.view)
         })
         .await
     }
@@ -123,17 +128,24 @@ impl Checkpoints {
         if !matches!(request.parts, Some(RewindParts::Conversation)) {
             self.stop_sandbox(agent).await?;
         }
+        let packages = self.package_plan(agent, &request).await?;
         let sessions = self.sessions(agent).await?;
         let home = self.home().clone();
         let owned = agent.clone();
         let by = request.by.clone();
         let (journal, view) = self
-            .blocking(agent, move |mut store| begin(&mut store, &owned, &home, &sessions, &request))
+            .blocking(agent, move |mut store| {
+                let moments = Moments { home: &home, agent: &owned, sessions: &sessions };
+                begin(&mut store, &moments, &request, packages.as_ref())
+            })
             .await?;
         let mut view = view;
         view.warnings.extend(self.finish(agent, &journal).await?);
+        let packages = journal
+            .packages
+            .map_or_else(String::new, |packages| format!(", packages of profile {}", packages.to));
         let detail = format!(
-            "to checkpoint {}: {} files, {} conversations; undone by checkpoint {}",
+            "to checkpoint {}: {} files, {} conversations{packages}; undone by checkpoint {}",
             journal.to,
             view.file_count,
             view.conversations.len(),
@@ -167,6 +179,7 @@ impl Checkpoints {
     async fn finish(&self, agent: &Agent, journal: &Journal) -> Result<Vec<String>, CheckpointError> {
         let owned = journal.clone();
         let left = self.blocking(agent, move |mut store| store.complete_files(&owned)).await?;
+        let gone = self.finish_packages(agent, journal).await?;
         for cut in &journal.conversations {
             let record = RewindRecord {
                 id: cut.id.clone(),
@@ -190,7 +203,26 @@ impl Checkpoints {
         let text = |left: &[PathBuf]| {
             format!("left as they are, because something else is there now: {}", view::paths(left))
         };
-        Ok((!left.is_empty()).then(|| text(&left)).into_iter().collect())
+        Ok((!left.is_empty()).then(|| text(&left)).into_iter().chain(gone).collect())
+    }
+
+    /// Sets the packages back. Returns a warning if they were removed from the store since the rewind was written down.
+    async fn finish_packages(
+        &self,
+        agent: &Agent,
+        journal: &Journal,
+    ) -> Result<Option<String>, CheckpointError> {
+        let Some(JournalPackages { to, .. }) = journal.packages else { return Ok(None) };
+        let services = self.services()?;
+        // It is a generation of the home, whoever completes it.
+        let origin = Origin::new(&journal.by, "flock rewind");
+        let done = origin.scope(services.set_packages_back(&agent.id, to)).await;
+        fault_point::reach(FaultPoint::Rewinding);
+        let is_there =
+            done.map_err(|reason| CheckpointError::Packages { agent: agent.id.clone(), reason })?;
+        Ok((!is_there).then(|| {
+            format!("the packages stay as they are, because generation {to} of the profile is gone by now")
+        }))
     }
 
     async fn stop_sandbox(&self, agent: &Agent) -> Result<(), CheckpointError> {
@@ -206,16 +238,15 @@ impl Checkpoints {
 /// Makes the checkpoint of the present state, decides, and writes the rewind down.
 fn begin(
     store: &mut AgentStore,
-    agent: &Agent,
-    home: &crate::home::Home,
-    sessions: &[Session],
+    moments: &Moments<'_>,
     request: &RewindRequest,
+    packages: Option<&PackagePlan>,
 ) -> Result<(Journal, RewindView), CheckpointError> {
+    let agent = moments.agent;
     let before = store.log.read()?;
     let chosen = target(store, &before, request)?;
     let to = before[chosen].number;
     let parts = parts(&before[chosen], request);
-    let moments = Moments { home, agent, sessions };
     let present = store.make(NewCheckpoint {
         reason: Reason::Rewind { by: request.by.clone(), to, parts },
         is_listed: true,
@@ -226,7 +257,7 @@ fn begin(
     })?;
     fault_point::reach(FaultPoint::Rewinding);
     let records = store.log.read()?;
-    let prepared = prepare(store, &records, chosen, request, &moments);
+    let prepared = prepare(store, &records, (chosen, packages), request, moments);
     // A rewind that does not begin is no checkpoint.
     let forget = |store: &AgentStore| store.log.replace(&before);
     let prepared = match prepared {
@@ -278,6 +309,7 @@ fn begin(
         by: request.by.clone(),
         to,
         files: journal_files,
+        packages: packages.map(|PackagePlan { from, to, .. }| JournalPackages { from: *from, to: *to }),
         conversations: cuts,
     };
     // The contents that the rewind needs, and those with which it is undone, are on the disk before it is written down.
@@ -290,7 +322,11 @@ fn begin(
 }
 
 /// Returns the place of the record that a request means.
-fn target(
+///
+/// # Errors
+///
+/// Returns an error if there is no such record.
+pub(super) fn target(
     store: &AgentStore,
     records: &[CheckpointRecord],
     request: &RewindRequest,
@@ -304,7 +340,8 @@ fn target(
     store.find(records, request.checkpoint, |record| matches!(record.reason, Reason::Turn { .. }))
 }
 
-fn parts(target: &CheckpointRecord, request: &RewindRequest) -> RewindParts {
+/// Returns what a rewind to a record sets back.
+pub(super) fn parts(target: &CheckpointRecord, request: &RewindRequest) -> RewindParts {
     match (&target.reason, request.parts) {
         (_, Some(parts)) => parts,
         (Reason::Rewind { parts, .. }, None) if request.undo => *parts,
@@ -316,11 +353,15 @@ fn parts(target: &CheckpointRecord, request: &RewindRequest) -> RewindParts {
 fn prepare(
     store: &AgentStore,
     records: &[CheckpointRecord],
-    chosen: usize,
+    (chosen, packages): (usize, Option<&PackagePlan>),
     request: &RewindRequest,
     moments: &Moments<'_>,
 ) -> Result<Prepared, CheckpointError> {
     let target = records[chosen].clone();
+    // Another turn has begun in between.
+    if packages.is_some_and(|packages| packages.checkpoint != target.number) {
+        return Err(CheckpointError::Changed(store.agent.clone()));
+    }
     let parts = parts(&target, request);
     if parts.has_files() && target.files.is_none() {
         let reason = target.problem.clone().unwrap_or_default();
@@ -346,19 +387,28 @@ fn prepare(
         foreign: view::changes(&store.objects, &files.foreign),
         foreign_count: files.foreign.len(),
         conversations: conversations.collect(),
+        packages: packages.map(PackagesView::of),
         left_out: target.left_out.paths.clone(),
         warnings: Vec::new(),
-        plan: plan_id(&target, &files.changes, &cuts),
+        plan: plan_id(&target, &files.changes, packages, &cuts),
     };
     Ok(Prepared { target, parts, files, cuts, view })
 }
 
 /// Returns a text that is the same for the same plan only.
-fn plan_id(target: &CheckpointRecord, changes: &[Change], cuts: &[JournalCut]) -> String {
+fn plan_id(
+    target: &CheckpointRecord,
+    changes: &[Change],
+    packages: Option<&PackagePlan>,
+    cuts: &[JournalCut],
+) -> String {
     let mut hash = Sha256::new();
     hash.update(target.number.to_le_bytes());
     for change in changes {
         hash.update(format!("{change:?}\n"));
+    }
+    if let Some(PackagePlan { from, to, .. }) = packages {
+        hash.update(format!("packages {from} {to}\n"));
     }
     for cut in cuts {
         hash.update(format!("{} {:?} {}\n", cut.session, cut.after, cut.messages));

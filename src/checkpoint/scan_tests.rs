@@ -1,9 +1,15 @@
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use nix::sys::stat::Mode;
 use nix::unistd::{Uid, chown, setfsuid};
 
 use super::super::diff::{diff, find};
+use super::super::tree::Node;
 use super::*;
 
 /// The user of the sandbox where the tests run as root.
@@ -21,7 +27,9 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("w")).unwrap();
         let (objects, _) = Objects::open(&folder.path().join("store")).unwrap();
-        Self { folder, objects, index: Index::default(), limits: ScanLimits::with_bytes(1 << 30) }
+        // Also where the machine has one processor.
+        let limits = ScanLimits { threads: 4, ..ScanLimits::with_bytes(1 << 30) };
+        Self { folder, objects, index: Index::default(), limits }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -38,7 +46,7 @@ impl Stage {
         let workspace = self.folder.path().join("w");
         let stop = AtomicBool::new(false);
         let input = ScanInput { agent: &agent, workspace: &workspace, limits: self.limits, stop: &stop };
-        scan(&input, &mut self.objects, &mut self.index)
+        scan(&input, &self.objects, &mut self.index)
     }
 
     fn scan(&mut self) -> Scan {
@@ -50,7 +58,7 @@ impl Stage {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
             let scan = self.scan();
-            if self.index.folders.values().all(|folder| folder.files.iter().all(|file| file.is_trusted)) {
+            if self.index.folders().all(|folder| folder.files().all(|file| file.is_trusted)) {
                 return scan;
             }
             assert!(Instant::now() < end);
@@ -110,9 +118,9 @@ fn an_unchanged_file_is_not_read_again_and_a_changed_one_is() {
     stage.write("a", "one");
     stage.write("b/c", "two");
     let first = stage.scan_aged();
-    let added = stage.objects.added;
+    let added = stage.objects.added();
     let second = stage.scan();
-    assert_eq!((second.tree, stage.objects.added), (first.tree, added));
+    assert_eq!((second.tree, stage.objects.added()), (first.tree, added));
     // The same length, and a time of modification that was set back: only the time of the change tells.
     let before = std::fs::metadata(stage.at("a")).unwrap().modified().unwrap();
     stage.write("a", "eno");
@@ -232,7 +240,7 @@ fn a_huge_sparse_file_costs_what_is_in_it() {
         find(&stage.objects, scan.tree, Path::new("sparse")).unwrap(),
         Some(Node::File { size: 4_398_046_511_104, .. })
     ));
-    assert!(stage.objects.added < 1 << 20);
+    assert!(stage.objects.added() < 1 << 20);
 }
 
 #[test]
@@ -252,9 +260,9 @@ fn a_hundred_thousand_files_are_kept() {
     }
     assert_eq!(stage.scan().entries, 100_001);
     std::fs::remove_file(folder.join("l7")).unwrap();
-    let before = stage.objects.added;
+    let before = stage.objects.added();
     assert_eq!(stage.scan().entries, 100_000);
-    assert!(stage.objects.added - before < 1 << 20, "{}", stage.objects.added - before);
+    assert!(stage.objects.added() - before < 1 << 20, "{}", stage.objects.added() - before);
 }
 
 #[test]
@@ -307,5 +315,42 @@ fn what_an_agent_closes_to_itself_is_kept_and_stays_closed() {
         });
     } else {
         test();
+    }
+}
+
+#[test]
+fn many_threads_find_what_one_finds() {
+    let mut stage = Stage::new();
+    for name in 0..3_000 {
+        stage.write(&format!("flat/{name}"), format!("{name}"));
+    }
+    for name in 0..300 {
+        stage.write(&format!("deep/{}/{}/x/y/{name}", name % 7, name % 11), format!("{name}"));
+        symlink("x", stage.at(&format!("deep/{}/l{name}", name % 7))).unwrap();
+    }
+    for name in 0..30 {
+        nix::unistd::mkfifo(&stage.at(&format!("flat/fifo{name:02}")), Mode::S_IRWXU).unwrap();
+    }
+    stage.limits.threads = 1;
+    let one = stage.scan();
+    for threads in [2, 4, 16] {
+        stage.limits.threads = threads;
+        // Once with everything to read, and once with everything known.
+        stage.index = Index::default();
+        for _ in 0..2 {
+            let many = stage.scan();
+            assert_eq!((many.tree, many.entries), (one.tree, one.entries), "{threads}");
+            assert_eq!(many.left_out, one.left_out);
+            assert_eq!(stage.index.folders().count(), 77 * 3 + 7 + 3);
+        }
+    }
+    // An error in one thread leaves no folder of which a part is missing.
+    for limit in [100, 1_000, 3_500] {
+        stage.index = Index::default();
+        stage.limits.entries = limit;
+        stage.limit();
+        stage.limits.entries = 500_000;
+        let again = stage.scan();
+        assert_eq!((again.tree, again.entries), (one.tree, one.entries), "{limit}");
     }
 }

@@ -8,9 +8,11 @@ use similar::TextDiff;
 
 use super::diff::Change;
 use super::objects::Objects;
+use super::packages::PackagePlan;
 use super::record::{CheckpointRecord, Reason};
 use super::tree::Node;
 use crate::id::SessionKey;
+use crate::nix_store::ProfileDifference;
 
 /// The most changes that are listed.
 const MAX_CHANGES: usize = 500;
@@ -41,6 +43,8 @@ pub(crate) struct RewindView {
     pub(crate) foreign_count: usize,
     /// The conversations that go on from an earlier moment.
     pub(crate) conversations: Vec<ConversationView>,
+    /// How the packages change, unless they stay.
+    pub(crate) packages: Option<PackagesView>,
     /// Files that the checkpoint does not have, such as sockets.
     pub(crate) left_out: Vec<String>,
     /// What went differently, for people.
@@ -61,6 +65,24 @@ pub(crate) struct ChangeView {
     pub(crate) kind: &'static str,
     /// The differences of a text, in unified form.
     pub(crate) diff: Option<String>,
+}
+
+/// A change of the packages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PackagesView {
+    /// The generation of the profile in use. 0 stands for no profile.
+    from: u32,
+    /// The generation that it goes back to.
+    to: u32,
+    #[serde(flatten)]
+    difference: ProfileDifference,
+}
+
+impl PackagesView {
+    pub(super) fn of(plan: &PackagePlan) -> Self {
+        Self { from: plan.from, to: plan.to, difference: plan.difference.clone() }
+    }
 }
 
 /// A conversation that goes on from an earlier moment.
@@ -123,6 +145,7 @@ pub(super) fn record(record: &CheckpointRecord, changed: Option<usize>) -> Value
         "files": record.files.is_some(),
         "entries": record.entries,
         "changed": changed,
+        "packages": record.packages,
         "problem": record.problem,
         "leftOut": record.left_out.paths,
         "unstable": record.unstable.paths,

@@ -14,7 +14,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Make a checkpoint of an agent
 ///
-/// Keeps the agent's files as they are now, and the place in its conversations. flock also makes one at the start of each
+/// Keeps the agent's files and packages as they are now, and the place in its conversations. flock also makes one at the start of each
 /// turn. `flock rewind` goes back to one. Works without a gateway, too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MakeArgs {
@@ -85,7 +85,7 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
     config::read(&home)?.require_agent(&args.agent)?;
     let call = Call::get(&format!("/api/agents/{}/checkpoints", args.agent));
     let done = context.block_on(Reconnector::new(&home, context).send(call, Repeat::Safe, TIMEOUT))?;
-    let mut table = Table::new(&["NUMBER", "MADE", "AT", "CHANGED", "FILES"]);
+    let mut table = Table::new(&["NUMBER", "MADE", "AT", "CHANGED", "FILES", "PACKAGES"]);
     for one in done.answer["checkpoints"].as_array().into_iter().flatten() {
         let reason = match one["reason"].as_str().unwrap_or_default() {
             "turn" => format!("turn of {}", one["session"].as_str().unwrap_or_default()),
@@ -99,6 +99,11 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
             Some(problem) => (TextStyle::Warn, problem.to_owned()),
             None => (TextStyle::Dim, one["entries"].to_string()),
         };
+        let packages = match one["packages"].as_u64() {
+            None => String::new(),
+            Some(0) => "none".to_owned(),
+            Some(number) => format!("profile {number}"),
+        };
         let changed = one["changed"].as_u64().map(|changed| changed.to_string()).unwrap_or_default();
         table.styled_row(vec![
             (TextStyle::Accent, one["number"].to_string()),
@@ -106,6 +111,7 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
             (TextStyle::Plain, clock::local(one["at"].as_i64().unwrap_or_default())),
             (TextStyle::Plain, changed),
             (tone, files),
+            (TextStyle::Dim, packages),
         ]);
     }
     let none = format!("{} has no checkpoint.", args.agent);

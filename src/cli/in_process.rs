@@ -18,6 +18,7 @@ use crate::gateway::projects::Projects;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
+use crate::nix_store::{PackageStore, ProfileDifference};
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
@@ -42,12 +43,29 @@ impl AgentServices for Alone {
         })
     }
 
-    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            let config = config::read(&self.home).map_err(|error| chain(&error))?;
-            let packages = team::store(&self.home, &config, Arc::new(Engine::from_env()));
-            operation::copy_packages(&packages, from, to).await
-        })
+    fn packages_difference<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
+        Box::pin(async move { operation::packages_difference(&self.packages()?, agent, number).await })
+    }
+
+    fn set_packages_back<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move { operation::set_packages_back(&self.packages()?, agent, number).await })
+    }
+
+    fn copy_packages<'a>(
+        &'a self,
+        from: &'a AgentId,
+        to: &'a AgentId,
+        number: Option<u32>,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { operation::copy_packages(&self.packages()?, (from, to), number).await })
     }
 
     fn set_back<'a>(
@@ -59,6 +77,13 @@ impl AgentServices for Alone {
             let done = crate::agent::session::set_back(&self.store, &self.home, session, record).await;
             done.map_err(agent_services::explained)
         })
+    }
+}
+
+impl Alone {
+    fn packages(&self) -> Result<PackageStore, String> {
+        let config = config::read(&self.home).map_err(|error| chain(&error))?;
+        Ok(team::store(&self.home, &config, Arc::new(Engine::from_env())))
     }
 }
 

@@ -14,9 +14,9 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Set an agent back to a checkpoint
 ///
-/// Shows first what would change, and asks. The agent's files become what they were, and its conversations go on from
-/// where they were; what was said since stays in the transcript. Without --turn, it goes back to the beginning of the last
-/// turn. The agent's sandbox is stopped, and its turns wait meanwhile.
+/// Shows first what would change, and asks. The agent's files and packages become what they were, and its conversations
+/// go on from where they were; what was said since stays in the transcript. Without --turn, it goes back to the beginning
+/// of the last turn. The agent's sandbox is stopped, and its turns wait meanwhile.
 ///
 /// Files that somebody else than the agent has changed since are never touched: if the rewind would change them, it stops
 /// and shows them. A rewind makes a checkpoint first, so it can be undone. Works without a gateway, too.
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Leave what somebody else has changed as it is, and set back the rest
     #[arg(long)]
     keep_others: bool,
+    /// Leave the packages as they are
+    #[arg(long, conflicts_with = "conversation")]
+    without_packages: bool,
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
@@ -43,13 +46,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 struct PartArgs {
-    /// Only the files
+    /// Only the files and packages
     #[arg(long)]
     files: bool,
     /// Only the conversations
     #[arg(long)]
     conversation: bool,
-    /// Files and conversations; the default
+    /// Files, packages and conversations; the default
     #[arg(long)]
     both: bool,
 }
@@ -83,6 +86,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         "undo": args.undo,
         "parts": args.parts.word(),
         "keepOthers": args.keep_others,
+        "withoutPackages": args.without_packages,
         "by": person::name(),
     });
     let send = |body: &Value| {
@@ -109,7 +113,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.dry_run {
         return Ok(Exit::Done);
     }
-    if plan["fileCount"] == 0 && !has_conversations {
+    if plan["fileCount"] == 0 && plan["packages"].is_null() && !has_conversations {
         context
             .printer
             .result(&found, format!("nothing has changed since checkpoint {}", plan["checkpoint"]).as_str());
@@ -145,6 +149,7 @@ fn show(id: &AgentId, plan: &Value, keeps_others: bool, context: &Context) {
     let title = format!("back to checkpoint {} of {id}, {at}", plan["checkpoint"]);
     printer.say(StyledLine::new().with(TextStyle::Strong, title));
     changes(&plan["files"], plan["fileCount"].as_u64().unwrap_or_default(), context);
+    packages(&plan["packages"], context);
     for one in plan["conversations"].as_array().into_iter().flatten() {
         let session = one["session"].as_str().unwrap_or_default();
         let line =
@@ -156,6 +161,24 @@ fn show(id: &AgentId, plan: &Value, keeps_others: bool, context: &Context) {
         let what = if keeps_others { "stays as it is" } else { "would be lost" };
         printer.say(StyledLine::new().with(TextStyle::Warn, format!("changed by somebody else, {what}:")));
         changes(&plan["foreign"], count, context);
+    }
+}
+
+/// Shows how the packages change.
+fn packages(change: &Value, context: &Context) {
+    if change.is_null() {
+        return;
+    }
+    let profile = |number: &Value| match number.as_u64() {
+        None | Some(0) => "none".to_owned(),
+        Some(number) => format!("profile {number}"),
+    };
+    let text = format!("packages: from {} to {}", profile(&change["from"]), profile(&change["to"]));
+    context.printer.say(StyledLine::new().plain(text));
+    for (list, tone, sign) in [("added", TextStyle::Good, "+"), ("removed", TextStyle::Bad, "-")] {
+        for package in change[list].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            context.printer.say(StyledLine::new().plain("  ").with(tone, sign).plain(" ").accent(package));
+        }
     }
 }
 

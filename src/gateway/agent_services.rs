@@ -8,7 +8,7 @@ use crate::agent::{Engine, TurnError};
 use crate::checkpoint::{AgentServices, CheckpointError};
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey};
-use crate::nix_store::PackageStore;
+use crate::nix_store::{PackageStore, ProfileDifference};
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::{Sandbox, SandboxError, engine as docker};
@@ -25,14 +25,29 @@ impl AgentServices for GatewayServices {
         })
     }
 
-    fn copy_packages<'a>(&'a self, from: &'a AgentId, to: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
-            let home = gateway.home().clone();
-            let config: ConfigSource = Arc::new(move || gateway.config());
-            let packages = PackageStore::new(home, config, Arc::new(docker::Engine::from_env()));
-            operation::copy_packages(&packages, from, to).await
-        })
+    fn packages_difference<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
+        Box::pin(async move { operation::packages_difference(&self.packages()?, agent, number).await })
+    }
+
+    fn set_packages_back<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        number: u32,
+    ) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move { operation::set_packages_back(&self.packages()?, agent, number).await })
+    }
+
+    fn copy_packages<'a>(
+        &'a self,
+        from: &'a AgentId,
+        to: &'a AgentId,
+        number: Option<u32>,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { operation::copy_packages(&self.packages()?, (from, to), number).await })
     }
 
     fn set_back<'a>(
@@ -45,6 +60,15 @@ impl AgentServices for GatewayServices {
             let engine: &Arc<Engine> = &gateway.engine;
             engine.set_back(session, record).await.map_err(explained)
         })
+    }
+}
+
+impl GatewayServices {
+    fn packages(&self) -> Result<PackageStore, String> {
+        let gateway = self.0.upgrade().ok_or("the gateway is stopping")?;
+        let home = gateway.home().clone();
+        let config: ConfigSource = Arc::new(move || gateway.config());
+        Ok(PackageStore::new(home, config, Arc::new(docker::Engine::from_env())))
     }
 }
 

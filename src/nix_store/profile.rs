@@ -349,7 +349,11 @@ impl PackageStore {
     }
 
     /// Makes the change of a profile a generation of the home.
-    async fn record(&self, container: &str, agent: &AgentId, before: u32) -> Result<(), NixError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the profile can't be read.
+    pub(super) async fn record(&self, container: &str, agent: &AgentId, before: u32) -> Result<(), NixError> {
         let now = self.number(container, agent).await?;
         let id = agent.clone();
         // The first change of a home's packages shows which generation was in use until now.
@@ -456,20 +460,36 @@ impl PackageStore {
         Ok(())
     }
 
-    /// Gives an agent the current packages of another one, if this home has a store.
-    pub(crate) async fn copy_profile(&self, from: &AgentId, to: &AgentId) -> Result<(), NixError> {
-        self.change_if_present(Box::pin(self.copy(from, to))).await
+    /// Gives an agent the packages of a generation of another one's profile, if this home has a store. 0 stands for no
+    /// profile, and `None` for the generation in use.
+    pub(crate) async fn copy_profile(
+        &self,
+        from: &AgentId,
+        to: &AgentId,
+        number: Option<u32>,
+    ) -> Result<(), NixError> {
+        if number == Some(0) {
+            return Ok(());
+        }
+        self.change_if_present(Box::pin(self.copy(from, to, number))).await
     }
 
-    async fn copy(&self, from: &AgentId, to: &AgentId) -> Result<(), NixError> {
+    async fn copy(&self, from: &AgentId, to: &AgentId, number: Option<u32>) -> Result<(), NixError> {
         let (_writing, container) = self.lock_running().await?;
+        let is_there = number.map_or_else(String::new, |number| {
+            format!(
+                "[ -e {from}-{number}-link ] || {{ echo 'the profile has no generation {number} any more' >&2; exit 1; }}; "
+            )
+        });
+        let link = number.map_or_else(|| from.to_string(), |number| format!("{from}-{number}-link"));
         // Both profiles lead to the same packages. A later change makes a generation of one of them.
         let script = format!(
-            "set -e; cd {PROFILES}; [ ! -L {from} ] || {{ ln -sfn \"$(readlink -f {from})\" {to}-1-link; \
+            "set -e; cd {PROFILES}; {is_there}[ ! -L {link} ] || {{ ln -sfn \"$(readlink -f {link})\" {to}-1-link; \
              ln -sfn {to}-1-link {to}; }}; [ ! -d {ORIGINS}/{from} ] || {{ rm -rf {ORIGINS}/{to}; \
              cp -r {ORIGINS}/{from} {ORIGINS}/{to}; }}"
         );
-        self.run(&container, "copy the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
+        self.run(&container, "copy the profile", shell(&script), &CancellationToken::new(), &|_| {}).await?;
+        self.record(&container, to, 0).await
     }
 
     /// Makes a change of profiles if this home has a store. A store that does not run is started by the change, and
@@ -501,8 +521,30 @@ impl PackageStore {
         self.run(&container, "rename the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
     }
 
-    async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
-        let profile = profile(agent)?;
+    /// Returns the packages in use.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the profile can't be read.
+    pub(super) async fn read(
+        &self,
+        container: &str,
+        agent: &AgentId,
+    ) -> Result<Vec<InstalledPackage>, NixError> {
+        self.read_at(container, agent, &profile(agent)?).await
+    }
+
+    /// Returns the packages of a profile, or of one of its generations, at this path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it can't be read.
+    pub(super) async fn read_at(
+        &self,
+        container: &str,
+        agent: &AgentId,
+        profile: &str,
+    ) -> Result<Vec<InstalledPackage>, NixError> {
         // Not `echo` for the origins: that of dash replaces the backslashes of JSON.
         let script = format!(
             "if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi; echo

@@ -38,6 +38,8 @@ pub(crate) struct Rewind {
     parts: Option<RewindParts>,
     #[serde(default)]
     keep_others: bool,
+    #[serde(default)]
+    without_packages: bool,
     /// Set to show what would be done, without doing it.
     #[serde(default)]
     dry_run: bool,
@@ -91,12 +93,12 @@ pub(crate) async fn rewind(
     JsonBody(wanted): JsonBody<Rewind>,
 ) -> JsonResult {
     let agent = find_agent(&team.swarm.config(), &id)?;
-    let Rewind { checkpoint, undo, parts, keep_others, dry_run, plan, by } = wanted;
+    let Rewind { checkpoint, undo, parts, keep_others, without_packages, dry_run, plan, by } = wanted;
     if undo && checkpoint.is_some() {
         return Err(ApiError::invalid("invalid_request", "undo goes back to a checkpoint of its own"));
     }
     let by = caller.person(by.as_deref())?.to_string();
-    let request = RewindRequest { checkpoint, undo, parts, keep_others, plan, by };
+    let request = RewindRequest { checkpoint, undo, parts, keep_others, without_packages, plan, by };
     let done = tokio::spawn(async move {
         if dry_run {
             team.checkpoints.preview(&agent, request).await

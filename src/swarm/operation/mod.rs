@@ -205,10 +205,37 @@ pub(crate) async fn rename_packages(
 /// Returns the package store's error as text.
 pub(crate) async fn copy_packages(
     packages: &nix_store::PackageStore,
-    from: &AgentId,
-    to: &AgentId,
+    (from, to): (&AgentId, &AgentId),
+    number: Option<u32>,
 ) -> Result<(), String> {
-    unless_unavailable(Box::pin(packages.copy_profile(from, to)).await)
+    unless_unavailable(Box::pin(packages.copy_profile(from, to, number)).await)
+}
+
+/// Returns how an agent's packages would change if it went back to a generation of its profile. Returns `None` if there is
+/// no such generation any more.
+///
+/// # Errors
+///
+/// Returns the package store's error as text.
+pub(crate) async fn packages_difference(
+    packages: &nix_store::PackageStore,
+    agent: &AgentId,
+    number: u32,
+) -> Result<Option<nix_store::ProfileDifference>, String> {
+    Box::pin(packages.difference(agent, number)).await.map_err(|error| chain(&error))
+}
+
+/// Sets an agent's packages back to a generation of its profile. Returns `false` if there is no such generation any more.
+///
+/// # Errors
+///
+/// Returns the package store's error as text.
+pub(crate) async fn set_packages_back(
+    packages: &nix_store::PackageStore,
+    agent: &AgentId,
+    number: u32,
+) -> Result<bool, String> {
+    Box::pin(packages.go_back(agent, number)).await.map_err(|error| chain(&error))
 }
 
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.

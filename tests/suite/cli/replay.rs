@@ -126,3 +126,75 @@ fn a_transcript_of_elsewhere_and_a_channel_are_played_and_mistakes_are_named() {
     let newer = home.outside().join("x.json").display().to_string();
     assert!(home.flock(["replay", KEY, "--against", &newer]).fails(1).stderr.contains("format 99"));
 }
+
+/// What the present code makes of the recorded session, without what depends on the machine and the version.
+fn played(home: &TempHome) -> Value {
+    let saved = home.outside().join("played.json");
+    let transcript = fixture("session.jsonl").display().to_string();
+    home.flock([
+        "replay",
+        "--transcript",
+        &transcript,
+        "--agent",
+        "coder",
+        "--save",
+        &saved.display().to_string(),
+    ])
+    .ok();
+    let saved: Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
+    let mut replay = saved["replays"][0].clone();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let runtime = format!("Host: {} |", host.trim());
+    let version = format!("flock {}", env!("CARGO_PKG_VERSION"));
+    let mut names = Vec::new();
+    let mut prompts = Vec::new();
+    for (digest, sections) in replay["prompts"].as_object().unwrap() {
+        names.push(digest.clone());
+        let sections = sections.as_array().unwrap().iter().map(|section| {
+            let text = section["text"].as_str().unwrap();
+            let text = text.replace(&runtime, "Host: HOST |").replace(&version, "flock VERSION");
+            json!({"name": section["name"], "text": text.lines().collect::<Vec<_>>()})
+        });
+        prompts.push(Value::Array(sections.collect()));
+    }
+    for step in replay["steps"].as_array_mut().unwrap() {
+        let digest = step["prompt"].as_str().unwrap().to_owned();
+        step["prompt"] = names.iter().position(|name| *name == digest).unwrap().into();
+        // It is the digest of everything else.
+        step.as_object_mut().unwrap().remove("request");
+    }
+    replay["prompts"] = prompts.into();
+    replay
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/replay").join(name)
+}
+
+/// The session was recorded with the scripted model of `script.json`: a call that ran, two at once of which one failed, one
+/// that the policy refused, and texts. After a wanted change of a prompt, of the tools, the policy or the hygiene,
+/// `FLOCK_UPDATE=1 cargo test --test suite -- cli::replay` writes what is played now, and the diff of the file shows the
+/// change to its reviewer.
+#[test]
+fn the_recorded_session_is_played_as_when_it_was_last_looked_at() {
+    let home = TempHome::new().init();
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::copy(fixture("script.json"), home.file("scripts/coder")).unwrap();
+    home.flock(["add", "coder", "--no-container", "--model", "script/coder"]).ok();
+    let now = serde_json::to_string_pretty(&played(&home)).unwrap() + "\n";
+    let expected = fixture("played.json");
+    if std::env::var_os("FLOCK_UPDATE").is_some() {
+        std::fs::write(&expected, &now).unwrap();
+    }
+    let then = std::fs::read_to_string(&expected).unwrap_or_default();
+    let diff = similar::TextDiff::from_lines(&then, &now).unified_diff().context_radius(2).to_string();
+    assert!(
+        then == now,
+        "a recorded session is played differently; FLOCK_UPDATE=1 takes it over, if it is wanted:\n{diff}"
+    );
+
+    // It is no test if a change does not show.
+    std::fs::write(home.file("agents/coder/identity/USER.md"), "The user is called Berta.\n").unwrap();
+    let changed = serde_json::to_string_pretty(&played(&home)).unwrap();
+    assert!(changed.contains("The user is called Berta.") && changed != then.trim_end());
+}

@@ -2,6 +2,7 @@
 
 mod attend;
 mod builds;
+pub mod checkpoints;
 mod cli;
 mod copy;
 mod described;
@@ -20,7 +21,7 @@ mod projects;
 mod receipts;
 mod runtimes;
 mod sandbox;
-mod store;
+pub mod store;
 mod supervise;
 mod tools;
 mod turns;

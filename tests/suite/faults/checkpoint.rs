@@ -1,5 +1,5 @@
-//! The gateway is killed at every step of a checkpoint and of a rewind. Once it runs again, the files are those before
-//! or those after, byte for byte.
+//! The gateway is killed at every step of a checkpoint and of a rewind. Once it runs again, the files, the packages and
+//! the conversation are those before or those after, byte for byte.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -7,13 +7,25 @@ use std::os::unix::process::ExitStatusExt as _;
 use serde_json::json;
 
 use super::{LONG, end, gateway};
+use crate::docker::checkpoints::packages;
+use crate::docker::store::flake;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::checkpoints::{KEY, Stage, tree};
 
 /// Number of kills of each kind. The test in full has 500 of each, by `FLOCK_TEST_CHECKPOINT_KILLS`.
 fn kills() -> usize {
-    std::env::var("FLOCK_TEST_CHECKPOINT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    number("FLOCK_TEST_CHECKPOINT_KILLS", 12)
+}
+
+/// Number of kills of rewinds that change packages, each of which asks the engine several times. The test in full has 100,
+/// by `FLOCK_TEST_PACKAGE_KILLS`.
+fn package_kills() -> usize {
+    number("FLOCK_TEST_PACKAGE_KILLS", 10)
+}
+
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 fn until_answering(home: &TempHome) {
@@ -69,13 +81,14 @@ fn states() -> (Stage, [BTreeMap<String, String>; 2]) {
     (stage, [before, after])
 }
 
-#[test]
-fn a_kill_in_a_rewind_leaves_one_of_the_two_states() {
-    let (stage, [before, after]) = states();
-    let home = &stage.home;
+/// The files and packages of an agent.
+type State = (BTreeMap<String, String>, Vec<String>);
+
+/// Kills rewinds between checkpoints 1 and 2, whose states these are.
+fn survives_kills(home: &TempHome, kills: usize, look: impl Fn() -> State, [before, after]: [State; 2]) {
     let (mut killed, mut step, mut seen) = (0, 1, [0, 0]);
-    while killed < kills() {
-        let is_after = stage.tree() == after;
+    while killed < kills {
+        let is_after = look() == after;
         let to = if is_after { "1" } else { "2" };
         let args = ["rewind", "ada", "--turn", to, "--yes"];
         if dies(home, "Rewinding", step, &args) {
@@ -84,21 +97,60 @@ fn a_kill_in_a_rewind_leaves_one_of_the_two_states() {
             mend(home);
         } else {
             // All steps were reached.
-            assert_eq!(stage.tree(), if is_after { before.clone() } else { after.clone() });
+            assert_eq!(look(), if is_after { before.clone() } else { after.clone() });
             step = 1;
         }
-        let now = stage.tree();
+        let now = look();
         assert!(now == before || now == after, "at step {step}, {is_after}: {now:#?}");
         // The conversation is that of the same moment.
         let shown = home.flock(["session", "show", KEY, "--json"]).ok().json();
         assert_eq!(shown["messages"].as_u64().unwrap() > 0, now == after, "at step {step}: {shown}");
         seen[usize::from((now == after) == is_after)] += 1;
     }
+    println!("{killed} kills: {} ended after the rewind, {} before", seen[0], seen[1]);
     assert!(seen.iter().all(|count| *count > 0), "both outcomes were seen: {seen:?}");
     // Nothing is left of any of them, and everything still works.
     home.flock(["rewind", "ada", "--turn", "1", "--yes"]).ok();
-    assert_eq!(stage.tree(), before);
+    assert_eq!(look(), before);
     assert_eq!(tree(&home.file("agents/ada/checkpoints/objects/new")).len(), 0);
+}
+
+#[test]
+fn a_kill_in_a_rewind_leaves_one_of_the_two_states() {
+    let (stage, states) = states();
+    let look = || (stage.tree(), Vec::new());
+    survives_kills(&stage.home, kills(), look, states.map(|files| (files, Vec::new())));
+}
+
+#[test]
+fn a_kill_in_a_rewind_leaves_the_packages_of_the_same_moment() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let flake = flake(&home.outside());
+    let write = |path: &str| json!({"name": "write", "arguments": {"path": path, "content": "new"}});
+    let replies = json!({"replies": [
+        {"steps": [{"calls": [write("a"), write("b/c")]}, {"say": "done"}]},
+    ]});
+    std::fs::write(home.file("scripts/test"), replies.to_string()).unwrap();
+    for (name, value) in [
+        ("agents.defaults.model.primary", "script/test"),
+        ("plugins.entries.flock.config.nix.flake", &format!("path:{}", flake.display())),
+        ("plugins.entries.flock.config.checkpoints.keep", "10000"),
+    ] {
+        home.flock(["config", "set", name, value]).ok();
+    }
+    home.flock(["add", "ada", "--packages", "greet"]).ok();
+    let look = || (tree(&home.file("workspaces/ada")), packages(&home, "ada"));
+    let before = look();
+    assert_eq!(before.1, ["greet"]);
+    home.flock(["start"]).ok();
+    home.flock(["chat", "ada", "go", "--session", KEY]).ok();
+    home.flock(["stop"]).ok();
+    home.flock(["nix", "install", "ada", "part"]).ok();
+    home.flock(["checkpoint", "ada"]).ok();
+    let after = look();
+    assert_eq!((after.0.len() > before.0.len(), after.1.len()), (true, 2));
+    survives_kills(&home, package_kills(), look, [before, after]);
+    home.flock(["stop"]).ok();
 }
 
 #[test]
@@ -106,8 +158,9 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
     let (stage, _) = states();
     let home = &stage.home;
     home.flock(["config", "set", "plugins.entries.flock.config.checkpoints.keep", "4"]).ok();
-    let (mut killed, mut step) = (0, 1);
+    let (mut killed, mut step, mut whole) = (0, 1, 0);
     while killed < kills() {
+        whole = whole.max(step);
         let text = format!("{killed} {step}");
         std::fs::write(stage.workspace().join("src/round"), &text).unwrap();
         let files = stage.tree();
@@ -122,7 +175,11 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
         assert_eq!(stage.tree(), files);
         let made = home.flock(["checkpoint", "ada", "--json"]).ok().json();
         assert_eq!(made["checkpoint"]["problem"], json!(null), "{made}");
-        // Each that is listed has all of its contents.
+        // Each that is listed has all of its contents. The test in full looks that up every tenth time: three forks take
+        // longer than the kill.
+        if killed > 12 && !killed.is_multiple_of(10) {
+            continue;
+        }
         let listed = stage.checkpoints();
         for one in listed.iter().take(2).chain(listed.last()) {
             let number = one["number"].to_string();
@@ -132,4 +189,5 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
             home.flock(["remove", &to, "--purge", "--yes"]).ok();
         }
     }
+    println!("{killed} kills at {whole} moments of a checkpoint");
 }

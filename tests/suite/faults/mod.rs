@@ -154,11 +154,14 @@ impl Stage {
 
 /// A gateway of this home that dies at the moment of this name.
 fn gateway(home: &TempHome, dies_at: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if !home.has_docker() {
+        command.env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()));
+    }
+    command
         .args(["--exact", "faults::the_process_that_dies", "--ignored", "--nocapture"])
         .env(HOME, home.path())
         .env(DIES_AT, dies_at)
-        .env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -59,6 +59,11 @@ impl TempHome {
         self
     }
 
+    /// Whether the machine's own engine can be reached from it.
+    pub fn has_docker(&self) -> bool {
+        self.docker
+    }
+
     /// The home's folder.
     pub fn path(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("home")

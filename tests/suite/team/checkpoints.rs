@@ -312,3 +312,25 @@ fn a_fork_goes_on_beside_the_original() {
     let run = stage.home.flock(["fork", "ada", "bob"]).fails(5);
     assert!(run.stderr.contains("flock remove bob --purge"), "{run:?}");
 }
+
+#[test]
+fn without_an_engine_a_rewind_of_packages_says_how_it_goes_on_without_them() {
+    let home = TempHome::new().init();
+    home.flock(["add", "ada", "--no-container"]).ok();
+    let made = home.flock(["checkpoint", "ada", "--json"]).ok().json();
+    // As if packages had been installed afterwards, while there was an engine.
+    let listed = home.flock(["generations", "--json"]).ok().json();
+    let number = listed["generations"][0]["number"].as_u64().unwrap();
+    let path = |number: u64| home.file(format!("generations/{number}.json"));
+    let mut generation: Value = serde_json::from_slice(&std::fs::read(path(number)).unwrap()).unwrap();
+    generation["state"]["packages"] = json!({"ada": 0});
+    std::fs::write(path(number), generation.to_string()).unwrap();
+    generation["number"] = (number + 1).into();
+    generation["at"] = (made["checkpoint"]["at"].as_i64().unwrap() + 1).into();
+    generation["state"]["packages"] = json!({"ada": 1});
+    std::fs::write(path(number + 1), generation.to_string()).unwrap();
+    let refused = home.flock(["rewind", "ada", "--turn", "1", "--yes"]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.stderr.contains("flock rewind ada --without-packages"), "{refused:?}");
+    home.flock(["rewind", "ada", "--turn", "1", "--without-packages", "--yes"]).ok();
+}
