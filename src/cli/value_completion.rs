@@ -173,6 +173,7 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
+        ("fork", "source") => return Some([agents(home)?, channels(home, false).unwrap_or_default()].concat()),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("project", "number" | "show") => return submissions(home),

@@ -80,6 +80,12 @@ pub(crate) fn rewinds(home: &Home, config: &Config) -> Vec<Check> {
     Checkpoints::interrupted(home, config).into_iter().map(check).collect()
 }
 
+/// Reports an interrupted fork of a channel's team. A gateway completes or undoes it when it starts.
+pub(crate) fn team_fork(home: &Home) -> Option<Check> {
+    let text = "a fork of a channel was interrupted, and is completed or undone at the next start";
+    Checkpoints::is_team_fork_open(home).then(|| Check::warn("agents", text, "flock restart"))
+}
+
 /// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.
 pub(crate) fn clock(home: &Home) -> Option<Check> {
     const NAME: &str = "clock";

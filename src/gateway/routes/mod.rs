@@ -113,6 +113,7 @@ where
         .route("/api/channels/{id}/messages/{seq}/files/{n}", get(files::show))
         .route("/api/channels/{id}/members", post(channels::assign))
         .route("/api/channels/{id}/archive", post(channels::archive))
+        .route("/api/channels/{id}/fork", post(checkpoints::fork_channel))
         .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
         .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
         .route("/api/files", put(files::take))
