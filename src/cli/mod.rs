@@ -36,6 +36,7 @@ mod pending_operations;
 mod people;
 mod person;
 mod programs;
+mod race;
 mod project;
 mod prompt;
 mod receipt;
@@ -165,6 +166,7 @@ enum Verb {
     Checkpoints(checkpoint::ListArgs),
     Rewind(rewind::Args),
     Fork(fork::Args),
+    Race(race::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Receipt(receipt::Args),
@@ -222,6 +224,7 @@ impl Verb {
             Self::Checkpoints(args) => checkpoint::list(&args, context),
             Self::Rewind(args) => rewind::run(&args, context),
             Self::Fork(args) => fork::run(&args, context),
+            Self::Race(args) => race::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Receipt(args) => receipt::run(&args, context),

@@ -38,6 +38,7 @@ pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
 pub mod projects;
+pub mod races;
 pub mod push;
 pub(crate) mod queue;
 pub mod relay;

@@ -548,7 +548,7 @@ pub(crate) fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
 }
 
 /// Returns a message of flock itself that wakes nobody.
-pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
+pub(crate) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
     NewPost {
         channel: channel.clone(),
         author: Party::System,

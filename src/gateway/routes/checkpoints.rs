@@ -143,7 +143,7 @@ pub(crate) async fn fork_channel(
     JsonBody(wanted): JsonBody<ForkChannel>,
 ) -> JsonResult {
     caller.refuse_plugin("only the owner makes copies of channels")?;
-    let channel = team.swarm.channel(&channels::channel(&id)?).await.map_err(ApiError::explained)?;
+    let channel = team.swarm.channel(&channels::channel(&id)?).await?;
     let by = caller.person(wanted.by.as_deref())?;
     let request = TeamForkRequest {
         channel,

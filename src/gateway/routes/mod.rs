@@ -27,6 +27,7 @@ pub mod plugin;
 pub(crate) mod projects;
 pub(crate) mod prompt;
 pub(crate) mod push;
+pub(crate) mod races;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
@@ -44,6 +45,7 @@ use axum::routing::{delete, get, post, put};
 
 use super::error::ApiError;
 use super::projects::Projects;
+use super::races::Races;
 use super::state::Gateway;
 use crate::bridge::Bridges;
 use crate::checkpoint::Checkpoints;
@@ -66,6 +68,7 @@ pub(crate) struct TeamState {
     pub(crate) bridges: Option<Arc<Bridges>>,
     pub(crate) projects: Arc<Projects>,
     pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) races: Arc<Races>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -77,6 +80,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             bridges: Some(gateway.bridges.clone()),
             projects: gateway.projects.clone(),
             checkpoints: gateway.checkpoints.clone(),
+            races: gateway.races.clone(),
         }
     }
 }
@@ -132,6 +136,11 @@ where
         .route("/api/projects/{name}/submissions/{number}/refuse", post(projects::refuse))
         .route("/api/projects/{name}/submissions/{number}/withdraw", post(projects::withdraw))
         .route("/api/projects/{name}/sync", post(projects::sync))
+        .route("/api/races", get(races::list).post(races::begin))
+        .route("/api/races/{number}", get(races::show))
+        .route("/api/races/{number}/drop", post(races::drop_losers))
+        .route("/api/races/{number}/keep", post(races::keep))
+        .route("/api/races/{number}/stop", post(races::stop))
         .route("/api/search", get(channels::search))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
