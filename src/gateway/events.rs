@@ -38,6 +38,7 @@ pub(crate) const NAMES: [&str; 25] = [
     "channel.changed",
     "config.changed",
     "project.changed",
+    "race.changed",
     "gateway.stopping",
 ];
 

@@ -207,6 +207,7 @@ impl TeamOversight {
     /// them.
     async fn note_spent_race(&self, exceeded: &ExceededLimit, day: &Day, need: UsageAmount) {
         let UsageScope::Race(race) = &exceeded.limit.scope else { return };
+        let id: i64 = race.parse().unwrap_or_default();
         let usage = self.swarm.store().usage();
         let noted = async {
             let in_use = usage.limits_in_use(day.name.clone(), vec![exceeded.limit.clone()]).await?;
@@ -221,11 +222,13 @@ impl TeamOversight {
             if has_room {
                 return Ok(false);
             }
-            let id = race.parse().unwrap_or_default();
             self.swarm.store().races().mark_spent(id, unix_ms()).await
         };
         match noted.await {
-            Ok(true) => self.swarm.notifier().publish("race.changed", &json!({"race": race, "state": "running"})),
+            Ok(true) => {
+                let data = json!({"race": id, "state": "running", "winner": null});
+                self.swarm.notifier().publish("race.changed", &data);
+            }
             Ok(false) => {}
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to note that the budget of a race is used up");

@@ -32,6 +32,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),
     ("projects.json", include_str!("projects.json")),
+    ("races.json", include_str!("races.json")),
     ("people.json", include_str!("people.json")),
     ("dashboard.json", include_str!("dashboard.json")),
     ("a2a.json", include_str!("a2a.json")),

@@ -58,6 +58,8 @@ impl Races {
         }
         let base = self.projects.tip(&project).await?;
         let _one = self.beginning.lock().await;
+        // A race that was killed after its agents were made gets its row now, and with it its number.
+        self.checkpoints.finish_team_fork().await?;
         let id = self.swarm.store().races().next_id().await?;
         let mut names = Vec::new();
         for number in 1..=copies {

@@ -21,6 +21,22 @@ impl Races {
         Ok(all.iter().map(short).collect())
     }
 
+    /// Returns a short account of the races that run or wait for a person.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be read.
+    pub(crate) async fn summaries(&self) -> Result<Vec<Value>, RacesError> {
+        let open = self.swarm.store().races().open().await?;
+        let is_shown = |race: &&Race| {
+            matches!(race.state, RaceState::Running | RaceState::Person) && race.dropped_at.is_none()
+        };
+        let summary = |race: &Race| {
+            json!({"race": race.id, "state": race.state, "channel": race.channel, "project": race.project})
+        };
+        Ok(open.iter().filter(is_shown).map(summary).collect())
+    }
+
     /// Returns a race with what each copy has done.
     ///
     /// # Errors

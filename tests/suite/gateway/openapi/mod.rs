@@ -118,6 +118,7 @@ async fn every_answer_fits_the_document() {
     use_agents(&scene).await;
     use_bridges(&scene).await;
     projects::use_projects(&scene).await;
+    projects::use_races(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
     use_the_machine(&scene).await;
