@@ -244,7 +244,8 @@ fn copy_session(
         }
         match record {
             Some(Record::Session(header)) => {
-                let header = Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), ..header };
+                let header =
+                    Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), ..header };
                 Record::Session(header).write_to(&mut bytes);
             }
             // A torn line is not copied.

@@ -87,7 +87,13 @@ impl Checkpoints {
     /// Creates the checkpoints of a home. Nothing is opened.
     #[must_use]
     pub(crate) fn new(live: Arc<Live>, store: Arc<Store>) -> Self {
-        Self { live, store, gates: Mutex::default(), services: OnceLock::new(), forks: tokio::sync::Mutex::default() }
+        Self {
+            live,
+            store,
+            gates: Mutex::default(),
+            services: OnceLock::new(),
+            forks: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Sets what rewinds need of this process. Only the first call has an effect.
@@ -190,7 +196,10 @@ impl Checkpoints {
     /// sure that no turn begins meanwhile.
     pub(crate) async fn recover(&self) {
         if let Err(error) = self.finish_team_fork().await {
-            tracing::error!(error = chain(&error), "failed to finish or to undo an interrupted fork of a team");
+            tracing::error!(
+                error = chain(&error),
+                "failed to finish or to undo an interrupted fork of a team"
+            );
         }
         for agent in &self.config().agents {
             if !self.home().checkpoints(&agent.id).exists() {

@@ -213,7 +213,13 @@ impl Checkpoints {
             from: channel.id.clone(),
             topic: channel.topic.clone(),
             up_to: channel.last_seq,
-            people: channel.members.iter().map(|member| &member.party).filter(|party| party.is_human()).cloned().collect(),
+            people: channel
+                .members
+                .iter()
+                .map(|member| &member.party)
+                .filter(|party| party.is_human())
+                .cloned()
+                .collect(),
             copies,
             race: request.race,
             mentions: request.mentions,
@@ -413,7 +419,9 @@ impl Checkpoints {
             CopyOutcome::Taken(id) => {
                 // A process that was killed after it had made the channels.
                 let found = self.store().channels().find(&id).await?;
-                let is_own = |channel: &Channel| channel.agents().any(|agent| record.new_agents().any(|new| new == agent));
+                let is_own = |channel: &Channel| {
+                    channel.agents().any(|agent| record.new_agents().any(|new| new == agent))
+                };
                 if found.as_ref().is_some_and(is_own) {
                     self.clear_record()?;
                     return Ok(Vec::new());

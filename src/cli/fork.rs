@@ -105,7 +105,8 @@ fn fork_channel(home: &Home, channel: &ChannelId, args: &Args, context: &Context
     let agents = made["agents"].as_array().into_iter().flatten();
     let agents: Vec<&str> = agents.filter_map(|agent| agent["agent"].as_str()).collect();
     let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{name}"));
-    let line = line.plain(format!(" from #{channel} at message {}, with {}", made["messages"], agents.join(", ")));
+    let line =
+        line.plain(format!(" from #{channel} at message {}, with {}", made["messages"], agents.join(", ")));
     context.printer.result(&done.answer, line);
     warn(&made["warnings"], context);
     Ok(Exit::Done)

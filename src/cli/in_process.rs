@@ -90,8 +90,7 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     let checkpoints = Arc::new(Checkpoints::new(Arc::new(Live::open(home.clone())?), Arc::clone(&store)));
     checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store) }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
-    let races =
-        Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
+    let races = Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
     let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, checkpoints, projects, races };
     let mut routes = routes::team().with_state(state);
     let mut response = match routes.call(request).await {

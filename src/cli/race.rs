@@ -121,8 +121,11 @@ fn begin(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let (Some(channel), Some(copies), Some(task), Some(project)) =
         (&args.channel, args.copies, &args.task, &args.project)
     else {
-        return Err(Failure::new(Kind::Usage, "name the channel, the number of copies, the project and the task")
-            .hint("flock race --help"));
+        return Err(Failure::new(
+            Kind::Usage,
+            "name the channel, the number of copies, the project and the task",
+        )
+        .hint("flock race --help"));
     };
     let new = NewRaceBody {
         channel: channel.clone(),
@@ -136,8 +139,10 @@ fn begin(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     let answer = send(context, Call::post("/api/races").json(&new)?, Repeat::Unsent)?;
     let race = &answer["race"];
-    let names: Vec<String> = items(&race["copies"]).map(|copy| format!("#{}", text(&copy["channel"]))).collect();
-    let line = StyledLine::new().with(TextStyle::Good, "began").plain(" race ").accent(race["race"].to_string());
+    let names: Vec<String> =
+        items(&race["copies"]).map(|copy| format!("#{}", text(&copy["channel"]))).collect();
+    let line =
+        StyledLine::new().with(TextStyle::Good, "began").plain(" race ").accent(race["race"].to_string());
     context.printer.result(&answer, line.plain(format!(" with {}", names.join(", "))));
     for warning in items(&race["warnings"]).filter_map(Value::as_str) {
         context.printer.warn(warning);
@@ -198,7 +203,17 @@ fn print(race: &Value, context: &Context) {
     row("cost", against(&used["costMicros"], &race["costMicros"], |micros| usd(*micros)));
     row("ends", race["endsAt"].as_i64().map(clock::local).unwrap_or_default());
     context.printer.table(&facts);
-    let mut copies = Table::new(&["COPY", "STATE", "CHANNEL", "SUBMISSION", "RECEIPT", "TESTS", "CHANGE", "TOKENS", "COST"]);
+    let mut copies = Table::new(&[
+        "COPY",
+        "STATE",
+        "CHANNEL",
+        "SUBMISSION",
+        "RECEIPT",
+        "TESTS",
+        "CHANGE",
+        "TOKENS",
+        "COST",
+    ]);
     for copy in items(&race["copies"]) {
         let found = &copy["submission"];
         let change = if found["files"].is_null() {
@@ -206,8 +221,11 @@ fn print(race: &Value, context: &Context) {
         } else {
             format!("{} files, +{} -{}", found["files"], found["added"], found["removed"])
         };
-        let submission =
-            if found.is_null() { String::new() } else { format!("{} {}", found["number"], text(&found["state"])) };
+        let submission = if found.is_null() {
+            String::new()
+        } else {
+            format!("{} {}", found["number"], text(&found["state"]))
+        };
         let receipt = text(&found["receipt"]);
         copies.styled_row(vec![
             (TextStyle::Accent, copy["number"].to_string()),
@@ -251,8 +269,9 @@ fn stop(race: i64, context: &Context) -> Result<Exit, Failure> {
 
 fn drop_losers(race: i64, context: &Context) -> Result<Exit, Failure> {
     if !context.yes() {
-        let unasked = Failure::new(Kind::Usage, format!("dropping the copies of race {race} must be confirmed"))
-            .hint(format!("flock race drop {race} --yes"));
+        let unasked =
+            Failure::new(Kind::Usage, format!("dropping the copies of race {race} must be confirmed"))
+                .hint(format!("flock race drop {race} --yes"));
         let question = format!("Remove the copies of race {race} that did not win, with all their files?");
         context.confirm(&question, unasked, "nothing was removed")?;
     }

@@ -175,7 +175,9 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
         ("race", "race") => return races(home),
-        ("fork", "source") => return Some([agents(home)?, channels(home, false).unwrap_or_default()].concat()),
+        ("fork", "source") => {
+            return Some([agents(home)?, channels(home, false).unwrap_or_default()].concat());
+        }
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("project", "number" | "show") => return submissions(home),

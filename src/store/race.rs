@@ -215,7 +215,8 @@ pub(crate) struct RaceDecision {
     pub copies: Vec<(u32, Option<i64>, String, String)>,
 }
 
-const SELECT: &str = "SELECT id, project, channel, task, base, created_by, state, tokens, cost, ends_at, spent_at, winner,
+const SELECT: &str =
+    "SELECT id, project, channel, task, base, created_by, state, tokens, cost, ends_at, spent_at, winner,
     chosen_by, why, settled, created_at, decided_at, dropped_at FROM race";
 
 fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
@@ -247,8 +248,9 @@ fn race(row: &Row<'_>) -> rusqlite::Result<Race> {
 }
 
 fn with_copies(connection: &Connection, mut found: Race) -> rusqlite::Result<Race> {
-    let mut agents = connection
-        .prepare_cached("SELECT agent, original FROM race_agent WHERE race = ?1 AND number = ?2 ORDER BY agent")?;
+    let mut agents = connection.prepare_cached(
+        "SELECT agent, original FROM race_agent WHERE race = ?1 AND number = ?2 ORDER BY agent",
+    )?;
     found.copies = connection
         .prepare_cached(
             "SELECT number, channel, submission, ended, why FROM race_copy WHERE race = ?1 ORDER BY number",
@@ -272,7 +274,8 @@ fn with_copies(connection: &Connection, mut found: Race) -> rusqlite::Result<Rac
 }
 
 fn find(connection: &Connection, id: i64) -> rusqlite::Result<Option<Race>> {
-    let found = connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], race).optional()?;
+    let found =
+        connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], race).optional()?;
     found.map(|found| with_copies(connection, found)).transpose()
 }
 
@@ -364,7 +367,9 @@ impl<A> Races<&Database<A>> {
     pub(crate) async fn next_id(self) -> Result<i64, StoreError> {
         self.read("look for the number of a race", |connection| {
             connection
-                .prepare_cached("SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'race'), 0) + 1")?
+                .prepare_cached(
+                    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'race'), 0) + 1",
+                )?
                 .query_row((), |row| row.get(0))
         })
         .await

@@ -20,7 +20,8 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::store::{
-    ExceededLimit, Level, NewUsage, RacePlace, Store, StoreError, TokenCounts, UsageAmount, UsageLimit, UsageScope,
+    ExceededLimit, Level, NewUsage, RacePlace, Store, StoreError, TokenCounts, UsageAmount, UsageLimit,
+    UsageScope,
 };
 use crate::sync::lock;
 use crate::tool::CallContext;

@@ -96,7 +96,7 @@ pub(crate) fn races(home: &Home, config: &Config) -> Vec<Check> {
     });
     let (open, frozen) = match read {
         Ok(found) => found.unwrap_or_default(),
-        Err(failure) => return vec![Check::failed(NAME, failure)],
+        Err(error) => return vec![Check::failed(NAME, error.into())],
     };
     let mut checks = Vec::new();
     for race in open {
@@ -109,7 +109,11 @@ pub(crate) fn races(home: &Home, config: &Config) -> Vec<Check> {
                 checks.push(Check::warn(NAME, text, show));
             }
             RaceState::Person if race.dropped_at.is_none() => {
-                checks.push(Check::warn(NAME, format!("race {} waits for you to choose a copy", race.id), show));
+                checks.push(Check::warn(
+                    NAME,
+                    format!("race {} waits for you to choose a copy", race.id),
+                    show,
+                ));
             }
             _ => {}
         }

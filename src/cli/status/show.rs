@@ -106,9 +106,17 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
 
 fn race_line(race: &Value) -> StyledLine {
     let text = |key: &str| race[key].as_str().unwrap_or_default().to_owned();
-    let line = title("race").plain(format!("{} of #{} for {}: {}", race["race"], text("channel"), text("project"), text("state")));
+    let line = title("race").plain(format!(
+        "{} of #{} for {}: {}",
+        race["race"],
+        text("channel"),
+        text("project"),
+        text("state")
+    ));
     if text("state") == "person" {
-        return line.with(TextStyle::Warn, ", a copy has to be chosen: ").accent(format!("flock race show {}", race["race"]));
+        return line
+            .with(TextStyle::Warn, ", a copy has to be chosen: ")
+            .accent(format!("flock race show {}", race["race"]));
     }
     line
 }

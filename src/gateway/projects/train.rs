@@ -176,10 +176,12 @@ impl Train {
                 };
                 match self.checks.check(work).await? {
                     CheckVerdict::Failed { receipt, log } => self.failed(&checking, receipt, &log).await,
-                    CheckVerdict::Passed { receipt, reasons } => match self.projects.racing(&project.name, &next.agent).await? {
-                        Some(place) => self.projects.proven(&checking, receipt, reasons, &place).await,
-                        None => self.passed(project, &checking, receipt, reasons, &stat).await,
-                    },
+                    CheckVerdict::Passed { receipt, reasons } => {
+                        match self.projects.racing(&project.name, &next.agent).await? {
+                            Some(place) => self.projects.proven(&checking, receipt, reasons, &place).await,
+                            None => self.passed(project, &checking, receipt, reasons, &stat).await,
+                        }
+                    }
                 }
             }
         }

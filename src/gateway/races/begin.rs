@@ -65,7 +65,9 @@ impl Races {
         for number in 1..=copies {
             let suffix = format!("r{id}-{number}");
             let name = format!("{}-{suffix}", channel.id);
-            let name = name.parse().map_err(|error| RacesError::Invalid(format!("a copy can't be named: {error}")))?;
+            let name = name
+                .parse()
+                .map_err(|error| RacesError::Invalid(format!("a copy can't be named: {error}")))?;
             names.push(CopyName { channel: name, suffix });
         }
         let now = unix_ms();
@@ -78,13 +80,19 @@ impl Races {
             created_by: by.to_string(),
             tokens,
             cost,
-            ends_at: minutes.map(|minutes| now + i64::try_from(minutes).unwrap_or(i64::MAX / 60_000) * 60_000),
+            ends_at: minutes
+                .map(|minutes| now + i64::try_from(minutes).unwrap_or(i64::MAX / 60_000) * 60_000),
         };
         let config = self.swarm.config();
         let mentioned = mention::mentions(&task, config.agents.iter().map(|agent| &agent.id));
         let from = channel.id.clone();
-        let request =
-            TeamForkRequest { channel, copies: names, by: by.clone(), race: Some(race), mentions: mentioned.agents };
+        let request = TeamForkRequest {
+            channel,
+            copies: names,
+            by: by.clone(),
+            race: Some(race),
+            mentions: mentioned.agents,
+        };
         let made = self.checkpoints.fork_team(request).await?;
         self.swarm.announce_copies(&by, &made.posts);
         let text = format!(
@@ -93,7 +101,10 @@ impl Races {
             project.name
         );
         if let Err(error) = self.swarm.post_as_system(&from, text, false).await {
-            tracing::warn!(error = crate::error::chain(&error), "failed to say in a channel that a race began");
+            tracing::warn!(
+                error = crate::error::chain(&error),
+                "failed to say in a channel that a race began"
+            );
         }
         let race = self.find(id).await?;
         self.publish(&race);

@@ -28,9 +28,8 @@ impl CopyReport {
     }
 
     fn facts(&self, copy: &RaceCopy) -> CopyFacts {
-        let is_submitting = |found: &Submission| {
-            matches!(found.state, SubmissionState::Queued | SubmissionState::Checking)
-        };
+        let is_submitting =
+            |found: &Submission| matches!(found.state, SubmissionState::Queued | SubmissionState::Checking);
         CopyFacts {
             number: copy.number,
             is_proven: self.counted(copy).is_some(),
@@ -146,7 +145,8 @@ impl Races {
     ) -> Result<Option<Race>, RacesError> {
         let copies = race.copies.iter().map(|copy| {
             let found = ended.iter().find(|(number, ..)| *number == copy.number);
-            let submission = found.and_then(|(_, delivery, _)| Some((*delivery)?.submission)).or(copy.submission);
+            let submission =
+                found.and_then(|(_, delivery, _)| Some((*delivery)?.submission)).or(copy.submission);
             let end = found.map_or_else(|| copy.ended.clone(), |(.., end)| end.text().to_owned());
             let why = choice.reasons.iter().find(|(number, _)| *number == copy.number);
             (copy.number, submission, end, why.map_or_else(|| copy.why.clone(), |(_, why)| why.clone()))
@@ -268,8 +268,7 @@ impl Races {
     pub(crate) async fn drop_losers(&self, by: &Actor, number: i64) -> Result<Race, RacesError> {
         let race = self.find(number).await?;
         let entry = by.entry("race.drop", &number.to_string(), Level::Yellow, String::new());
-        let dropped =
-            self.swarm.store().races().drop_losers(number, Along::audit(entry), unix_ms()).await?;
+        let dropped = self.swarm.store().races().drop_losers(number, Along::audit(entry), unix_ms()).await?;
         let Some(dropped) = dropped else {
             let rest = if race.dropped_at.is_some() { ", and its losers are dropped" } else { "" };
             return Err(RacesError::State { race: number, state: race.state, rest });

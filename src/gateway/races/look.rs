@@ -31,9 +31,7 @@ impl Races {
         let is_shown = |race: &&Race| {
             matches!(race.state, RaceState::Running | RaceState::Person) && race.dropped_at.is_none()
         };
-        let summary = |race: &Race| {
-            json!({"race": race.id, "state": race.state, "channel": race.channel, "project": race.project})
-        };
+        let summary = |race: &Race| json!({"race": race.id, "state": race.state, "channel": race.channel, "project": race.project});
         Ok(open.iter().filter(is_shown).map(summary).collect())
     }
 

@@ -107,7 +107,9 @@ impl Races {
                 None => return Ok(()),
             },
             // Only the winner's work is still on its way.
-            RaceState::Decided if race.settled == Settled::Yes && !self.is_winner_ready(&race).await? => return Ok(()),
+            RaceState::Decided if race.settled == Settled::Yes && !self.is_winner_ready(&race).await? => {
+                return Ok(());
+            }
             RaceState::Decided => race,
             _ if race.settled == Settled::No => race,
             _ => return Ok(()),

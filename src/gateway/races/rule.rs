@@ -172,7 +172,9 @@ pub(crate) fn choose(copies: &[(u32, Option<Delivery>, CopyEnd)]) -> Choice {
     let (state, winner, why) = match (winner, best) {
         (Some((number, _)), _) => (RaceState::Decided, Some(number), own(number)),
         (None, Some((number, _))) => (RaceState::Person, None, format!("copy {number}: {}", own(number))),
-        (None, None) => (RaceState::Over, None, "no copy delivered anything that passed the checks".to_owned()),
+        (None, None) => {
+            (RaceState::Over, None, "no copy delivered anything that passed the checks".to_owned())
+        }
     };
     Choice { state, winner, why, reasons }
 }
@@ -213,7 +215,12 @@ mod tests {
             (RaceFacts { now: 900, ..race() }, busy, Some(CopyEnd::Late), true),
             // It stops, and what it submitted in time is still checked.
             (RaceFacts { now: 900, ..race() }, CopyFacts { is_submitting: true, ..busy }, None, true),
-            (RaceFacts { is_spent: true, ..race() }, CopyFacts { is_proven: true, ..busy }, Some(CopyEnd::Delivered), true),
+            (
+                RaceFacts { is_spent: true, ..race() },
+                CopyFacts { is_proven: true, ..busy },
+                Some(CopyEnd::Delivered),
+                true,
+            ),
         ];
         for (race, copy, expected, held) in rows {
             assert_eq!((end(race, copy), is_held(race, copy)), (expected, held), "{race:?} {copy:?}");
@@ -237,7 +244,10 @@ mod tests {
                 let number = u32::try_from(own).unwrap();
                 assert_eq!((choice.state, choice.winner), (RaceState::Decided, Some(number)), "{text}");
                 assert!(choice.why.contains(text) && choice.reasons[own - 1].1 == choice.why, "{choice:?}");
-                assert!(choice.reasons[2 - own].1.starts_with(&format!("copy {number} is better")), "{choice:?}");
+                assert!(
+                    choice.reasons[2 - own].1.starts_with(&format!("copy {number} is better")),
+                    "{choice:?}"
+                );
             }
         }
     }
@@ -252,10 +262,14 @@ mod tests {
         ];
         let choice = choose(&copies);
         assert_eq!((choice.state, choice.winner), (RaceState::Person, None));
-        assert!(choice.why.starts_with("copy 2: ") && choice.reasons[0].1.contains("2 against 3"), "{choice:?}");
+        assert!(
+            choice.why.starts_with("copy 2: ") && choice.reasons[0].1.contains("2 against 3"),
+            "{choice:?}"
+        );
         assert_eq!(choice.reasons[2].1, "nothing of it passed the checks: the budget was used up");
         assert_eq!(best(&copies.map(|(number, delivery, _)| (number, delivery))), Some(2));
-        let with_accepted = [copies[0], copies[1], (3, Some(Delivery { tests: 0, ..good(9) }), CopyEnd::Delivered)];
+        let with_accepted =
+            [copies[0], copies[1], (3, Some(Delivery { tests: 0, ..good(9) }), CopyEnd::Delivered)];
         assert_eq!(choose(&with_accepted).winner, Some(3));
     }
 

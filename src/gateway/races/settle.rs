@@ -61,7 +61,9 @@ impl Races {
             Some(number) => self.swarm.store().submissions().find(number).await?,
             None => None,
         };
-        if found.as_ref().is_some_and(|found| found.state == SubmissionState::Merged) && race.settled >= Settled::Yes {
+        if found.as_ref().is_some_and(|found| found.state == SubmissionState::Merged)
+            && race.settled >= Settled::Yes
+        {
             return Ok(true);
         }
         if race.settled == Settled::No {
@@ -75,7 +77,8 @@ impl Races {
                     unless_gone(self.swarm.thaw(&Actor::system(), agent).await.map(drop))?;
                 }
             }
-            let text = format!("This copy has won race {}: {}. It goes on as a team of its own.", race.id, race.why);
+            let text =
+                format!("This copy has won race {}: {}. It goes on as a team of its own.", race.id, race.why);
             self.say_once(copy, text).await?;
         }
         let Some(found) = found else { return Ok(false) };
@@ -147,7 +150,8 @@ impl Races {
                 }
                 self.write_removal(race, agent).await?;
             }
-            let (home, channel, by) = (self.swarm.home().clone(), copy.channel.clone(), race.created_by.clone());
+            let (home, channel, by) =
+                (self.swarm.home().clone(), copy.channel.clone(), race.created_by.clone());
             let edit = move || {
                 let budgets = |document: &mut _| -> Result<(), config::ConfigError> {
                     agents::remove_channel_budget(document, &channel);
@@ -155,8 +159,12 @@ impl Races {
                 };
                 config::edit(&home, budgets)
             };
-            let has_budget =
-                self.swarm.config().budgets.channels.contains_key(&copy.channel.as_str().to_ascii_lowercase());
+            let has_budget = self
+                .swarm
+                .config()
+                .budgets
+                .channels
+                .contains_key(&copy.channel.as_str().to_ascii_lowercase());
             if has_budget {
                 let origin = Origin::new(by, format!("race.drop {}", race.id));
                 tokio::task::spawn_blocking(move || origin.run(edit)).await??;

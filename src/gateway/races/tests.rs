@@ -72,7 +72,8 @@ struct Checks(std::path::PathBuf);
 impl TreeChecks for Checks {
     fn check(&self, work: CheckWork) -> BoxFuture<'_, Result<CheckVerdict, ProjectsError>> {
         Box::pin(async move {
-            let tree = ProjectRepository::open(&self.0)?.commit(work.candidate)?.tree().unwrap();
+            let repository = ProjectRepository::open(&self.0)?;
+            let tree = repository.commit(work.candidate)?.tree().unwrap();
             if tree.get_name("broken").is_some() {
                 return Ok(CheckVerdict::Failed { receipt: Some("r0".into()), log: "1 test failed".into() });
             }
@@ -132,8 +133,7 @@ impl Scene {
         let files = [&BASE[..], files].concat();
         let commit = self.sample.commit_as(&format!("by {agent}"), &[self.base], &files);
         self.sample.set(&format!("flock/{agent}/work"), commit);
-        let work =
-            Work { agent, branch: None, title: None, session: None, task: None, answers: Vec::new() };
+        let work = Work { agent, branch: None, title: None, session: None, task: None, answers: Vec::new() };
         let done = self.projects.submit(&Actor::human("ann"), &"lib".parse().unwrap(), work).await;
         done.map(|done| done.submission)
     }
@@ -278,7 +278,10 @@ async fn a_race_whose_project_wants_a_review_asks_for_it_after_the_decision() {
     let waiting = scene.projects.submission(&"lib".parse().unwrap(), right.id).await.unwrap();
     assert_eq!(waiting.state, SubmissionState::Review, "{}", waiting.detail);
     let reviewer = waiting.reviewer.unwrap();
-    assert!(["coder", "orchestrator"].contains(&reviewer.as_str()), "a copy that lost reviews nothing: {reviewer}");
+    assert!(
+        ["coder", "orchestrator"].contains(&reviewer.as_str()),
+        "a copy that lost reviews nothing: {reviewer}"
+    );
     assert_eq!(scene.tip(), scene.base);
 }
 
@@ -299,7 +302,11 @@ async fn without_an_accepted_receipt_a_person_chooses_and_still_accepts() {
     let kept = scene.races.keep(&ann, 1, None).await.unwrap();
     assert_eq!((kept.winner, kept.chosen_by.as_deref()), (Some(2), Some("human:ann")));
     scene.run_train().await;
-    assert_eq!(scene.state(&weak).await, SubmissionState::Review, "what was changed of the tests is still looked at");
+    assert_eq!(
+        scene.state(&weak).await,
+        SubmissionState::Review,
+        "what was changed of the tests is still looked at"
+    );
     scene.projects.accept(&ann, &"lib".parse().unwrap(), weak.id).await.unwrap();
     scene.run_train().await;
     assert_eq!(scene.state(&weak).await, SubmissionState::Merged);
@@ -316,7 +323,10 @@ async fn a_person_can_choose_another_winner_until_one_is_merged() {
     assert_eq!(scene.channel_state(2).await, ChannelState::Archived);
     scene.races.keep(&Actor::human("ann"), 1, Some(2)).await.unwrap();
     assert_eq!(scene.state(&first).await, SubmissionState::Proven);
-    assert_eq!((scene.channel_state(1).await, scene.channel_state(2).await), (ChannelState::Archived, ChannelState::Active));
+    assert_eq!(
+        (scene.channel_state(1).await, scene.channel_state(2).await),
+        (ChannelState::Archived, ChannelState::Active)
+    );
     assert!(scene.team.swarm.is_frozen(&scene.coder(1)) && !scene.team.swarm.is_frozen(&scene.coder(2)));
     scene.run_train().await;
     assert_eq!(scene.state(&second).await, SubmissionState::Merged);
@@ -385,9 +395,15 @@ async fn dropping_a_race_leaves_nothing_of_the_losers() {
     }
     assert!(!config.projects[0].agents.iter().any(|agent| agent.as_str().contains("-r1-1")));
     let branches = scene.sample.repository.references("refs/heads/flock/").unwrap();
-    assert_eq!(branches.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["refs/heads/flock/coder-r1-3/work"]);
+    assert_eq!(
+        branches.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["refs/heads/flock/coder-r1-3/work"]
+    );
     assert!(scene.sample.repository.references("refs/flock/train/").unwrap().is_empty());
-    assert!(config.agent(&scene.coder(3)).is_some() && home.workspace(&scene.coder(3)).exists(), "the winner is kept");
+    assert!(
+        config.agent(&scene.coder(3)).is_some() && home.workspace(&scene.coder(3)).exists(),
+        "the winner is kept"
+    );
     // What the copies did can still be looked at.
     let shown = scene.races.shown(&scene.race().await).await.unwrap();
     assert_eq!((&shown["winner"], shown["droppedAt"].is_null()), (&json!(3), false));

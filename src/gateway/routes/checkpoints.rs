@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{JsonResult, TeamState, channels};
 use crate::checkpoint::fork::ForkRequest;
-use crate::checkpoint::team_fork::{CopyName, TeamForkRequest};
 use crate::checkpoint::rewind::{RewindParts, RewindRequest};
+use crate::checkpoint::team_fork::{CopyName, TeamForkRequest};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;

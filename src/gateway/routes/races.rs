@@ -125,10 +125,7 @@ pub(crate) async fn drop_losers(
     changed(&team, tokio::spawn(async move { races.drop_losers(&by, number).await })).await
 }
 
-async fn changed(
-    team: &TeamState,
-    work: tokio::task::JoinHandle<Result<Race, RacesError>>,
-) -> JsonResult {
+async fn changed(team: &TeamState, work: tokio::task::JoinHandle<Result<Race, RacesError>>) -> JsonResult {
     let race = work.await.map_err(ApiError::internal)??;
     shown(team, &race).await
 }

@@ -362,11 +362,14 @@ fn a_copied_clone_pushes_to_the_branches_of_its_own_agent() {
         let commit = stage.output(before).await;
         // As the fork of an agent does it: bob's workspace is a copy of ann's.
         let [from, to] = ["ann", "bob"].map(|agent| stage.team.home.workspace(&id(agent)));
-        let copied = HostCommand::new("cp").args(["-rT", "--preserve=mode,links"]).arg(&from).arg(&to).status();
+        let copied =
+            HostCommand::new("cp").args(["-rT", "--preserve=mode,links"]).arg(&from).arg(&to).status();
         assert!(copied.unwrap().success());
         let own = async |command: &str| output(&stage.sandbox, "bob", command).await;
-        assert_eq!(own("cd lib && git branch --show-current && git config user.name && git config user.email").await,
-            "flock/bob/work\nbob\nbob@flock.invalid");
+        assert_eq!(
+            own("cd lib && git branch --show-current && git config user.name && git config user.email").await,
+            "flock/bob/work\nbob\nbob@flock.invalid"
+        );
         let branches = own("cd lib && git for-each-ref --format='%(refname:short)' refs/heads/").await;
         assert_eq!(branches, "flock/bob/two/x\nflock/bob/work\nflock/other/y");
         assert_eq!(own("cd lib && git rev-parse HEAD").await, commit, "it has what was not pushed");
@@ -406,7 +409,8 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     home.flock(["config", "set", "plugins.entries.flock.config.races", "{\"idleSeconds\": 10}"]).ok();
     home.flock(["add", "coder"]).ok();
     let repo = owner.to_str().unwrap();
-    home.flock(["project", "add", "lib", "--repo", repo, "--check", "sh tests/check.sh", "--agent", "coder"]).ok();
+    home.flock(["project", "add", "lib", "--repo", repo, "--check", "sh tests/check.sh", "--agent", "coder"])
+        .ok();
     home.flock(["channel", "create", "dev", "--topic", "answers", "--member", "coder"]).ok();
     home.flock(["start"]).ok();
     let race = ["race", "#dev", "3", "--project", "lib", "--minutes", "30", "--json", "Find the answer"];
@@ -419,7 +423,11 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     let submissions =
         || home.flock(["project", "submissions", "lib", "--json"]).ok().json()["submissions"].clone();
     wait_until("something is submitted", LIMIT, || {
-        if submissions().as_array().is_some_and(|all| !all.is_empty()) { Ok(()) } else { Err(show().to_string()) }
+        if submissions().as_array().is_some_and(|all| !all.is_empty()) {
+            Ok(())
+        } else {
+            Err(show().to_string())
+        }
     });
     let gateway = || -> Option<i32> {
         std::fs::read_to_string(home.file("run/gateway.pid")).ok()?.split_whitespace().next()?.parse().ok()
@@ -438,8 +446,13 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     assert_eq!(decided["chosenBy"], json!(null), "the checks chose");
     wait_until("the winner is merged", LIMIT, || {
         let all = submissions();
-        let merged: Vec<&str> = all.as_array().unwrap().iter().filter(|one| one["state"] == "merged")
-            .filter_map(|one| one["agent"].as_str()).collect();
+        let merged: Vec<&str> = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["state"] == "merged")
+            .filter_map(|one| one["agent"].as_str())
+            .collect();
         if merged == ["coder-r1-1"] { Ok(()) } else { Err(all.to_string()) }
     });
     let repository = ProjectRepository::open(&home.file("projects/lib.git")).unwrap();
@@ -454,7 +467,10 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     agents.retain(|agent| agent.starts_with("coder"));
     assert_eq!(agents, ["coder", "coder-r1-1"]);
     for loser in ["coder-r1-2", "coder-r1-3"] {
-        assert!(!home.file(format!("workspaces/{loser}")).exists() && !home.file(format!("agents/{loser}")).exists());
+        assert!(
+            !home.file(format!("workspaces/{loser}")).exists()
+                && !home.file(format!("agents/{loser}")).exists()
+        );
         let name = home.container(loser);
         assert_eq!(docker::docker(&["ps", "-aq", "--filter", &format!("name=^/{name}$")]), "", "{name}");
     }

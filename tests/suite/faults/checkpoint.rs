@@ -161,7 +161,8 @@ fn a_kill_in_the_fork_of_a_team_leaves_all_of_it_or_nothing() {
         let listed = home.flock(["list", "--json"]).ok().json();
         let is_agent = |id: &str| listed["agents"].as_array().unwrap().iter().any(|agent| agent["id"] == *id);
         let channels = home.flock(["channel", "list", "--json"]).ok().json();
-        let made = channels["channels"].as_array().unwrap().iter().any(|channel| channel["channelId"] == *name);
+        let made =
+            channels["channels"].as_array().unwrap().iter().any(|channel| channel["channelId"] == *name);
         for agent in ["ada", "bob"] {
             let copy = format!("{agent}-{name}");
             assert_eq!(is_agent(&copy), made, "{copy} at step {step}");

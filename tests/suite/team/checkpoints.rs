@@ -325,7 +325,8 @@ fn a_channel_is_forked_with_its_team() {
     let stage = Stage { home, model, served: None };
     let home = &stage.home;
     std::fs::write(stage.workspace().join("notes"), "of ada").unwrap();
-    let create = ["channel", "create", "Dev", "--topic", "build it", "--member", "ada", "--member", "human:ann"];
+    let create =
+        ["channel", "create", "Dev", "--topic", "build it", "--member", "ada", "--member", "human:ann"];
     home.flock(create).ok();
     let stage = stage.serve();
     let home = &stage.home;
@@ -350,13 +351,17 @@ fn a_channel_is_forked_with_its_team() {
     assert_eq!(contents(&original), contents(&copy)[..original.len()]);
     assert!(copy.last().unwrap()["content"].as_str().unwrap().contains("here ada is ada-second"));
     let shown = home.flock(["channel", "list", "--json"]).ok().json();
-    let second = shown["channels"].as_array().unwrap().iter().find(|one| one["channelId"] == "second").unwrap();
+    let second =
+        shown["channels"].as_array().unwrap().iter().find(|one| one["channelId"] == "second").unwrap();
     assert_eq!(second["topic"], "build it");
     let asked = stage.model.requests().len();
     home.flock(["channel", "post", "second", "next words"]).ok();
     wait_until("the copy is asked", LIMIT, || {
         let requests = stage.model.requests();
-        let found = requests[asked..].iter().map(|request| request.body.to_string()).find(|body| body.contains("next words"));
+        let found = requests[asked..]
+            .iter()
+            .map(|request| request.body.to_string())
+            .find(|body| body.contains("next words"));
         match found {
             Some(body) if body.contains("first words") && body.contains("ada-second") => Ok(()),
             other => Err(format!("{other:?}")),

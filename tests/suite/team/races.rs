@@ -63,7 +63,10 @@ fn a_race_outlives_a_killed_gateway_and_is_over_when_every_copy_gives_up() {
     let listed = home.flock(["race", "list"]).ok();
     assert!(listed.stdout.contains("over") && listed.stdout.contains("Find the answer"), "{listed:?}");
     let shown = home.flock(["race", "show", "1"]).ok();
-    assert!(shown.stdout.contains("#dev-r1-2") && shown.stdout.contains("copy 1: nothing of it"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("#dev-r1-2") && shown.stdout.contains("copy 1: nothing of it"),
+        "{shown:?}"
+    );
     wait_until("the copies are frozen", LIMIT, || {
         let agents = home.flock(["list", "--json"]).ok().json();
         let frozen = home.flock(["status", "--json"]).ok().json().to_string();
@@ -96,7 +99,19 @@ fn a_race_works_without_a_gateway_and_says_what_it_needs() {
     refused(&["race", "show", "7"], 1, "there is no race 7");
     home.flock(["config", "set", "plugins.entries.flock.config.maxAgents", "10"]).ok();
     refused(&["race", "dev", "8", "--project", "lib", "x"], 5, "maxAgents");
-    home.flock(["race", "dev", "2", "--project", "lib", "--budget-usd", "1.5", "--budget-tokens", "9000", "x"]).ok();
+    home.flock([
+        "race",
+        "dev",
+        "2",
+        "--project",
+        "lib",
+        "--budget-usd",
+        "1.5",
+        "--budget-tokens",
+        "9000",
+        "x",
+    ])
+    .ok();
     let found = show(&home);
     assert_eq!((&found["costMicros"], &found["tokens"]), (&json!(1_500_000), &json!(9000)));
     refused(&["race", "drop", "1", "--yes"], 5, "race 1 is running");
