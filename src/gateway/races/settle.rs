@@ -18,6 +18,8 @@ impl Races {
     /// Returns an error if a step fails. The next look tries again.
     pub(super) async fn settle(&self, race: &Race) -> Result<(), RacesError> {
         let _one = self.settling.lock().await;
+        // Without a gateway, this process has not read yet who is frozen.
+        self.swarm.reload_frozen().await?;
         // The state may have changed while another call held the lock.
         let race = &self.find(race.id).await?;
         let mut settled = Settled::Yes;
