@@ -320,11 +320,12 @@ impl Train {
             return self.again(checked).await;
         };
         // Held until the row says so too: whoever replaces the submission meanwhile would call it withdrawn.
-        let _held = self.projects.hold(&project.name).await;
+        let held = self.projects.hold(&project.name).await;
         let (branch, name) = (project.branch.clone(), project.name.clone());
-        let moved = self
+        // The work takes the right with it: if it is given up here, it still ends there before anybody else looks.
+        let (moved, _held) = self
             .projects
-            .with(&name, move |repository| move_tip(repository, &branch, &base, &candidate))
+            .with(&name, move |repository| Ok((move_tip(repository, &branch, &base, &candidate)?, held)))
             .await?;
         if moved {
             self.projects.merged(project, checked, checked.candidate.clone()).await
