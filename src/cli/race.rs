@@ -26,7 +26,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
     subcommand_negates_reqs = true,
     after_long_help = "\
 Examples:
-  flock race dev 3 --project lib --tokens 2000000 'Make parse() twice as fast'
+  flock race dev 3 --project lib --budget-tokens 2000000 'Make parse() twice as fast'
   flock race show 1
   flock race keep 1 2       # another winner
   flock race drop 1         # removes the copies that lost"
