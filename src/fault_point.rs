@@ -36,6 +36,8 @@ pub enum FaultPoint {
     Checkpointing,
     /// A step of a rewind is done. A rewind passes this moment many times.
     Rewinding,
+    /// A step of a fork of a team is done. A fork passes this moment several times.
+    Forking,
     /// The next generation is written down, and the configuration is still the old one.
     GenerationDrafted,
     /// The configuration is replaced, and its generation has no number yet.

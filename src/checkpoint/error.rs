@@ -8,7 +8,7 @@ use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
-use crate::id::AgentId;
+use crate::id::{AgentId, ChannelId, IdError};
 use crate::store::StoreError;
 
 /// A failed operation on an agent's checkpoints.
@@ -85,6 +85,18 @@ pub enum CheckpointError {
     /// Files or sessions of an agent with this id exist.
     #[error("files or sessions of a removed agent {0} still exist")]
     Taken(AgentId),
+    /// A channel with this id exists.
+    #[error("there is a channel {0} already")]
+    ChannelTaken(ChannelId),
+    /// No member of the channel is an agent that can be copied.
+    #[error("#{0} has no agent that can be copied")]
+    NoTeam(ChannelId),
+    /// The name of a copy is not an id.
+    #[error("a copy can't be named: {0}")]
+    Name(#[from] IdError),
+    /// The home would have too many agents.
+    #[error("the home would have {wanted} agents, and the setting maxAgents allows {limit}")]
+    TooMany { wanted: usize, limit: usize },
     /// The configuration could not be changed.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -106,14 +118,19 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Unknown { .. } | Self::None(_) | Self::NothingToUndo(_) | Self::WithoutFiles { .. } => {
-                Kind::Usage
-            }
+            Self::Unknown { .. }
+            | Self::None(_)
+            | Self::NothingToUndo(_)
+            | Self::WithoutFiles { .. }
+            | Self::NoTeam(_)
+            | Self::Name(_) => Kind::Usage,
             Self::Busy(_)
             | Self::Changed(_)
             | Self::Foreign { .. }
             | Self::PackagesGone { .. }
-            | Self::Taken(_) => Kind::Conflict,
+            | Self::Taken(_)
+            | Self::ChannelTaken(_)
+            | Self::TooMany { .. } => Kind::Conflict,
             Self::Config(error) => error.kind(),
             _ => Kind::Failed,
         }
@@ -133,6 +150,10 @@ impl Explain for CheckpointError {
                 Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
             }
             Self::Busy(_) => Some("flock status".to_owned()),
+            Self::ChannelTaken(_) | Self::NoTeam(_) => Some("flock channel list".to_owned()),
+            Self::TooMany { wanted, .. } => {
+                Some(format!("flock config set plugins.entries.flock.config.maxAgents {wanted}"))
+            }
             Self::Changed(agent) => Some(format!("flock rewind {agent}")),
             Self::Foreign { agent, .. } => Some(format!("flock rewind {agent} --keep-others")),
             Self::PackagesGone { agent, .. } | Self::Packages { agent, .. } => {

@@ -21,7 +21,7 @@ use crate::error::chain;
 use crate::generation::Origin;
 use crate::home::scratch::{self, ScratchDir};
 use crate::home::{Home, regular};
-use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::id::{AgentId, ChannelId, SessionKey, SessionKind};
 use crate::store::{AuditEntry, Level, NewSession, Session};
 
 /// A wish for a fork.
@@ -66,6 +66,7 @@ impl Checkpoints {
         request: ForkRequest,
     ) -> Result<ForkView, CheckpointError> {
         let ForkRequest { name, checkpoint, by } = request;
+        let _one = self.forks.lock().await;
         if self.config().agent(&name).is_some() {
             return Err(ConfigError::Exists(name).into());
         }
@@ -83,10 +84,15 @@ impl Checkpoints {
             return Err(CheckpointError::Taken(name));
         }
         let sessions = self.store().sessions().list(Some(&agent.id), u32::MAX).await?;
-        let (owned, new) = (agent.clone(), name.clone());
-        let (copied, number) = self
-            .blocking(agent, move |mut store| copy(&mut store, &home, &owned, &new, &sessions, checkpoint))
-            .await?;
+        let copying = AgentCopy {
+            home,
+            agent: agent.clone(),
+            new: name.clone(),
+            sessions,
+            checkpoint,
+            peers: PeerNames::default(),
+        };
+        let (copied, number) = self.blocking(agent, move |mut store| copying.make(&mut store)).await?;
         for session in &copied {
             self.store().sessions().create(session.clone(), unix_ms()).await?;
         }
@@ -114,15 +120,67 @@ impl Checkpoints {
     }
 }
 
-/// Copies files and conversations, and puts them into their places. Returns the conversations, and the generation of the
-/// profile whose packages the new agent gets, unless those are the present ones.
+/// The names of those with whom a copy goes on talking where the original talked with others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PeerNames {
+    /// Channels, each with its copy.
+    pub(super) channels: Vec<(ChannelId, ChannelId)>,
+    /// Agents, each with its copy.
+    pub(super) agents: Vec<(AgentId, AgentId)>,
+}
+
+impl PeerNames {
+    /// Returns the peer of the copy's session in place of the original's.
+    fn of(&self, session: &SessionKey) -> String {
+        let peer = session.peer();
+        let copy = match session.kind() {
+            SessionKind::Channel => {
+                let is_it = |(from, _): &&(ChannelId, ChannelId)| from.as_str().eq_ignore_ascii_case(peer);
+                self.channels.iter().find(is_it).map(|(_, to)| to.to_string())
+            }
+            SessionKind::Dm => {
+                self.agents.iter().find(|(from, _)| from.as_str() == peer).map(|(_, to)| to.to_string())
+            }
+            SessionKind::Request | SessionKind::Main => None,
+        };
+        copy.unwrap_or_else(|| peer.to_owned())
+    }
+}
+
+/// A copy of an agent's files and conversations.
+pub(super) struct AgentCopy {
+    pub(super) home: Home,
+    pub(super) agent: Agent,
+    pub(super) new: AgentId,
+    /// The conversations of the original.
+    pub(super) sessions: Vec<Session>,
+    /// The checkpoint whose state is copied. `None` is the present one.
+    pub(super) checkpoint: Option<u64>,
+    pub(super) peers: PeerNames,
+}
+
+impl AgentCopy {
+    /// Copies everything, and puts it into its place. Returns the sessions of the copy, which are not in the database, and the
+    /// generation of the profile whose packages it gets, unless those are the present ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if something can't be read or written.
+    pub(super) fn make(
+        &self,
+        store: &mut AgentStore,
+    ) -> Result<(Vec<NewSession>, Option<u32>), CheckpointError> {
+        let Self { home, agent, new, sessions, checkpoint, peers } = self;
+        copy(store, (home, agent, new), sessions, *checkpoint, peers)
+    }
+}
+
 fn copy(
     store: &mut AgentStore,
-    home: &Home,
-    agent: &Agent,
-    new: &AgentId,
+    (home, agent, new): (&Home, &Agent, &AgentId),
     sessions: &[Session],
     checkpoint: Option<u64>,
+    peers: &PeerNames,
 ) -> Result<(Vec<NewSession>, Option<u32>), CheckpointError> {
     let (tree, moment) = match checkpoint {
         None => (store.scan(&AtomicBool::new(false))?.tree, None),
@@ -148,7 +206,14 @@ fn copy(
     copy_folder(&agent.identity, &own.path().join("identity"))?;
     let mut copied = Vec::new();
     for session in sessions {
-        copied.extend(copy_session(home, session, new, moment.as_ref(), &own.path().join("sessions"))?);
+        // A single request is over, and its client knows the agent by its id.
+        if session.key.kind() == SessionKind::Request {
+            continue;
+        }
+        let text = format!("agent:{new}:flock:{}:{}", session.key.kind().as_str(), peers.of(&session.key));
+        // A key can become too long with a longer id.
+        let Ok(key) = text.parse::<SessionKey>() else { continue };
+        copied.extend(copy_session(home, session, key, moment.as_ref(), &own.path().join("sessions"))?);
     }
     let put = |from: &Path, to: &Path| fs_err::rename(from, to).map_err(CheckpointError::io("rename", to));
     use std::os::unix::fs::PermissionsExt as _;
@@ -165,17 +230,10 @@ fn copy(
 fn copy_session(
     home: &Home,
     session: &Session,
-    new: &AgentId,
+    key: SessionKey,
     moment: Option<&CheckpointRecord>,
     folder: &Path,
 ) -> Result<Option<NewSession>, CheckpointError> {
-    // A single request is over, and its client knows the agent by its id.
-    if session.key.kind() == SessionKind::Request {
-        return Ok(None);
-    }
-    let text = format!("agent:{new}:flock:{}:{}", session.key.kind().as_str(), session.key.peer());
-    // A key can become too long with a longer id.
-    let Ok(key) = text.parse::<SessionKey>() else { return Ok(None) };
     let path = home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
     let Some(from) = transcript::look(&path)? else { return Ok(None) };
     let failed = CheckpointError::io("copy", &path);
@@ -196,7 +254,8 @@ fn copy_session(
         }
         match record {
             Some(Record::Session(header)) => {
-                let header = Header { version: VERSION, agent: new.clone(), key: key.clone(), ..header };
+                let header =
+                    Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), ..header };
                 Record::Session(header).write_to(&mut bytes);
             }
             // A torn line is not copied.

@@ -20,6 +20,7 @@ mod plan;
 mod record;
 pub(crate) mod rewind;
 mod scan;
+pub(crate) mod team_fork;
 mod tree;
 pub(crate) mod view;
 mod walk;
@@ -86,6 +87,9 @@ pub(crate) trait AgentServices: Send + Sync {
         number: Option<u32>,
     ) -> BoxFuture<'a, Result<(), String>>;
 
+    /// Removes the packages of an agent that was not made after all. Returns the reason if that fails.
+    fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
+
     /// Sets a session's conversation back. A record with an id that is there already has no effect.
     fn set_back<'a>(
         &'a self,
@@ -100,13 +104,21 @@ pub(crate) struct Checkpoints {
     store: Arc<Store>,
     gates: Mutex<HashMap<AgentId, Arc<Gate>>>,
     services: OnceLock<Arc<dyn AgentServices>>,
+    /// Held by a fork: each removes the drafts that an earlier one has left.
+    forks: tokio::sync::Mutex<()>,
 }
 
 impl Checkpoints {
     /// Creates the checkpoints of a home. Nothing is opened.
     #[must_use]
     pub(crate) fn new(live: Arc<Live>, store: Arc<Store>) -> Self {
-        Self { live, store, gates: Mutex::default(), services: OnceLock::new() }
+        Self {
+            live,
+            store,
+            gates: Mutex::default(),
+            services: OnceLock::new(),
+            forks: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Sets what rewinds need of this process. Only the first call has an effect.
@@ -208,6 +220,12 @@ impl Checkpoints {
     /// Completes what an earlier process has left: interrupted rewinds, and turns that it did not end. The caller makes
     /// sure that no turn begins meanwhile.
     pub(crate) async fn recover(&self) {
+        if let Err(error) = self.finish_team_fork().await {
+            tracing::error!(
+                error = chain(&error),
+                "failed to finish or to undo an interrupted fork of a team"
+            );
+        }
         for agent in &self.config().agents {
             if !self.home().checkpoints(&agent.id).exists() {
                 continue;

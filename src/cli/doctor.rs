@@ -104,6 +104,8 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
     if let Some(config) = &config {
         checks.extend(records::unfinished(home));
         checks.extend(records::rewinds(home, config));
+        checks.extend(records::team_fork(home));
+        checks.extend(records::races(home, config));
         checks.extend(records::clock(home));
         checks.extend(records::update(home));
         checks.extend(records::generations(home));

@@ -15,6 +15,7 @@ use crate::gateway::agent_services;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::projects::Projects;
+use crate::gateway::races::Races;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
@@ -68,6 +69,14 @@ impl AgentServices for Alone {
         Box::pin(async move { operation::copy_packages(&self.packages()?, (from, to), number).await })
     }
 
+    fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let config = config::read(&self.home).map_err(|error| chain(&error))?;
+            let packages = team::store(&self.home, &config, Arc::new(Engine::from_env()));
+            operation::forget_packages(&packages, agent).await
+        })
+    }
+
     fn set_back<'a>(
         &'a self,
         session: &'a SessionKey,
@@ -106,7 +115,8 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     let checkpoints = Arc::new(Checkpoints::new(Arc::new(Live::open(home.clone())?), Arc::clone(&store)));
     checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store) }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
-    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, checkpoints, projects };
+    let races = Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
+    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, checkpoints, projects, races };
     let mut routes = routes::team().with_state(state);
     let mut response = match routes.call(request).await {
         Ok(response) => response,

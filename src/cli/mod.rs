@@ -38,6 +38,7 @@ mod person;
 mod programs;
 mod project;
 mod prompt;
+mod race;
 mod receipt;
 mod reconnect;
 mod remove;
@@ -166,6 +167,7 @@ enum Verb {
     Checkpoints(checkpoint::ListArgs),
     Rewind(rewind::Args),
     Fork(fork::Args),
+    Race(race::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Receipt(receipt::Args),
@@ -224,6 +226,7 @@ impl Verb {
             Self::Checkpoints(args) => checkpoint::list(&args, context),
             Self::Rewind(args) => rewind::run(&args, context),
             Self::Fork(args) => fork::run(&args, context),
+            Self::Race(args) => race::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Receipt(args) => receipt::run(&args, context),

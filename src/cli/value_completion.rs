@@ -102,7 +102,8 @@ impl<'a> ValuePosition<'a> {
         let arg = match pending {
             Some(option) => option,
             None if typed.starts_with('-') && !is_over => return None,
-            None if command.has_subcommands() => return None,
+            // `race` has values of its own besides its verbs.
+            None if command.has_subcommands() && command.get_positionals().next().is_none() => return None,
             None => {
                 let all: Vec<&Arg> = command.get_positionals().collect();
                 // An argument that takes several values also takes those after its first.
@@ -173,6 +174,10 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
+        ("race", "race") => return races(home),
+        ("fork", "source") => {
+            return Some([agents(home)?, channels(home, false).unwrap_or_default()].concat());
+        }
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("project", "number" | "show") => return submissions(home),
@@ -228,6 +233,11 @@ fn submissions(home: &Home) -> Option<Vec<(String, String)>> {
     let all =
         database::read(home, async |reader| reader.submissions().list(&filter, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|one| (one.id.to_string(), description(&one.title))).collect())
+}
+
+fn races(home: &Home) -> Option<Vec<(String, String)>> {
+    let all = database::read(home, async |reader| reader.races().list(MAX_VALUES).await).ok()??;
+    Some(all.into_iter().map(|race| (race.id.to_string(), description(&race.task))).collect())
 }
 
 fn channels(home: &Home, archived: bool) -> Option<Vec<(String, String)>> {

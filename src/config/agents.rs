@@ -6,7 +6,7 @@ use super::parse::PLUGIN;
 use super::starter::SANDBOX_TOOLS;
 use super::{Autonomy, ConfigError, Effort, Network, Role};
 use crate::home::Home;
-use crate::id::{AgentId, ModelRef};
+use crate::id::{AgentId, ChannelId, ModelRef};
 
 /// The directories of a sandbox's PATH after the agent's own profile.
 pub(crate) const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -293,7 +293,27 @@ pub(crate) fn fork(
     {
         budgets.insert(to.to_string(), own);
     }
+    super::projects::fork_agent(document, from, to);
     Ok(())
+}
+
+/// Gives a channel the budget of another one, if that has one of its own.
+pub(crate) fn fork_channel_budget(document: &mut Value, from: &ChannelId, to: &ChannelId) {
+    let budgets = format!("/{}/budgets/channel", PLUGIN.join("/"));
+    let Some(Value::Object(budgets)) = document.pointer_mut(&budgets) else { return };
+    // Channel ids are unique without regard to case.
+    let own = budgets.iter().find(|(id, _)| id.eq_ignore_ascii_case(from.as_str()));
+    if let Some(own) = own.map(|(_, own)| own.clone()) {
+        budgets.insert(to.as_str().to_ascii_lowercase(), own);
+    }
+}
+
+/// Removes the budget of a channel that is no longer used.
+pub(crate) fn remove_channel_budget(document: &mut Value, id: &ChannelId) {
+    let budgets = format!("/{}/budgets/channel", PLUGIN.join("/"));
+    if let Some(Value::Object(budgets)) = document.pointer_mut(&budgets) {
+        budgets.retain(|name, _| !name.eq_ignore_ascii_case(id.as_str()));
+    }
 }
 
 /// Replaces the id in the lists of OpenClaw's configuration outside the agent's own entry: the agents that may be

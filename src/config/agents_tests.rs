@@ -38,6 +38,8 @@ fn a_fork_has_the_settings_of_the_original_and_a_place_of_its_own() {
     let path = |id: &str| format!("/nix/var/nix/profiles/per-agent/{id}/bin:/usr/bin");
     let mut forked = document(json!([{"id": "coder", "role": "worker", "disk": "1g"}]));
     forked["plugins"]["entries"]["flock"]["config"]["budgets"] = json!({"agent": {"coder": {"tokens": 1}}});
+    forked["plugins"]["entries"]["flock"]["config"]["projects"] =
+        json!({"lib": {"repo": "/l", "agents": ["coder"]}, "other": {"repo": "/l", "agents": ["x"]}});
     forked["agents"] = json!({"list": [{
         "id": "coder", "default": true, "workspace": "/elsewhere",
         "sandbox": {"docker": {"env": {"PATH": path("coder")}}},
@@ -47,6 +49,8 @@ fn a_fork_has_the_settings_of_the_original_and_a_place_of_its_own() {
     let own = &forked["plugins"]["entries"]["flock"]["config"];
     assert_eq!(own["gatewayAgents"][1], json!({"id": "dev", "role": "worker", "disk": "1g"}));
     assert_eq!(own["budgets"]["agent"]["dev"], json!({"tokens": 1}));
+    assert_eq!(own["projects"]["lib"]["agents"], json!(["coder", "dev"]), "it works on the same projects");
+    assert_eq!(own["projects"]["other"]["agents"], json!(["x"]));
     let expected = json!({
         "id": "dev", "workspace": "/h/workspaces/dev", "sandbox": {"docker": {"env": {"PATH": path("dev")}}},
     });
@@ -55,6 +59,21 @@ fn a_fork_has_the_settings_of_the_original_and_a_place_of_its_own() {
     assert!(matches!(fork(&mut forked, &home, &from, &to), Err(ConfigError::Exists(_))));
     let (none, new) = ("x".parse().unwrap(), "y".parse().unwrap());
     assert!(matches!(fork(&mut forked, &home, &none, &new), Err(ConfigError::Unknown(_))));
+}
+
+#[test]
+fn a_forked_channel_has_the_budget_of_the_original() {
+    let mut forked = document(json!([]));
+    let budgets = json!({"channel": {"*": {"tokens": 9}, "dev": {"tokens": 1}}});
+    forked["plugins"]["entries"]["flock"]["config"]["budgets"] = budgets.clone();
+    let [dev, second, none] = ["DEV", "Dev2", "ops"].map(|id| id.parse().unwrap());
+    fork_channel_budget(&mut forked, &dev, &second);
+    fork_channel_budget(&mut forked, &none, &"ops2".parse().unwrap());
+    let own = |document: &Value| document["plugins"]["entries"]["flock"]["config"]["budgets"].clone();
+    let expected = json!({"channel": {"*": {"tokens": 9}, "dev": {"tokens": 1}, "dev2": {"tokens": 1}}});
+    assert_eq!(own(&forked), expected);
+    remove_channel_budget(&mut forked, &second);
+    assert_eq!(own(&forked), budgets);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Blocks of settings that stand by themselves: decisions over bridges, checkpoints, compaction, retention and OpenClaw.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -149,6 +150,16 @@ pub(super) fn checkpoints(view: &View<'_>) -> Result<CheckpointSettings, Problem
         keep: keep.unwrap_or(unset.keep),
         bytes: bytes.unwrap_or(unset.bytes),
     })
+}
+
+/// Time after which a copy in a race has given up, unless another one is set.
+pub const RACE_IDLE: Duration = Duration::from_secs(120);
+
+/// Reads the settings of races.
+pub(super) fn race_idle(view: &View<'_>) -> Result<Duration, Problem> {
+    view.only(&["idleSeconds"])?;
+    let seconds = view.get("idleSeconds")?.within::<u64>(1..=86_400, "a number of seconds")?;
+    Ok(seconds.map_or(RACE_IDLE, Duration::from_secs))
 }
 
 /// Reads the settings of compaction.

@@ -154,6 +154,8 @@ pub struct Config {
     pub compaction: Compaction,
     /// Settings of checkpoints.
     pub checkpoints: CheckpointSettings,
+    /// Time after which the copy of a team in a race has given up if none of its agents does anything.
+    pub race_idle: Duration,
     /// Time after which a request that no person has decided expires. An approved request must begin within the same
     /// time.
     pub approval_time: Duration,

@@ -147,6 +147,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .map(Duration::from_secs),
         compaction: blocks::compaction(&own)?,
         checkpoints: blocks::checkpoints(&own.get("checkpoints")?)?,
+        race_idle: blocks::race_idle(&own.get("races")?)?,
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
         projects,
     })

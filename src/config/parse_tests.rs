@@ -373,6 +373,20 @@ fn a_turn_timeout_is_one_second_to_thirty_days() {
 }
 
 #[test]
+fn a_copy_in_a_race_gives_up_after_two_minutes_or_the_owners_time() {
+    let with = |races: Value| {
+        let mut document = starter::document(&home(), None, "token", 3779);
+        document["plugins"]["entries"]["flock"]["config"]["races"] = races;
+        config(&document, &home())
+    };
+    assert_eq!(with(json!({})).unwrap().race_idle.as_secs(), 120);
+    assert_eq!(with(json!({"idleSeconds": 5})).unwrap().race_idle.as_secs(), 5);
+    for wrong in [json!({"idleSeconds": 0}), json!({"idle": 5})] {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn checkpoints_are_bounded_by_default_and_by_the_owner() {
     let with = |checkpoints: Value| {
         let mut document = document();

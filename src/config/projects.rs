@@ -270,6 +270,17 @@ pub(super) fn replace_agent(document: &mut Value, old: &AgentId, new: Option<&Ag
     }
 }
 
+/// Adds an agent to the lists of all projects that have another one.
+pub(super) fn fork_agent(document: &mut Value, from: &AgentId, to: &AgentId) {
+    let projects = document.pointer_mut(&format!("/{}/projects", PLUGIN.join("/")));
+    for project in projects.and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let Some(list) = project.get_mut("agents").and_then(Value::as_array_mut) else { continue };
+        if list.iter().any(|id| *id == from.as_str()) && !list.iter().any(|id| *id == to.as_str()) {
+            list.push(json!(to));
+        }
+    }
+}
+
 fn block(document: &mut Value) -> Result<&mut Map<String, Value>, ConfigError> {
     let at = format!("{}.projects", PLUGIN.join("."));
     let refused = || ConfigError::Refused { at, message: "is not an object".to_owned() };

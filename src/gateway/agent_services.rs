@@ -50,6 +50,16 @@ impl AgentServices for GatewayServices {
         Box::pin(async move { operation::copy_packages(&self.packages()?, (from, to), number).await })
     }
 
+    fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
+            let home = gateway.home().clone();
+            let config: ConfigSource = Arc::new(move || gateway.config());
+            let packages = PackageStore::new(home, config, Arc::new(docker::Engine::from_env()));
+            operation::forget_packages(&packages, agent).await
+        })
+    }
+
     fn set_back<'a>(
         &'a self,
         session: &'a SessionKey,

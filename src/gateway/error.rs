@@ -12,6 +12,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use super::projects::ProjectsError;
+use super::races::RacesError;
 use super::relay;
 use crate::error::{Explain, Kind, chain};
 use crate::id::{SessionKey, TurnId};
@@ -292,6 +293,21 @@ impl From<ProjectsError> for ApiError {
             ProjectsError::NotLanded { .. } => (StatusCode::CONFLICT, "not_landed"),
             ProjectsError::Forbidden(_) => (StatusCode::FORBIDDEN, "not_asked"),
             ProjectsError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid_project"),
+            other => return Self::explained(other),
+        };
+        Self { cause: None, ..Self::described(status, code, &error) }
+    }
+}
+
+impl From<RacesError> for ApiError {
+    fn from(error: RacesError) -> Self {
+        let (status, code) = match error {
+            RacesError::Projects(error) => return error.into(),
+            RacesError::Swarm(error) => return error.into(),
+            RacesError::Unknown(_) => (StatusCode::NOT_FOUND, "race_not_found"),
+            RacesError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid_race"),
+            RacesError::State { .. } | RacesError::Merged(_) => (StatusCode::CONFLICT, "race_state"),
+            RacesError::NothingDelivered { .. } => (StatusCode::CONFLICT, "nothing_delivered"),
             other => return Self::explained(other),
         };
         Self { cause: None, ..Self::described(status, code, &error) }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::sync::lock;
 
 /// The names of all events.
-pub(crate) const NAMES: [&str; 25] = [
+pub(crate) const NAMES: [&str; 26] = [
     "turn.started",
     "turn.ended",
     "turn.retrying",
@@ -38,6 +38,7 @@ pub(crate) const NAMES: [&str; 25] = [
     "channel.changed",
     "config.changed",
     "project.changed",
+    "race.changed",
     "gateway.stopping",
 ];
 

@@ -153,6 +153,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
+    tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     tokio::spawn(push::run(gateway.clone()));

@@ -40,6 +40,7 @@ mod operation_recovery;
 pub mod projects;
 pub mod push;
 pub(crate) mod queue;
+pub mod races;
 pub mod relay;
 mod retention;
 pub(crate) mod routes;

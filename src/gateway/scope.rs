@@ -95,6 +95,8 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "projects", _]
         | ["api", "projects", _, "diff" | "log" | "submissions"]
         | ["api", "projects", _, "submissions", _]
+        | ["api", "races"]
+        | ["api", "races", _]
         | ["metrics"]
             if is_get =>
         {

@@ -18,6 +18,7 @@ use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
 use super::projects::Projects;
 use super::push::VapidKeyCell;
+use super::races::Races;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
 use crate::agent::Engine;
@@ -98,6 +99,8 @@ pub struct Gateway {
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
     pub projects: Arc<Projects>,
+    /// The races between copies of teams.
+    pub(crate) races: Arc<Races>,
     /// The checkpoints of the agents.
     pub(crate) checkpoints: Arc<Checkpoints>,
     /// The idempotency keys whose requests are running.
@@ -135,9 +138,15 @@ impl Gateway {
             let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
+            let driver = Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits));
+            let races = Races::new(parts.swarm.clone(), parts.projects.clone(), checkpoints.clone());
+            let ended = driver.clone();
+            // Nobody waits for the ends of these turns.
+            races.end_turns_by(move |agent| drop(ended.cancel_agent(agent)));
             Self {
+                races: Arc::new(races),
                 checkpoints,
-                driver: Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits)),
+                driver,
                 events: parts.events,
                 sandbox: parts.sandbox,
                 records: parts.records,

@@ -98,6 +98,12 @@ impl Home {
         self.data().join("pending")
     }
 
+    /// Returns the file about a fork of a team that has begun and has not ended.
+    #[must_use]
+    pub fn team_fork(&self) -> PathBuf {
+        self.data().join("team-fork.json")
+    }
+
     /// Returns the lock file that is held by the process that works on such an operation.
     #[must_use]
     pub(crate) fn pending_lock(&self) -> PathBuf {

@@ -117,10 +117,24 @@ pub fn url(project: &ProjectName) -> String {
     format!("http://127.0.0.1:{}/git/{project}", egress::PROXY_PORT)
 }
 
-/// Makes a clone without copying an object. An existing file, folder or link of its name is left alone. The clone appears
+/// Makes a clone without copying an object. A clone that was copied with the workspace of another agent, or whose agent was
+/// renamed, gets the agent's name, and its branches become the agent's: it may push no others. An existing file, folder or link of its name is left alone. The clone appears
 /// under its name when it is complete, so an interrupted one is made anew.
 const CLONE: &str = r#"
 set -eu
+if [ -d "$FLOCK_TARGET/.git" ] && [ ! -L "$FLOCK_TARGET" ] && [ ! -L "$FLOCK_TARGET/.git" ]; then
+  cd "$FLOCK_TARGET"
+  mail="$(git config --local user.email || true)"
+  was="${mail%@flock.invalid}"
+  if [ "$was@flock.invalid" = "$mail" ] && [ -n "$was" ] && [ "$was" != "$FLOCK_AGENT" ]; then
+    git for-each-ref --format='%(refname:lstrip=4)' "refs/heads/flock/$was/" | while IFS= read -r name; do
+      git branch -m "flock/$was/$name" "flock/$FLOCK_AGENT/$name" || true
+    done
+    git config user.name "$FLOCK_AGENT"
+    git config user.email "$FLOCK_AGENT@flock.invalid"
+  fi
+  exit 0
+fi
 if [ -e "$FLOCK_TARGET" ] || [ -L "$FLOCK_TARGET" ]; then exit 0; fi
 rm -rf "$FLOCK_DRAFT"
 git init -q --template= "$FLOCK_DRAFT"

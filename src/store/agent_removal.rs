@@ -12,7 +12,7 @@ use crate::id::AgentId;
 ///
 /// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
 /// the audit stay, because they tell what happened.
-const DELETE_STATEMENTS: [&str; 10] = [
+const DELETE_STATEMENTS: [&str; 11] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
     "DELETE FROM charge WHERE id GLOB 'agent:' || ?1 || ':*'",
@@ -23,7 +23,8 @@ const DELETE_STATEMENTS: [&str; 10] = [
     "DELETE FROM exchange WHERE sender = ?1 OR receiver = ?1",
     "DELETE FROM claim WHERE agent = ?1",
     "UPDATE submission SET state = 'withdrawn', detail = 'its agent was removed'
-     WHERE agent = ?1 AND state IN ('queued', 'checking', 'review')",
+     WHERE agent = ?1 AND state IN ('queued', 'checking', 'review', 'proven')",
+    "DELETE FROM race_agent WHERE agent = ?1",
 ];
 
 fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {

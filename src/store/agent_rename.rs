@@ -8,7 +8,7 @@ use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 22] = [
+const ID_COLUMNS: [(&str, &str); 25] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -31,6 +31,9 @@ const ID_COLUMNS: [(&str, &str); 22] = [
     ("finding", "reviewer"),
     ("claim", "agent"),
     ("receipt", "author"),
+    ("race", "created_by"),
+    ("race_agent", "agent"),
+    ("race_agent", "original"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.

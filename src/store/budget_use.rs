@@ -21,7 +21,8 @@ fn reserved(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite:
     connection
         .prepare_cached(&format!(
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
-             FROM usage WHERE state = 'reserved' AND day = ?1 AND {condition}"
+             FROM usage WHERE state = 'reserved' AND {} AND {condition}",
+            scope.day_condition()
         ))?
         .query_row((day, value), |row| {
             Ok(UsageAmount { tokens: read_count(row, 0)?, cost: read_count(row, 1)? })

@@ -34,6 +34,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/021.sql"),
     include_str!("migrations/022.sql"),
     include_str!("migrations/023.sql"),
+    include_str!("migrations/024.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

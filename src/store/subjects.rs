@@ -76,6 +76,8 @@ handles! {
     program_conversations: ProgramConversations;
     /// The browsers that get notifications.
     push_subscriptions: PushSubscriptions;
+    /// The races between copies of a team.
+    races: Races;
     /// The receipts of checks.
     receipts: Receipts;
     /// The requests of agents.

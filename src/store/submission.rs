@@ -24,6 +24,8 @@ pub enum SubmissionState {
     Checking,
     /// Passed its checks and waits for a reviewer or a person.
     Review,
+    /// Passed its checks in a race, and waits for the decision.
+    Proven,
     /// The project's tip contains it.
     Merged,
     /// A check failed or a reviewer sent it back.
@@ -36,17 +38,18 @@ pub enum SubmissionState {
 
 impl SubmissionState {
     /// All states.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Queued,
         Self::Checking,
         Self::Review,
+        Self::Proven,
         Self::Merged,
         Self::Refused,
         Self::Conflict,
         Self::Withdrawn,
     ];
     /// The states from which a submission goes on.
-    pub const OPEN: [Self; 3] = [Self::Queued, Self::Checking, Self::Review];
+    pub const OPEN: [Self; 4] = [Self::Queued, Self::Checking, Self::Review, Self::Proven];
 
     /// Returns the name that the database, agents and the API use.
     #[must_use]
@@ -55,6 +58,7 @@ impl SubmissionState {
             Self::Queued => "queued",
             Self::Checking => "checking",
             Self::Review => "review",
+            Self::Proven => "proven",
             Self::Merged => "merged",
             Self::Refused => "refused",
             Self::Conflict => "conflict",
@@ -271,7 +275,7 @@ impl<A> Submissions<&Database<A>> {
                 .prepare_cached(&format!(
                     "{SELECT} WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR agent = ?2)
                      AND (?3 IS NULL OR task = ?3)
-                     AND (NOT ?4 OR state IN ('queued', 'checking', 'review')) ORDER BY id DESC LIMIT ?5"
+                     AND (NOT ?4 OR state IN ('queued', 'checking', 'review', 'proven')) ORDER BY id DESC LIMIT ?5"
                 ))?
                 .query_map(
                     params![
@@ -317,7 +321,7 @@ impl Submissions<&Store> {
                 .prepare_cached(
                     "UPDATE submission SET state = 'withdrawn', detail = 'replaced by a newer submission',
                         updated_at = ?3
-                     WHERE project = ?1 AND branch = ?2 AND state IN ('queued', 'checking', 'review')",
+                     WHERE project = ?1 AND branch = ?2 AND state IN ('queued', 'checking', 'review', 'proven')",
                 )?
                 .execute((new.project.as_str(), &new.branch, new.now))?;
             transaction

@@ -40,6 +40,8 @@ pub enum UsageScope {
     Agent(AgentId),
     /// The calls charged to one channel.
     Channel(ChannelId),
+    /// All calls, on any day, of the agents that were made for the race with this number.
+    Race(String),
 }
 
 /// A limit on the usage of one day.
@@ -143,6 +145,18 @@ impl UsageScope {
             Self::Day => ("?2 = ''", ""),
             Self::Agent(agent) => ("agent = ?2", agent.as_str()),
             Self::Channel(channel) => ("channel = ?2", channel.as_str()),
+            Self::Race(race) => {
+                ("agent IN (SELECT agent FROM race_agent WHERE race = CAST(?2 AS INTEGER))", race.as_str())
+            }
+        }
+    }
+
+    /// Returns the condition on the day, as the parameter `?1`.
+    pub(super) const fn day_condition(&self) -> &'static str {
+        match self {
+            // A race may last over midnight, and its agents work for nothing else.
+            Self::Race(_) => "?1 <> ''",
+            _ => "day = ?1",
         }
     }
 }
@@ -232,7 +246,8 @@ pub(super) fn used(connection: &Connection, day: &str, scope: &UsageScope) -> ru
     connection
         .prepare_cached(&format!(
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
-             FROM usage_sum WHERE day = ?1 AND {condition}"
+             FROM usage_sum WHERE {} AND {condition}",
+            scope.day_condition()
         ))?
         .query_row((day, value), |row| {
             Ok(UsageAmount { tokens: read_count(row, 0)?, cost: read_count(row, 1)? })

@@ -95,6 +95,7 @@ pub(crate) fn use_of_limits(day: &Day, limits: &[LimitUse]) -> Value {
             UsageScope::Day => ("day", String::new()),
             UsageScope::Agent(agent) => ("agent", agent.to_string()),
             UsageScope::Channel(channel) => ("channel", channel.to_string()),
+            UsageScope::Race(race) => ("race", race.clone()),
         };
         let amount = |limit: Option<u64>, used: u64, reserved: u64| {
             limit.map(|limit| {
@@ -154,6 +155,7 @@ fn whose(limit: &UsageLimit) -> String {
         UsageScope::Day => "the team's budget of the day".to_owned(),
         UsageScope::Agent(agent) => format!("the budget of {agent} for the day"),
         UsageScope::Channel(channel) => format!("the budget of channel {channel} for the day"),
+        UsageScope::Race(race) => format!("the budget of race {race}"),
     }
 }
 
@@ -171,6 +173,7 @@ pub(crate) fn name(limit: &UsageLimit, agent: &AgentId) -> String {
         UsageScope::Day => "day".to_owned(),
         UsageScope::Agent(of) => format!("agent {of}"),
         UsageScope::Channel(_) => "channel".to_owned(),
+        UsageScope::Race(race) => format!("race {race}"),
     };
     format!("{scope} {agent} {:?} {:?}", limit.tokens, limit.cost)
 }

@@ -433,6 +433,18 @@ impl Swarm {
         Ok(found)
     }
 
+    /// Notifies watchers and the scheduler of copies of channels that were made, and of the messages in them.
+    pub(crate) fn announce_copies(&self, by: &Party, posts: &[(NewPost, CommittedPost)]) {
+        let mut last = None;
+        for (new, posted) in posts {
+            if last != Some(&posted.channel) {
+                self.notifier.publish("channel.created", &json!({"channel": posted.channel, "by": by}));
+                last = Some(&posted.channel);
+            }
+            self.announce(new, posted);
+        }
+    }
+
     /// Notifies watchers and the scheduler of a committed message.
     pub(super) fn announce(&self, new: &NewPost, posted: &CommittedPost) {
         publish(&self.notifier, new, posted);
@@ -536,7 +548,7 @@ pub(crate) fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
 }
 
 /// Returns a message of flock itself that wakes nobody.
-pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
+pub(crate) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
     NewPost {
         channel: channel.clone(),
         author: Party::System,

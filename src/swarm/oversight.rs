@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::budget::{self, Day};
 use super::pause::Pause;
@@ -19,7 +19,10 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
-use crate::store::{ExceededLimit, Level, NewUsage, Store, StoreError, TokenCounts, UsageAmount, UsageScope};
+use crate::store::{
+    ExceededLimit, Level, NewUsage, RacePlace, Store, StoreError, TokenCounts, UsageAmount, UsageLimit,
+    UsageScope,
+};
 use crate::sync::lock;
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
@@ -106,7 +109,11 @@ impl TeamOversight {
             Err(error) => return Err(unknown(&error)),
         };
         let price = price::of(&config, &call.model);
-        let limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
+        let mut limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
+        match race_limit(&self.swarm, &call.agent).await {
+            Ok(limit) => limits.extend(limit),
+            Err(error) => return Err(unknown(&error)),
+        }
         // A limit in dollars can't bind a model without a price, so such a model would get around it.
         if price.is_none()
             && !config.budgets.allow_unpriced
@@ -166,10 +173,14 @@ impl TeamOversight {
     ) {
         // A channel's budget does not keep the agent from working elsewhere.
         let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_));
+        // The budget of a race does not come back at midnight.
+        let is_race = matches!(exceeded.limit.scope, UsageScope::Race(_));
+        let until = if is_race { None } else { day.ends_at };
+        if is_race {
+            self.note_spent_race(exceeded, day, need).await;
+        }
         if holds_agent {
-            self.swarm
-                .notifier()
-                .tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
+            self.swarm.notifier().tell(SchedulerEvent::Paused { agent: call.agent.clone(), until });
             let refused = RefusedCall { day: day.name.clone(), need };
             // One task watches for all paused agents. It ends with the last of them.
             if hold(&self.paused, &call.agent, refused) {
@@ -182,13 +193,46 @@ impl TeamOversight {
         if holds_agent {
             let pause = Pause {
                 since: unix_ms(),
-                until: day.ends_at,
+                until,
                 reason: text.to_owned(),
                 day: day.name.clone(),
                 budget: name,
             };
             if let Err(error) = self.swarm.pause(&call.agent, pause).await {
                 tracing::error!(error = chain(&error), "failed to say that a budget is used up");
+            }
+        }
+    }
+
+    /// Ends a race whose budget has no room for this call, even if all calls that run used nothing of what is reserved for
+    /// them.
+    async fn note_spent_race(&self, exceeded: &ExceededLimit, day: &Day, need: UsageAmount) {
+        let UsageScope::Race(race) = &exceeded.limit.scope else { return };
+        let id: i64 = race.parse().unwrap_or_default();
+        let usage = self.swarm.store().usage();
+        let noted = async {
+            let in_use = usage.limits_in_use(day.name.clone(), vec![exceeded.limit.clone()]).await?;
+            let has_room = in_use.first().is_some_and(|found| {
+                let fits = |limit: Option<u64>, used: u64, reserved: u64, need: u64| {
+                    limit.is_none_or(|limit| used.saturating_sub(reserved).saturating_add(need) <= limit)
+                };
+                let (used, reserved) = (found.used, found.reserved);
+                fits(found.limit.tokens, used.tokens, reserved.tokens, need.tokens)
+                    && fits(found.limit.cost, used.cost, reserved.cost, need.cost)
+            });
+            if has_room {
+                return Ok(false);
+            }
+            self.swarm.store().races().mark_spent(id, unix_ms()).await
+        };
+        match noted.await {
+            Ok(true) => {
+                let data = json!({"race": id, "state": "running", "winner": null});
+                self.swarm.notifier().publish("race.changed", &data);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(error = chain(&error), "failed to note that the budget of a race is used up");
             }
         }
     }
@@ -282,6 +326,17 @@ fn plausible_usage(told: Usage, seen: TokenEstimate) -> Usage {
     usage
 }
 
+/// Returns the budget of the race that an agent takes part in, if it is not decided.
+async fn race_limit(swarm: &Swarm, agent: &AgentId) -> Result<Option<UsageLimit>, StoreError> {
+    let place = swarm.store().races().place(agent).await?;
+    let running = place.filter(RacePlace::is_running);
+    Ok(running.filter(|place| place.tokens.is_some() || place.cost.is_some()).map(|place| UsageLimit {
+        scope: UsageScope::Race(place.race.to_string()),
+        tokens: place.tokens,
+        cost: place.cost,
+    }))
+}
+
 /// Refuses a call because the remaining budget is unknown. Without the database nothing is spent.
 fn unknown(error: &StoreError) -> PauseReason {
     tracing::error!(error = chain(error), "failed to look at the budgets");
@@ -321,7 +376,8 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
         let today = budget::day(unix_ms(), &zone).name;
         let looked_at = lock(&paused).clone();
         for (agent, refused) in looked_at {
-            let limits = budget::limits(&config.budgets, &agent, None);
+            let mut limits = budget::limits(&config.budgets, &agent, None);
+            limits.extend(race_limit(&swarm, &agent).await.unwrap_or_default());
             let has_room = match swarm.store().usage().exceeded_limit(&today, &limits, refused.need).await {
                 Ok(exceeded) => exceeded.is_none(),
                 Err(error) => {

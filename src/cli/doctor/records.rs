@@ -14,7 +14,9 @@ use crate::gateway::clock_check;
 use crate::generation::{self, pending_rollback};
 use crate::home::lock::Lock;
 use crate::home::{Home, pending, temp_files};
+use crate::id::AgentId;
 use crate::install::self_update::pending_change::PendingProgramChange;
+use crate::store::{RaceState, StoreError};
 use crate::supervise::unit::NAMES;
 use crate::supervise::{SUPERVISOR, pid_file};
 
@@ -78,6 +80,45 @@ pub(crate) fn rewinds(home: &Home, config: &Config) -> Vec<Check> {
         Check::warn("agents", text, format!("flock checkpoint {agent}"))
     };
     Checkpoints::interrupted(home, config).into_iter().map(check).collect()
+}
+
+/// Reports an interrupted fork of a channel's team. A gateway completes or undoes it when it starts.
+pub(crate) fn team_fork(home: &Home) -> Option<Check> {
+    let text = "a fork of a channel was interrupted, and is completed or undone at the next start";
+    Checkpoints::is_team_fork_open(home).then(|| Check::warn("agents", text, "flock restart"))
+}
+
+/// Reports races whose copies can't work, and those that wait for a person.
+pub(crate) fn races(home: &Home, config: &Config) -> Vec<Check> {
+    const NAME: &str = "races";
+    let read = database::read(home, async |reader| {
+        Ok::<_, StoreError>((reader.races().open().await?, reader.freezes().state().await?))
+    });
+    let (open, frozen) = match read {
+        Ok(found) => found.unwrap_or_default(),
+        Err(error) => return vec![Check::failed(NAME, error.into())],
+    };
+    let mut checks = Vec::new();
+    for race in open {
+        let show = format!("flock race show {}", race.id);
+        let works = |agent: &AgentId| config.agent(agent).is_some() && !frozen.holds(agent);
+        let can_work = race.copies.iter().flat_map(|copy| &copy.agents).any(|(agent, _)| works(agent));
+        match race.state {
+            RaceState::Running if !can_work => {
+                let text = format!("race {} runs, and none of its agents can work", race.id);
+                checks.push(Check::warn(NAME, text, show));
+            }
+            RaceState::Person if race.dropped_at.is_none() => {
+                checks.push(Check::warn(
+                    NAME,
+                    format!("race {} waits for you to choose a copy", race.id),
+                    show,
+                ));
+            }
+            _ => {}
+        }
+    }
+    checks
 }
 
 /// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.

@@ -95,6 +95,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         team: said.get("team").filter(|team| !team.is_null()).cloned(),
         bridges: said.get("bridges").filter(|bridges| !bridges.is_null()).cloned(),
         projects: said.get("projects").filter(|projects| !projects.is_null()).cloned(),
+        races: said.get("races").filter(|races| !races.is_null()).cloned(),
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         engine,
         approvals_waiting: approvals_waiting(home),

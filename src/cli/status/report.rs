@@ -45,6 +45,8 @@ pub(crate) struct StatusReport {
     pub bridges: Option<Value>,
     /// The gateway's report about projects. `None` if it does not run.
     pub projects: Option<Value>,
+    /// The gateway's report about races. `None` if it does not run.
+    pub races: Option<Value>,
     /// The gateway's report about signed-in browsers. `None` if it does not run.
     pub dashboard: Option<Value>,
     #[serde(flatten)]

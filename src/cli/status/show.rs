@@ -47,6 +47,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     for bridge in report.bridges.iter().flat_map(|bridges| bridges.as_array()).flatten() {
         printer.line(bridge_line(bridge));
     }
+    for race in report.races.iter().flat_map(|races| races.as_array()).flatten() {
+        printer.line(race_line(race));
+    }
     for project in report.projects.iter().flat_map(|projects| projects.as_array()).flatten() {
         printer.line(project_line(project));
     }
@@ -99,6 +102,23 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     if !report.running {
         printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     }
+}
+
+fn race_line(race: &Value) -> StyledLine {
+    let text = |key: &str| race[key].as_str().unwrap_or_default().to_owned();
+    let line = title("race").plain(format!(
+        "{} of #{} for {}: {}",
+        race["race"],
+        text("channel"),
+        text("project"),
+        text("state")
+    ));
+    if text("state") == "person" {
+        return line
+            .with(TextStyle::Warn, ", a copy has to be chosen: ")
+            .accent(format!("flock race show {}", race["race"]));
+    }
+    line
 }
 
 fn project_line(project: &Value) -> StyledLine {

@@ -113,6 +113,7 @@ pub(super) const TEXTS: Texts = Texts {
     work_queued: "queued",
     work_checking: "being checked",
     work_review: "waits for a review",
+    work_proven: "waits for the decision of its race",
     work_merged: "merged",
     work_refused: "sent back",
     work_conflict: "conflicts with the tip",

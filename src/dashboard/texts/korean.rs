@@ -113,6 +113,7 @@ pub(super) const TEXTS: Texts = Texts {
     work_queued: "대기 중",
     work_checking: "검사 중",
     work_review: "검토 대기",
+    work_proven: "경주의 결정을 기다림",
     work_merged: "병합됨",
     work_refused: "돌려보냄",
     work_conflict: "최신 커밋과 충돌",

@@ -87,7 +87,7 @@ texts! {
     waiting_messages, take_back, commands, command_compact, command_context, command_new,
     copy_link, jump_to_end, files, picture_named, file_too_large, file_gone, attach, attached,
     // Requests.
-    projects, project, no_projects, repository, tip, on_its_way, setup, checks_of_work, submitted_work, nothing_submitted, receipt, accept, send_back, send_back_reason, branches, branch, no_branches, ahead, behind, newest_commit, claims, whole_project, one_column, side_by_side, files_changed, diff_cut, file_cut, no_text, work_queued, work_checking, work_review, work_merged, work_refused, work_conflict, work_withdrawn,
+    projects, project, no_projects, repository, tip, on_its_way, setup, checks_of_work, submitted_work, nothing_submitted, receipt, accept, send_back, send_back_reason, branches, branch, no_branches, ahead, behind, newest_commit, claims, whole_project, one_column, side_by_side, files_changed, diff_cut, file_cut, no_text, work_queued, work_checking, work_review, work_proven, work_merged, work_refused, work_conflict, work_withdrawn,
     receipts, receipt_title, no_receipts, receipt_accepted, receipt_needs_person, receipt_stale, receipt_refused, receipt_invalid, tree, base_tree, image, output_of_check, check_again,
     checkpoints, checkpoints_about, make_checkpoint, no_checkpoints, checkpoint_turn, checkpoint_asked, checkpoint_rewind, changed_files,
     generations, generations_about, changes, present_state,

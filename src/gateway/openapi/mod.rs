@@ -32,6 +32,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("tokens.json", include_str!("tokens.json")),
     ("bridges.json", include_str!("bridges.json")),
     ("projects.json", include_str!("projects.json")),
+    ("races.json", include_str!("races.json")),
     ("receipts.json", include_str!("receipts.json")),
     ("generations.json", include_str!("generations.json")),
     ("people.json", include_str!("people.json")),

@@ -10,6 +10,7 @@
 //! | [`review`] | an agent reviews the work of another |
 //! | [`train`] | submissions are joined with the tip, one after the other |
 //! | [`checks`] | trees are checked in throw-away sandboxes |
+//! | [`race`] | the submissions of the copies of a race |
 //! | [`land`] | the tip is handed to the owner |
 //! | [`rule`] | the decisions about submissions, without effects |
 //! | [`tools`] | the tools of agents |
@@ -20,6 +21,7 @@ mod claim;
 mod error;
 mod land;
 mod look;
+mod race;
 mod review;
 pub(crate) mod rule;
 mod submission;

@@ -29,20 +29,30 @@ pub(crate) struct ReviewVerdict {
 
 impl Projects {
     /// Returns the agent that is asked to review a submission, and what it is told.
-    pub(super) fn ask_reviewer(
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be read.
+    pub(super) async fn ask_reviewer(
         &self,
         project: &Project,
         submission: &Submission,
         stat: &str,
-    ) -> Option<(AgentId, NewInboxItem)> {
+    ) -> Result<Option<(AgentId, NewInboxItem)>, ProjectsError> {
         if project.review != Review::Agent {
-            return None;
+            return Ok(None);
         }
+        // Copies that race have their own work to do, and those that lost do nothing any more.
+        let racing = self.swarm.store().races().agents_without_a_win().await?;
         let config = self.swarm.config();
-        let reviewer = rule::reviewer(project, &config.agents, &submission.agent)?.clone();
+        let mut agents = config.agents.clone();
+        agents.retain(|agent| agent.id == submission.agent || !racing.contains(&agent.id));
+        let Some(reviewer) = rule::reviewer(project, &agents, &submission.agent).cloned() else {
+            return Ok(None);
+        };
         let session = review_session(&reviewer, submission.id);
         let text = question(project, submission, stat);
-        Some((reviewer, notice(&session, text, unix_ms())))
+        Ok(Some((reviewer, notice(&session, text, unix_ms()))))
     }
 
     /// Stores an agent's review of a submission.

@@ -102,6 +102,7 @@ impl Projects {
         work: Work,
     ) -> Result<Submitted, ProjectsError> {
         let project = self.of_agent(name, &work.agent)?;
+        self.check_race(name, &work.agent).await?;
         let branch = AgentBranch::new(work.agent.clone(), work.branch.as_deref().unwrap_or(FIRST_TASK))
             .map_err(|error| ProjectsError::Invalid(error.to_string()))?;
         let session = match &work.task {
@@ -347,7 +348,7 @@ impl Projects {
     }
 }
 
-fn state_error(found: &Submission) -> ProjectsError {
+pub(super) fn state_error(found: &Submission) -> ProjectsError {
     ProjectsError::State { project: found.project.clone(), number: found.id, state: found.state }
 }
 

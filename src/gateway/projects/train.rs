@@ -23,7 +23,7 @@ use crate::project::diff::{self, DiffLimits};
 use crate::project::merge::{self, MergeMessage};
 use crate::project::{Conflict, MergeOutcome, ObjectId, ProjectError, ProjectRepository, RefChange};
 use crate::provider::BoxFuture;
-use crate::store::{NewInboxItem, Submission, SubmissionChange, SubmissionState};
+use crate::store::{NewInboxItem, RacePlace, Submission, SubmissionChange, SubmissionState};
 use crate::swarm::Actor;
 use crate::tool::safe_text;
 
@@ -152,11 +152,12 @@ impl Train {
     }
 
     async fn take(&self, project: &Project, next: &Submission) -> Result<(), ProjectsError> {
+        let place = self.projects.racing(&project.name, &next.agent).await?;
         if next.checked.is_some() && next.checked == next.candidate {
             // It passed its checks before somebody looked at it. That still counts if the tip has not moved since.
-            return self.decided(project, next).await;
+            return self.decided(project, next, place.as_ref()).await;
         }
-        match self.join(project, next).await? {
+        match self.join(project, next, place.as_ref()).await? {
             Joined::Contained => self.projects.merged(project, next, None).await,
             Joined::Conflicts(tip, conflicts) => self.conflict(next, tip, &conflicts).await,
             Joined::Candidate { base, commit, stat } => {
@@ -176,15 +177,25 @@ impl Train {
                 match self.checks.check(work).await? {
                     CheckVerdict::Failed { receipt, log } => self.failed(&checking, receipt, &log).await,
                     CheckVerdict::Passed { receipt, reasons } => {
-                        self.passed(project, &checking, receipt, reasons, &stat).await
+                        match self.projects.racing(&project.name, &next.agent).await? {
+                            Some(place) => self.projects.proven(&checking, receipt, reasons, &place).await,
+                            None => self.passed(project, &checking, receipt, reasons, &stat).await,
+                        }
                     }
                 }
             }
         }
     }
 
-    /// Joins a submission's commit with the tip, and keeps the result by a reference of flock's own.
-    async fn join(&self, project: &Project, next: &Submission) -> Result<Joined, ProjectsError> {
+    /// Joins a submission's commit with the tip, and keeps the result by a reference of flock's own. What the copies of a
+    /// race submit is joined with one tip, so that the same is compared.
+    async fn join(
+        &self,
+        project: &Project,
+        next: &Submission,
+        place: Option<&RacePlace>,
+    ) -> Result<Joined, ProjectsError> {
+        let base = place.map(|place| place.base.clone());
         let (tip_name, commit, reference) = (project.branch.clone(), next.commit.clone(), kept(next));
         let text = format!(
             "Merge {} ({})\n\n{}\n\nSubmission {} of {}.\n",
@@ -193,7 +204,7 @@ impl Train {
         let at = next.created_at / 1000;
         self.projects
             .with(&project.name, move |repository| {
-                let tip = repository.find(&tip_name)?;
+                let tip = repository.find(base.as_ref().unwrap_or(&tip_name))?;
                 let commit = repository.find(&commit)?;
                 let joined = merge::merge(repository, tip, commit, MergeMessage { text: &text, at })?;
                 Ok(match joined {
@@ -229,7 +240,7 @@ impl Train {
         let mut items = Vec::new();
         if checking.reviewer.is_none() {
             let seen = Submission { receipt: to.receipt.clone(), ..checking.clone() };
-            match self.projects.ask_reviewer(project, &seen, stat) {
+            match self.projects.ask_reviewer(project, &seen, stat).await? {
                 Some((reviewer, item)) => {
                     to.reviewer = Some(reviewer);
                     items.push(item);
@@ -256,12 +267,28 @@ impl Train {
             items.extend(news(checking, text, unix_ms()));
         }
         let rows = along(&Actor::system(), "project.check", checking, format!("passed; {stat}"), items);
-        let after = self.projects.step(checking, &[SubmissionState::Checking], to, Some(rows)).await?;
+        // A submission that won a race was checked before anybody was asked to review it.
+        const FROM: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
+        let after = self.projects.step(checking, FROM, to, Some(rows)).await?;
         if wait.is_some() { Ok(()) } else { self.finish(project, &after).await }
     }
 
     /// Goes on with a submission that passed its checks, after a decision about it.
-    async fn decided(&self, project: &Project, checked: &Submission) -> Result<(), ProjectsError> {
+    async fn decided(
+        &self,
+        project: &Project,
+        checked: &Submission,
+        place: Option<&RacePlace>,
+    ) -> Result<(), ProjectsError> {
+        if let Some(place) = place {
+            let (receipt, reasons) = (checked.receipt.clone(), checked.reasons.clone());
+            return self.projects.proven(checked, receipt, reasons, place).await;
+        }
+        let is_unasked = checked.reviewer.is_none() && checked.reviewed_at.is_none();
+        if project.review == crate::config::Review::Agent && is_unasked && checked.reasons.is_empty() {
+            let stat = self.stat(project, checked).await?;
+            return self.passed(project, checked, checked.receipt.clone(), Vec::new(), &stat).await;
+        }
         let Some(wait) = rule::waits_for(project.review, checked) else {
             return self.finish(project, checked).await;
         };
@@ -273,17 +300,32 @@ impl Train {
         self.projects.step(checked, FROM, to, Some(rows)).await.map(drop)
     }
 
+    /// Returns a short account of a candidate's change.
+    async fn stat(&self, project: &Project, checked: &Submission) -> Result<String, ProjectsError> {
+        let (Some(base), Some(candidate)) = (checked.base.clone(), checked.candidate.clone()) else {
+            return Ok(String::new());
+        };
+        self.projects
+            .with(&project.name, move |repository| {
+                let (base, candidate) = (repository.find(&base)?, repository.find(&candidate)?);
+                diff::diff(repository, Some(base), candidate, DiffLimits::default())
+                    .map(|changes| diff::stat(&changes))
+            })
+            .await
+    }
+
     /// Moves the tip to a candidate that passed. If the tip has moved meanwhile, the submission is joined again.
     async fn finish(&self, project: &Project, checked: &Submission) -> Result<(), ProjectsError> {
         let (Some(base), Some(candidate)) = (checked.base.clone(), checked.candidate.clone()) else {
             return self.again(checked).await;
         };
         // Held until the row says so too: whoever replaces the submission meanwhile would call it withdrawn.
-        let _held = self.projects.hold(&project.name).await;
+        let held = self.projects.hold(&project.name).await;
         let (branch, name) = (project.branch.clone(), project.name.clone());
-        let moved = self
+        // The work takes the right with it: if it is given up here, it still ends there before anybody else looks.
+        let (moved, _held) = self
             .projects
-            .with(&name, move |repository| move_tip(repository, &branch, &base, &candidate))
+            .with(&name, move |repository| Ok((move_tip(repository, &branch, &base, &candidate)?, held)))
             .await?;
         if moved {
             self.projects.merged(project, checked, checked.candidate.clone()).await
@@ -419,7 +461,7 @@ impl Projects {
     }
 
     /// Removes the reference that kept the candidate.
-    async fn forget(&self, found: &Submission) -> Result<(), ProjectsError> {
+    pub(super) async fn forget(&self, found: &Submission) -> Result<(), ProjectsError> {
         let name = kept(found);
         self.with(&found.project, move |repository| match repository.target(&name)? {
             None => Ok(()),

@@ -5,9 +5,10 @@ use axum::extract::{Extension, State};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{JsonResult, TeamState};
+use super::{JsonResult, TeamState, channels};
 use crate::checkpoint::fork::ForkRequest;
 use crate::checkpoint::rewind::{RewindParts, RewindRequest};
+use crate::checkpoint::team_fork::{CopyName, TeamForkRequest};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
@@ -55,6 +56,15 @@ pub(crate) struct Fork {
     /// The id of the new agent.
     name: String,
     checkpoint: Option<u64>,
+    by: Option<String>,
+}
+
+/// A second channel with a copy of the team that a person wants.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForkChannel {
+    /// The id of the new channel.
+    name: String,
     by: Option<String>,
 }
 
@@ -125,4 +135,37 @@ pub(crate) async fn fork(
     let done = tokio::spawn(async move { team.checkpoints.fork(&agent, request).await });
     let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"fork": done})))
+}
+
+/// Makes a second channel with copies of this channel's agents.
+pub(crate) async fn fork_channel(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    JsonBody(wanted): JsonBody<ForkChannel>,
+) -> JsonResult {
+    caller.refuse_plugin("only the owner makes copies of channels")?;
+    let channel = team.swarm.channel(&channels::channel(&id)?).await?;
+    let by = caller.person(wanted.by.as_deref())?;
+    let request = TeamForkRequest {
+        channel,
+        copies: vec![CopyName::of_channel(channels::channel(&wanted.name)?)],
+        by: by.clone(),
+        race: None,
+        mentions: Vec::new(),
+    };
+    let from = request.channel.id.clone();
+    let checkpoints = team.checkpoints.clone();
+    let done = tokio::spawn(async move { checkpoints.fork_team(request).await });
+    let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    team.swarm.announce_copies(&by, &done.posts);
+    let agents = done.copies.iter().flat_map(|copy| &copy.agents);
+    let agents: Vec<_> = agents.map(|(from, agent)| json!({"agent": agent, "from": from})).collect();
+    Ok(axum::Json(json!({"fork": {
+        "channel": done.copies.first().map(|copy| &copy.channel),
+        "from": from,
+        "messages": done.up_to,
+        "agents": agents,
+        "warnings": done.warnings,
+    }})))
 }

@@ -28,6 +28,7 @@ pub mod plugin;
 pub(crate) mod projects;
 pub(crate) mod prompt;
 pub(crate) mod push;
+pub(crate) mod races;
 pub(crate) mod receipts;
 pub mod sessions;
 pub(crate) mod settings;
@@ -46,6 +47,7 @@ use axum::routing::{delete, get, post, put};
 
 use super::error::ApiError;
 use super::projects::Projects;
+use super::races::Races;
 use super::state::Gateway;
 use crate::bridge::Bridges;
 use crate::checkpoint::Checkpoints;
@@ -68,6 +70,7 @@ pub(crate) struct TeamState {
     pub(crate) bridges: Option<Arc<Bridges>>,
     pub(crate) projects: Arc<Projects>,
     pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) races: Arc<Races>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -79,6 +82,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             bridges: Some(gateway.bridges.clone()),
             projects: gateway.projects.clone(),
             checkpoints: gateway.checkpoints.clone(),
+            races: gateway.races.clone(),
         }
     }
 }
@@ -119,6 +123,7 @@ where
         .route("/api/channels/{id}/messages/{seq}/files/{n}", get(files::show))
         .route("/api/channels/{id}/members", post(channels::assign))
         .route("/api/channels/{id}/archive", post(channels::archive))
+        .route("/api/channels/{id}/fork", post(checkpoints::fork_channel))
         .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
         .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
         .route("/api/files", put(files::take))
@@ -137,6 +142,11 @@ where
         .route("/api/projects/{name}/submissions/{number}/refuse", post(projects::refuse))
         .route("/api/projects/{name}/submissions/{number}/withdraw", post(projects::withdraw))
         .route("/api/projects/{name}/sync", post(projects::sync))
+        .route("/api/races", get(races::list).post(races::begin))
+        .route("/api/races/{number}", get(races::show))
+        .route("/api/races/{number}/drop", post(races::drop_losers))
+        .route("/api/races/{number}/keep", post(races::keep))
+        .route("/api/races/{number}/stop", post(races::stop))
         .route("/api/search", get(channels::search))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))

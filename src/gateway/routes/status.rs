@@ -25,6 +25,10 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     if let Err(error) = &projects {
         tracing::error!(error = crate::error::chain(error), "failed to count what was submitted");
     }
+    let races = gateway.races.summaries().await;
+    if let Err(error) = &races {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the races");
+    }
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -38,6 +42,7 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "team": team,
         "bridges": bridges.ok(),
         "projects": projects.ok(),
+        "races": races.ok(),
         "dashboard": dashboard(&gateway).await,
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {

@@ -352,3 +352,129 @@ fn a_gateway_that_is_killed_during_pushes_loses_nothing_that_was_acknowledged() 
     assert_eq!(std::fs::read_dir(lib.join("incoming")).map_or(0, Iterator::count), 0);
     assert_eq!(git(&lib, &["fsck", "--full", "--strict", "--no-dangling"]), "");
 }
+
+#[test]
+fn a_copied_clone_pushes_to_the_branches_of_its_own_agent() {
+    let Some(stage) = Stage::new() else { return };
+    docker::block_on(async {
+        let before = "cd lib && git commit -q --allow-empty -m mine && git branch flock/ann/two/x && \
+                      git branch flock/other/y && git rev-parse HEAD";
+        let commit = stage.output(before).await;
+        // As the fork of an agent does it: bob's workspace is a copy of ann's.
+        let [from, to] = ["ann", "bob"].map(|agent| stage.team.home.workspace(&id(agent)));
+        let copied =
+            HostCommand::new("cp").args(["-rT", "--preserve=mode,links"]).arg(&from).arg(&to).status();
+        assert!(copied.unwrap().success());
+        let own = async |command: &str| output(&stage.sandbox, "bob", command).await;
+        assert_eq!(
+            own("cd lib && git branch --show-current && git config user.name && git config user.email").await,
+            "flock/bob/work\nbob\nbob@flock.invalid"
+        );
+        let branches = own("cd lib && git for-each-ref --format='%(refname:short)' refs/heads/").await;
+        assert_eq!(branches, "flock/bob/two/x\nflock/bob/work\nflock/other/y");
+        assert_eq!(own("cd lib && git rev-parse HEAD").await, commit, "it has what was not pushed");
+        own("cd lib && git pull -q && git push -q origin HEAD 2>&1").await;
+        assert_eq!((stage.branch("flock/bob/work"), stage.branch("flock/ann/work")), (Some(commit), None));
+        assert_eq!(stage.output("cd lib && git branch --show-current").await, "flock/ann/work");
+    });
+}
+
+#[test]
+fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed() {
+    const LIMIT: Duration = Duration::from_secs(240);
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let owner = home.outside().join("owner");
+    std::fs::create_dir_all(owner.join("tests")).unwrap();
+    git(&owner, &["init", "-q", "-b", "main"]);
+    std::fs::write(owner.join("answer"), "0\n").unwrap();
+    std::fs::write(owner.join("tests/check.sh"), "grep -qx 42 answer\n").unwrap();
+    git(&owner, &["add", "-A"]);
+    git(&owner, &["commit", "-q", "-m", "begin"]);
+    let play = |copy: u32, change: &str| {
+        let command = format!("cd lib && {change}; git commit -qam copy{copy}; git push -q origin HEAD");
+        json!({"when": format!("copy {copy} of 3"), "steps": [
+            {"calls": [{"name": "exec", "arguments": {"command": command}}]},
+            {"calls": [{"name": "flock_project_submit", "arguments": {"project": "lib"}}]},
+            {"say": "submitted"},
+        ]})
+    };
+    let replies = json!({"replies": [
+        play(1, "echo 42 > answer"),
+        play(2, "echo 41 > answer"),
+        play(3, "echo 42 > answer && echo true > tests/check.sh"),
+        {"steps": [{"say": "understood"}]},
+    ]});
+    std::fs::write(home.file("scripts/test"), replies.to_string()).unwrap();
+    home.flock(["config", "set", "agents.defaults.model.primary", "script/test"]).ok();
+    home.flock(["config", "set", "plugins.entries.flock.config.races", "{\"idleSeconds\": 10}"]).ok();
+    home.flock(["add", "coder"]).ok();
+    let repo = owner.to_str().unwrap();
+    home.flock(["project", "add", "lib", "--repo", repo, "--check", "sh tests/check.sh", "--agent", "coder"])
+        .ok();
+    home.flock(["channel", "create", "dev", "--topic", "answers", "--member", "coder"]).ok();
+    home.flock(["start"]).ok();
+    let race = ["race", "#dev", "3", "--project", "lib", "--minutes", "30", "--json", "Find the answer"];
+    wait_until("the race begins", LIMIT, || {
+        // The agent may be in a turn about its new channel.
+        let run = home.flock(race);
+        if run.code == 0 { Ok(()) } else { Err(format!("{run:?}")) }
+    });
+    let show = || home.flock(["race", "show", "1", "--json"]).ok().json()["race"].clone();
+    let submissions =
+        || home.flock(["project", "submissions", "lib", "--json"]).ok().json()["submissions"].clone();
+    wait_until("something is submitted", LIMIT, || {
+        if submissions().as_array().is_some_and(|all| !all.is_empty()) {
+            Ok(())
+        } else {
+            Err(show().to_string())
+        }
+    });
+    let gateway = || -> Option<i32> {
+        std::fs::read_to_string(home.file("run/gateway.pid")).ok()?.split_whitespace().next()?.parse().ok()
+    };
+    let killed = gateway().unwrap();
+    kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
+    wait_until("another gateway serves", LIMIT, || {
+        let answers = home.flock(["status", "--json"]).code == 0;
+        (answers && gateway().is_some_and(|now| now != killed)).then_some(()).ok_or_else(String::new)
+    });
+    let decided = wait_until("the race is decided", LIMIT, || {
+        let found = show();
+        if found["state"] == "decided" { Ok(found) } else { Err(found.to_string()) }
+    });
+    assert_eq!(decided["winner"], 1, "{decided:#}");
+    assert_eq!(decided["chosenBy"], json!(null), "the checks chose");
+    wait_until("the winner is merged", LIMIT, || {
+        let all = submissions();
+        let merged: Vec<&str> = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["state"] == "merged")
+            .filter_map(|one| one["agent"].as_str())
+            .collect();
+        if merged == ["coder-r1-1"] { Ok(()) } else { Err(all.to_string()) }
+    });
+    let repository = ProjectRepository::open(&home.file("projects/lib.git")).unwrap();
+    let tip = repository.branch("main").unwrap().unwrap().to_string();
+    assert_eq!(git(&home.file("projects/lib.git"), &["show", &format!("{tip}:answer")]), "42");
+    home.flock(["project", "diff", "lib", "coder-r1-3"]).ok();
+
+    home.flock(["race", "drop", "1", "--yes"]).ok();
+    let listed = home.flock(["list", "--json"]).ok().json();
+    let mut agents: Vec<&str> =
+        listed["agents"].as_array().unwrap().iter().filter_map(|agent| agent["id"].as_str()).collect();
+    agents.retain(|agent| agent.starts_with("coder"));
+    assert_eq!(agents, ["coder", "coder-r1-1"]);
+    for loser in ["coder-r1-2", "coder-r1-3"] {
+        assert!(
+            !home.file(format!("workspaces/{loser}")).exists()
+                && !home.file(format!("agents/{loser}")).exists()
+        );
+        let name = home.container(loser);
+        assert_eq!(docker::docker(&["ps", "-aq", "--filter", &format!("name=^/{name}$")]), "", "{name}");
+    }
+    let branches = repository.references("refs/heads/flock/").unwrap();
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    home.flock(["stop"]).ok();
+}

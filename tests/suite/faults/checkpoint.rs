@@ -191,3 +191,52 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
     }
     println!("{killed} kills at {whole} moments of a checkpoint");
 }
+
+#[test]
+fn a_kill_in_the_fork_of_a_team_leaves_all_of_it_or_nothing() {
+    let stage = Stage::new();
+    let home = &stage.home;
+    home.flock(["add", "bob", "--no-container", "--model", "acme/one"]).ok();
+    // Turns would only be in the way.
+    for agent in ["ada", "bob"] {
+        home.flock(["freeze", agent]).ok();
+    }
+    home.flock(["channel", "create", "dev", "--topic", "x", "--member", "ada", "--member", "bob"]).ok();
+    home.flock(["channel", "post", "dev", "first words"]).ok();
+    home.flock(["config", "set", "plugins.entries.flock.config.maxAgents", "1000"]).ok();
+    let (mut step, mut seen) = (1, [0, 0]);
+    loop {
+        let name = format!("second{step}");
+        if !dies(home, "Forking", step, &["fork", "#dev", &name]) {
+            break;
+        }
+        // The next gateway completes or undoes it.
+        let child = gateway(home, "nowhere");
+        until_answering(home);
+        wait_until("the fork is completed or undone", LONG, || {
+            if home.file("data/team-fork.json").exists() { Err(String::new()) } else { Ok(()) }
+        });
+        let listed = home.flock(["list", "--json"]).ok().json();
+        let is_agent = |id: &str| listed["agents"].as_array().unwrap().iter().any(|agent| agent["id"] == *id);
+        let channels = home.flock(["channel", "list", "--json"]).ok().json();
+        let made =
+            channels["channels"].as_array().unwrap().iter().any(|channel| channel["channelId"] == *name);
+        for agent in ["ada", "bob"] {
+            let copy = format!("{agent}-{name}");
+            assert_eq!(is_agent(&copy), made, "{copy} at step {step}");
+            assert_eq!(home.file(format!("workspaces/{copy}")).exists(), made, "{copy} at step {step}");
+            assert_eq!(home.file(format!("agents/{copy}")).exists(), made, "{copy} at step {step}");
+        }
+        if made {
+            let read = home.flock(["channel", "read", &name, "--json"]).ok().json();
+            assert!(read.to_string().contains("first words"), "{read}");
+        } else {
+            // Nothing is in the way of the same command.
+            home.flock(["fork", "#dev", &name]).ok();
+        }
+        seen[usize::from(made)] += 1;
+        end(child);
+        step += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "both outcomes were seen: {seen:?}");
+}

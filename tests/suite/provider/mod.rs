@@ -135,6 +135,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         checkpoints: flock::config::CheckpointSettings::default(),
+        race_idle: std::time::Duration::from_secs(120),
         bridges: Vec::new(),
         projects: Vec::new(),
     }

@@ -77,6 +77,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         openclaw: Default::default(),
         compaction: flock::config::Compaction::default(),
         checkpoints: flock::config::CheckpointSettings::default(),
+        race_idle: std::time::Duration::from_secs(120),
         bridges: Vec::new(),
         projects: Vec::new(),
     }

@@ -334,3 +334,92 @@ fn without_an_engine_a_rewind_of_packages_says_how_it_goes_on_without_them() {
     assert!(refused.stderr.contains("flock rewind ada --without-packages"), "{refused:?}");
     home.flock(["rewind", "ada", "--turn", "1", "--without-packages", "--yes"]).ok();
 }
+
+fn messages(home: &TempHome, channel: &str) -> Vec<Value> {
+    let read = home.flock(["channel", "read", channel, "--json"]).ok().json();
+    read["messages"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_channel_is_forked_with_its_team() {
+    let model = ModelServer::start();
+    let home = with_agents(&model, &["ada", "bob"]);
+    let stage = Stage { home, model, served: None };
+    let home = &stage.home;
+    std::fs::write(stage.workspace().join("notes"), "of ada").unwrap();
+    let create =
+        ["channel", "create", "Dev", "--topic", "build it", "--member", "ada", "--member", "human:ann"];
+    home.flock(create).ok();
+    let stage = stage.serve();
+    let home = &stage.home;
+    stage.model.always(Reply::text("understood"));
+    home.flock(["channel", "post", "dev", "first words"]).ok();
+    wait_until("ada answers", LIMIT, || {
+        let said = messages(home, "dev");
+        let is_said = said.iter().any(|post| post["content"] == "understood");
+        if is_said { Ok(()) } else { Err(format!("{said:?}")) }
+    });
+    // The agent may still be at the end of its turn.
+    let made = wait_until("the fork", LIMIT, || {
+        let run = home.flock(["fork", "#dev", "second", "--json"]);
+        if run.code == 0 { Ok(run.json()) } else { Err(format!("{run:?}")) }
+    });
+    assert_eq!(made["fork"]["agents"], json!([{"agent": "ada-second", "from": "ada"}]), "{made}");
+    assert_eq!((&made["fork"]["channel"], &made["fork"]["from"]), (&json!("second"), &json!("Dev")));
+    assert_eq!(std::fs::read_to_string(home.file("workspaces/ada-second/notes")).unwrap(), "of ada");
+    let [original, copy] = ["dev", "second"].map(|id| messages(home, id));
+    assert_eq!(copy.len(), original.len() + 1);
+    let contents = |posts: &[Value]| posts.iter().map(|post| post["content"].clone()).collect::<Vec<_>>();
+    assert_eq!(contents(&original), contents(&copy)[..original.len()]);
+    assert!(copy.last().unwrap()["content"].as_str().unwrap().contains("here ada is ada-second"));
+    let shown = home.flock(["channel", "list", "--json"]).ok().json();
+    let second =
+        shown["channels"].as_array().unwrap().iter().find(|one| one["channelId"] == "second").unwrap();
+    assert_eq!(second["topic"], "build it");
+    let asked = stage.model.requests().len();
+    home.flock(["channel", "post", "second", "next words"]).ok();
+    wait_until("the copy is asked", LIMIT, || {
+        let requests = stage.model.requests();
+        let found = requests[asked..]
+            .iter()
+            .map(|request| request.body.to_string())
+            .find(|body| body.contains("next words"));
+        match found {
+            Some(body) if body.contains("first words") && body.contains("ada-second") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    assert!(!contents(&messages(home, "dev")).contains(&json!("next words")), "both go on independently");
+    // Names that are in use or can't be ids, and too many agents.
+    let refused = |args: &[&str], code: i32, text: &str| {
+        let run = home.flock(args.iter().copied()).fails(code);
+        assert!(run.stderr.contains(text), "{args:?}: {run:?}");
+    };
+    refused(&["fork", "#dev", "second"], 5, "there is a channel second already");
+    refused(&["fork", "#dev", &"x".repeat(62)], 2, "a copy can't be named");
+    refused(&["fork", "nobody", "third"], 1, "nobody");
+    refused(&["fork", "#dev", "third", "--checkpoint", "1"], 2, "--checkpoint is for an agent");
+    home.flock(["channel", "create", "bob", "--topic", "x", "--member", "bob"]).ok();
+    refused(&["fork", "bob", "third"], 2, "write the channel as '#bob'");
+    home.flock(["config", "set", "plugins.entries.flock.config.maxAgents", "3"]).ok();
+    refused(&["fork", "#bob", "third"], 5, "maxAgents");
+    home.flock(["config", "set", "plugins.entries.flock.config.maxAgents", "9"]).ok();
+    home.flock(["fork", "#bob", "third"]).ok();
+    home.flock(["fork", "bob", "fourth", "--checkpoint", "77"]).fails(2);
+}
+
+#[test]
+fn a_team_is_not_forked_in_the_middle_of_a_turn() {
+    let stage = Stage::new().serve();
+    let home = &stage.home;
+    home.flock(["channel", "create", "dev", "--topic", "x", "--member", "ada"]).ok();
+    let held = stage.model.reply_held("late");
+    home.flock(["channel", "post", "dev", "work"]).ok();
+    wait_until("the turn begins", LIMIT, || {
+        if stage.model.requests().is_empty() { Err(String::new()) } else { Ok(()) }
+    });
+    let run = home.flock(["fork", "#dev", "second"]).fails(5);
+    assert!(run.stderr.contains("ada is in the middle of a turn"), "{run:?}");
+    assert!(!home.file("workspaces/ada-second").exists() && !home.file("data/team-fork.json").exists());
+    held.notify_one();
+}

@@ -9,6 +9,7 @@ mod conversations;
 mod isolation;
 mod lifecycle;
 mod play;
+mod races;
 mod requests;
 mod roles;
 pub mod stage;

@@ -187,6 +187,7 @@ fn state_text(texts: &'static Texts, state: &str) -> &'static str {
         "queued" => texts.work_queued,
         "checking" => texts.work_checking,
         "review" => texts.work_review,
+        "proven" => texts.work_proven,
         "merged" => texts.work_merged,
         "refused" => texts.work_refused,
         "conflict" => texts.work_conflict,

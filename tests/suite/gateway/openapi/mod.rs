@@ -122,6 +122,7 @@ async fn every_answer_fits_the_document() {
     use_agents(&scene).await;
     use_bridges(&scene).await;
     projects::use_projects(&scene).await;
+    projects::use_races(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
     use_the_machine(&scene).await;
@@ -488,6 +489,12 @@ async fn use_agents(scene: &Scene) {
     scene.post("/api/agents/coder/fork", json!({"name": "copy", "checkpoint": number})).await;
     scene.fails("POST", "/api/agents/coder/fork", json!({"name": "copy"}), 409, "conflict").await;
     scene.fails("POST", "/api/agents/coder/fork", json!({"name": "A B"}), 400, "invalid_id").await;
+    // A frozen agent has no turn that would be in the way.
+    scene.post("/api/agents/copy/freeze?by=ann", NOTHING).await;
+    scene.post("/api/channels", json!({"id": "calm", "topic": "x", "members": ["copy"], "as": "ann"})).await;
+    scene.post("/api/channels/calm/fork", json!({"name": "calm2", "by": "ann"})).await;
+    scene.fails("POST", "/api/channels/calm/fork", json!({"name": "calm2"}), 409, "conflict").await;
+    scene.fails("POST", "/api/channels/none/fork", json!({"name": "calm3"}), 404, "channel_not_found").await;
     scene.post("/api/agents/coder/freeze?by=ann&reason=it%20loops", NOTHING).await;
     let agents = scene.get("/api/agents").await;
     assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["frozen"].is_object()), "{agents}");

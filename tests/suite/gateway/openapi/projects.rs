@@ -95,3 +95,45 @@ pub(super) async fn use_projects(scene: &Scene) {
     scene.fails("DELETE", "/api/projects/lib", NOTHING, 404, "project_not_found").await;
     assert!(!Path::new(bare).exists() && owner.join("README").exists());
 }
+
+/// Begins a race in the channel `calm`, ends it, and drops its copies.
+pub(super) async fn use_races(scene: &Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = folder.path().join("owner");
+    std::fs::create_dir(&owner).unwrap();
+    git(&owner, &["init", "-q", "-b", "main"]);
+    commit(&owner, "README", "one\n");
+    let new = json!({"name": "raced", "repo": owner, "agents": ["copy"], "checks": ["true"], "by": "ann"});
+    scene.post("/api/projects", new).await;
+    let race = |copies: u32| json!({"channel": "calm", "copies": copies, "project": "raced", "task": "win", "by": "ann"});
+    scene.fails("POST", "/api/races", race(1), 400, "invalid_race").await;
+    scene.fails("POST", "/api/races", json!({"channel": "calm"}), 400, "invalid_body").await;
+    let is_idle = |status: &Value| status["turns"]["running"] == 0 && status["turns"]["waiting"] == 0;
+    scene.until("nobody is in a turn", "/api/status", is_idle).await;
+    let begun = scene.post("/api/races", race(2)).await;
+    let at = format!("/api/races/{}", begun["race"]["race"]);
+    assert_eq!(scene.get("/api/races").await["races"][0]["state"], "running");
+    assert_eq!(scene.get(&at).await["race"]["copies"].as_array().unwrap().len(), 2);
+    assert_eq!(scene.get("/api/status").await["races"][0]["project"], "raced");
+    scene.fails("GET", "/api/races/99", NOTHING, 404, "race_not_found").await;
+    scene.fails("POST", &format!("{at}/keep"), json!({"copy": 1}), 409, "race_state").await;
+    scene.fails("POST", &format!("{at}/drop"), json!({}), 409, "race_state").await;
+    // Without checks the work passes at once: this gateway has no engine that could run any.
+    scene.home.flock(["config", "set", "plugins.entries.flock.config.projects.raced.checks", "[]"]).ok();
+    let bare = scene.home.path().join("projects/raced.git");
+    commit(&owner, "a", "1\n");
+    let racer = begun["race"]["copies"][0]["agents"][0]["agent"].as_str().unwrap().to_owned();
+    git(&owner, &["push", "-q", bare.to_str().unwrap(), &format!("HEAD:refs/heads/flock/{racer}/work")]);
+    let submitted = scene.post("/api/projects/raced/submissions", json!({"agent": racer})).await;
+    let submission = format!("/api/projects/raced/submissions/{}", submitted["id"]);
+    scene.until("it is proven", &submission, |shown| shown["state"] == "proven").await;
+    scene.post(&format!("{at}/stop"), json!({"by": "ann"})).await;
+    scene.fails("POST", &format!("{at}/stop"), json!({}), 409, "race_state").await;
+    scene.fails("POST", &format!("{at}/keep"), json!({"copy": 2}), 409, "nothing_delivered").await;
+    let kept = scene.post(&format!("{at}/keep"), json!({"by": "ann"})).await;
+    assert_eq!((&kept["race"]["winner"], &kept["race"]["chosenBy"]), (&json!(1), &json!("human:ann")));
+    scene.until("it is merged", &submission, |shown| shown["state"] == "merged").await;
+    let dropped = scene.post(&format!("{at}/drop"), json!({"by": "ann"})).await;
+    assert!(dropped["race"]["droppedAt"].is_number(), "{dropped}");
+    scene.fails("POST", &format!("{at}/drop"), json!({}), 409, "race_state").await;
+}
