@@ -97,7 +97,7 @@ impl Checkpoints {
             self.store().sessions().create(session.clone(), unix_ms()).await?;
         }
         // The packages and the configuration of the new agent are one generation.
-        let origin = Origin::new(&by, "flock fork");
+        let origin = Origin::new(&by, format!("flock fork {} {name}", agent.id));
         let packages = self.services()?.copy_packages(&agent.id, &name, number);
         let packages = origin.clone().scope(packages).await;
         let warnings = packages.err().map(|reason| format!("its packages were not copied: {reason}"));

@@ -215,7 +215,7 @@ impl Checkpoints {
         let Some(JournalPackages { to, .. }) = journal.packages else { return Ok(None) };
         let services = self.services()?;
         // It is a generation of the home, whoever completes it.
-        let origin = Origin::new(&journal.by, "flock rewind");
+        let origin = Origin::new(&journal.by, format!("flock rewind {}", agent.id));
         let done = origin.scope(services.set_packages_back(&agent.id, to)).await;
         fault_point::reach(FaultPoint::Rewinding);
         let is_there =

@@ -48,7 +48,7 @@ fn packages_go_back_with_the_files_and_a_fork_has_those_of_its_checkpoint() {
     assert_eq!(packages(&home, "ada"), ["greet"]);
     let generation = newest_generation(&home);
     assert_eq!(generation["number"], before + 1, "one generation: {generation}");
-    assert_eq!(generation["why"], "flock rewind");
+    assert_eq!(generation["why"], "flock rewind ada");
     assert!(generation["what"].to_string().contains("packages of ada: profile 2 -> 1"), "{generation}");
     home.flock(["rewind", "ada", "--undo", "--yes"]).ok();
     assert_eq!(packages(&home, "ada"), ["greet", "part"]);
@@ -63,7 +63,7 @@ fn packages_go_back_with_the_files_and_a_fork_has_those_of_its_checkpoint() {
     assert_eq!(packages(&home, "eve"), ["greet"]);
     assert_eq!(packages(&home, "ada"), ["greet", "part"]);
     let generation = newest_generation(&home);
-    assert_eq!(generation["why"], "flock fork", "{generation}");
+    assert_eq!(generation["why"], "flock fork ada eve", "{generation}");
     assert!(generation["what"].to_string().contains("packages of eve"), "{generation}");
 
     // Packages that were collected are no way back, and nothing is changed.
