@@ -1,8 +1,13 @@
-//! A failing test that flock adds to a tree, to see if a check would notice.
+//! Failing tests that flock puts into a tree, to see if a check would notice.
 //!
 //! Code that prints a runner's summary by itself and ends the process looks like a run that succeeded. It does so with any
 //! tests. So flock adds a test that fails and runs the check again: if the check fails on the base with this test and
 //! succeeds on the delivered tree with it, the delivered tree decides about the result, and not its tests.
+//!
+//! Code that keeps only some tests from failing is found out in the same run: tests that both trees have expect something
+//! else in it ([`expectations`]). As many of them have to fail on the delivered tree as on the base.
+
+mod expectations;
 
 use std::path::Path;
 
@@ -17,20 +22,89 @@ use crate::sandbox::check::{ExtraFile, TreeFileKind, TreeSource as _};
 #[serde(deny_unknown_fields)]
 pub struct CanaryRun {
     pub command: String,
-    /// `true` if the command failed on the delivered tree with the test.
+    /// Number of tests that failed on the delivered tree.
+    pub failed: u64,
+    /// Number of tests that failed on the base.
+    pub failed_on_base: u64,
+    /// `true` if the command failed on the delivered tree.
     pub fails: bool,
     /// The path of the added test.
     pub path: String,
+    /// The paths of the tests that expected something else.
+    pub turned: Vec<String>,
+}
+
+impl CanaryRun {
+    /// Returns `true` if the command noticed the failing tests as it did on the base.
+    #[must_use]
+    pub const fn is_noticed(&self) -> bool {
+        self.fails && self.failed >= self.failed_on_base
+    }
+}
+
+/// The files that make tests fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Canary {
+    /// A new test that fails.
+    pub added: ExtraFile,
+    /// Tests that both trees have, with other expectations.
+    pub turned: Vec<ExtraFile>,
+}
+
+impl Canary {
+    /// Returns everything that is written into the workspace.
+    pub fn files(&self) -> Vec<ExtraFile> {
+        std::iter::once(&self.added).chain(&self.turned).cloned().collect()
+    }
+
+    /// Returns the paths of the tests that expect something else.
+    pub fn paths(&self) -> Vec<String> {
+        self.turned.iter().map(|file| file.path.display().to_string()).collect()
+    }
+}
+
+/// Limits on the tests that are turned.
+const MAX_TURNED: usize = 300;
+const MAX_TURNED_BYTES: usize = 8 << 20;
+
+/// Returns the failing tests for two trees. `None` if there is no test in a language that flock knows.
+#[must_use]
+pub(super) fn canary(base: &Tree, delivered: &Tree) -> Option<Canary> {
+    let added = failing_test(base, delivered)?;
+    let mark = format!("{:08x}", rand::random::<u32>());
+    let mut bytes = 0;
+    let mut turned = Vec::new();
+    for file in delivered
+        .files()
+        .iter()
+        .filter(|file| is_test_file(&file.path) && is_same(base, delivered, &file.path))
+    {
+        let Some(text) = delivered.text(&file.path) else { continue };
+        bytes += text.len();
+        if turned.len() == MAX_TURNED || bytes > MAX_TURNED_BYTES {
+            break;
+        }
+        if let Some(text) = expectations::turned(&file.path, &text, &mark) {
+            turned.push(ExtraFile { path: file.path.clone(), content: text.into_bytes() });
+        }
+    }
+    Some(Canary { added, turned })
+}
+
+/// Returns `true` if both trees have the same file at a path.
+fn is_same(base: &Tree, delivered: &Tree, path: &Path) -> bool {
+    base.file(path).is_some() && base.file(path) == delivered.file(path)
 }
 
 /// Returns a failing test beside a test that both trees have, in the language of that test. `None` if there is no test in
 /// a language that flock knows.
-#[must_use]
-pub(super) fn failing_test(base: &Tree, delivered: &Tree) -> Option<ExtraFile> {
-    let is_same = |path: &Path| base.file(path).is_some() && base.file(path) == delivered.file(path);
+fn failing_test(base: &Tree, delivered: &Tree) -> Option<ExtraFile> {
     let beside = delivered.files().iter().find(|file| {
         let is_file = matches!(file.kind, TreeFileKind::File | TreeFileKind::Executable);
-        is_file && is_same(&file.path) && is_test_file(&file.path) && content(&file.path, "").is_some()
+        is_file
+            && is_same(base, delivered, &file.path)
+            && is_test_file(&file.path)
+            && content(&file.path, "").is_some()
     })?;
     let text = delivered.text(&beside.path).unwrap_or_default();
     // Nothing in the name or the text is the same twice, so that no code can wait for it.

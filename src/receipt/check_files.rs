@@ -46,6 +46,17 @@ pub fn changed(checks: &Checks, base: &Tree, delivered: &Tree) -> Vec<CheckFile>
     found.into_values().collect()
 }
 
+/// Returns `true` if a command names a test.
+pub(super) fn names_tests(command: &str) -> bool {
+    let is_test = |word: &String| {
+        // What is in a folder of tests is one.
+        names::is_test(&Path::new(word).join("x"))
+            || names::is_test_file(Path::new(word))
+            || modules(word).iter().any(|module| names::is_test(module))
+    };
+    words(command).iter().any(is_test)
+}
+
 /// Decides about one changed file. Returns the reason, and `true` if a person has to look at it.
 fn judge(
     path: &Path,
@@ -65,6 +76,18 @@ fn judge(
     if let Some(reason) = names::program(path) {
         return Some((reason.to_owned(), true));
     }
+    if names::runs_checks(path) {
+        return Some((
+            "is in a folder of scripts that run checks, and the branch changed it".to_owned(),
+            true,
+        ));
+    }
+    if is_added && names::is_python_module(path) && named.is_searched(path, delivered) {
+        return Some(("takes the place of a module of Python".to_owned(), true));
+    }
+    if link && leads_out(path, delivered) {
+        return Some(("is a symbolic link that leads out of the tree".to_owned(), true));
+    }
     if names::is_configuration(path) {
         let (old, new) = (base.text(path), delivered.text(path));
         if link || sections::concerns_tests(path, old.as_deref(), new.as_deref()) {
@@ -74,14 +97,24 @@ fn judge(
     if names::is_test(path) {
         // A new test can only add to what is run. Everything else in a folder of tests, such as a fixture or a module
         // that tests import, can change what the others do.
-        let is_plain_test = is_added && !link && names::is_test_file(path);
-        if !is_plain_test {
+        let is_new = is_added && !link && (names::is_test_file(path) || names::is_data(path));
+        if !is_new && !(is_added && opens_a_folder(path, base, delivered)) {
             return Some(("belongs to the tests, and the branch changed it".to_owned(), true));
         }
     }
     let (old, new) = (base.text(path).unwrap_or_default(), delivered.text(path).unwrap_or_default());
-    if let Some(reason) = suspicious::added(&old, &new) {
+    if let Some(reason) =
+        suspicious::added(path, suspicious::Kind { is_test: names::is_test(path) }, &old, &new)
+    {
         return Some((reason, true));
+    }
+    if names::is_python(path) && sections::has_python_tests(&old) {
+        return Some(("has tests, and the branch changed it".to_owned(), true));
+    }
+    if named.has_doctests
+        && sections::doctests(&old).iter().any(|line| !sections::doctests(&new).contains(line))
+    {
+        return Some(("has examples that are tests, and the branch changed them".to_owned(), true));
     }
     match names::is_rust(path).then(|| sections::inline_tests(&old, &new)).flatten() {
         Some(true) => return Some(("has tests that the branch changed".to_owned(), true)),
@@ -89,6 +122,23 @@ fn judge(
         None => {}
     }
     names::is_test(path).then(|| ("is a new test".to_owned(), false))
+}
+
+/// Returns `true` if a link leads out of the tree.
+fn leads_out(path: &Path, delivered: &Tree) -> bool {
+    let target = delivered.file(path).and_then(|file| delivered.content(file).ok()).unwrap_or_default();
+    let target = String::from_utf8_lossy(&target).into_owned();
+    // A link to the folder of the tree itself is inside.
+    let joined = path.parent().unwrap_or(Path::new("")).join(&target).join("x");
+    Path::new(&target).is_absolute() || relative(&joined).is_none()
+}
+
+/// Returns `true` if a file is an empty `__init__.py` that makes a folder a package in which the base has nothing.
+fn opens_a_folder(path: &Path, base: &Tree, delivered: &Tree) -> bool {
+    let is_package = path.file_name().is_some_and(|name| name == "__init__.py");
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_comment = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
+    is_package && !base.has(folder) && delivered.text(path).is_some_and(|text| text.lines().all(is_comment))
 }
 
 /// The paths that the commands name.
@@ -99,6 +149,8 @@ struct Named {
     declared: Vec<PathBuf>,
     /// Links that a command names, and that the base does not have.
     links: BTreeSet<PathBuf>,
+    /// `true` if a command runs the examples in texts as tests.
+    has_doctests: bool,
 }
 
 impl Named {
@@ -107,15 +159,67 @@ impl Named {
             files: BTreeSet::new(),
             declared: checks.files.iter().map(|path| PathBuf::from(path.trim_end_matches('/'))).collect(),
             links: BTreeSet::new(),
+            has_doctests: checks.commands.iter().any(|command| command.contains("doctest")),
         };
         for word in checks.commands.iter().flat_map(|command| words(command)) {
             let Some(path) = relative(Path::new(&word)) else { continue };
             named.add(&path, base, delivered, 0);
+            for module in modules(&word) {
+                if base.file(&module).is_some() || delivered.file(&module).is_some() {
+                    named.add(&module, base, delivered, 0);
+                }
+            }
+        }
+        let tools = ["make", "just", "npm", "tox", "nox", "task", "rake"];
+        if checks
+            .commands
+            .iter()
+            .flat_map(|command| words(command))
+            .any(|word| tools.contains(&word.as_str()))
+        {
+            for name in
+                ["Makefile", "makefile", "GNUmakefile", "justfile", "package.json", "tox.ini", "Rakefile"]
+            {
+                named.follow(Path::new(name), [base, delivered], 0);
+            }
+        }
+        for path in named.files.clone() {
+            named.follow(&path, [base, delivered], 0);
         }
         for path in named.declared.clone() {
             named.look_at_links(&path, base, delivered, 0);
         }
         named
+    }
+
+    /// Adds the scripts that a script of the checks runs. What a test runs is the code under test, so tests are not followed.
+    fn follow(&mut self, path: &Path, trees: [&Tree; 2], depth: usize) {
+        let is_test = names::is_test(path);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for tree in trees {
+            let Some(text) = tree.text(path) else { continue };
+            let is_script = depth == 0 && !names::is_python(path) || is_shell(path, &text);
+            if is_test || !is_script || depth > 4 {
+                continue;
+            }
+            for found in text.lines().flat_map(words).flat_map(|word| places(folder, &word)) {
+                let is_shell =
+                    trees.iter().any(|tree| tree.text(&found).is_some_and(|text| is_shell(&found, &text)));
+                let is_near = found.parent() == Some(folder) || names::is_check_script(&found);
+                if is_shell && is_near && self.files.insert(found.clone()) {
+                    self.follow(&found, trees, depth + 1);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if Python looks for modules in the folder of a file: it is no package, or a script there is run.
+    fn is_searched(&self, path: &Path, delivered: &Tree) -> bool {
+        let folder = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
+        let is_package = path.file_name().is_some_and(|name| name == "__init__.py");
+        let place = if is_package { folder(&folder(path)) } else { folder(path) };
+        delivered.file(&place.join("__init__.py")).is_none()
+            || self.files.iter().any(|file| names::is_python(file) && folder(file) == place)
     }
 
     fn add(&mut self, path: &Path, base: &Tree, delivered: &Tree, depth: usize) {
@@ -152,6 +256,31 @@ impl Named {
             }
         }
     }
+}
+
+/// Returns `true` if a file is a shell script.
+fn is_shell(path: &Path, text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let has_ending =
+        path.extension().is_some_and(|ending| ending == "sh" || ending == "bash" || ending == "mk");
+    has_ending || (first.starts_with("#!") && first.contains("sh"))
+}
+
+/// Returns the places that a word in a script of a folder may name. What stood before it in a variable is unknown.
+fn places(folder: &Path, word: &str) -> Vec<PathBuf> {
+    let parts: Vec<&str> = word.split('/').filter(|part| !part.is_empty()).collect();
+    let rests = (0..parts.len().min(6)).map(|start| parts[start..].join("/"));
+    rests.flat_map(|rest| [relative(Path::new(&rest)), relative(&folder.join(&rest))]).flatten().collect()
+}
+
+/// Returns the files that a word such as `tests.test_a.Case.test_b` may name.
+fn modules(word: &str) -> Vec<PathBuf> {
+    let parts: Vec<&str> = word.split('.').collect();
+    let is_name = |part: &&str| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_alphanumeric());
+    if !parts.iter().all(|part| is_name(&part)) {
+        return Vec::new();
+    }
+    (1..=parts.len()).map(|end| PathBuf::from(parts[..end].join("/") + ".py")).collect()
 }
 
 /// Splits a command into the words that may be paths.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::canary::{CanaryRun, failing_test};
+use super::canary::{Canary, CanaryRun, canary};
 use super::document::{ChainPosition, Commit, FORMAT, Probe, Receipt, RequiredFile, Run, SetupRun};
 use super::key::SigningKey;
 use super::objects::Repo;
@@ -17,7 +17,7 @@ use crate::clock;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::sandbox::check::{
-    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, ExtraFile, SetupReport, TreeSource as _,
+    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, SetupReport, TreeSource as _,
 };
 use crate::store::{AuditEntry, Level, NewReceipt, Store, StoredOutput, StoredReceipt};
 
@@ -93,11 +93,11 @@ pub async fn prove(
     } else {
         let key = base_key(checks, &base, &sandbox, &packages)?;
         let base_runs = base_runs(prover, key.clone(), &plan(&base), cancel).await?;
-        let extra = if checks.canary { failing_test(&base, &delivered) } else { None };
-        let canaries = match extra {
-            Some(extra) => {
+        let made = if checks.canary { canary(&base, &delivered) } else { None };
+        let canaries = match made {
+            Some(made) => {
                 let plans = [plan(&base), plan(&delivered)];
-                canaries(prover, key, plans, (&base_runs, extra), cancel).await?
+                canaries(prover, key, plans, (&base_runs, made), cancel).await?
             }
             None => Vec::new(),
         };
@@ -181,49 +181,61 @@ async fn base_runs(
     Ok(runs)
 }
 
-/// Runs the checks with a failing test: on the base, unless it is known which commands notice it there, and those commands
+/// Runs the checks with failing tests: on the base, unless it is known which commands notice them there, and those commands
 /// on the delivered tree.
 async fn canaries(
     prover: &Prover<'_>,
     key: String,
     [mut base, mut delivered]: [CheckPlan; 2],
-    (base_runs, extra): (&[Run], ExtraFile),
+    (base_runs, canary): (&[Run], Canary),
     cancel: &CancellationToken,
 ) -> Result<Vec<CanaryRun>, ReceiptError> {
-    // A command without numbers of tests runs none, and one that fails anyway would notice nothing.
-    let runs_tests = |run: &&Run| run.is_success() && !run.counts.is_empty();
+    // A command that has nothing to do with tests would notice nothing, as one that fails anyway.
+    let runs_tests =
+        |run: &&Run| run.is_success() && (!run.counts.is_empty() || check_files::names_tests(&run.command));
     let commands: Vec<String> = base_runs.iter().filter(runs_tests).map(|run| run.command.clone()).collect();
     if commands.is_empty() {
         return Ok(Vec::new());
     }
     base.commands = commands;
-    base.extra = vec![extra.clone()];
-    let noticed =
-        base_runs_that_fail(prover, canonical::hash(format!("canary {key}").as_bytes()), &base, cancel);
-    delivered.commands = noticed.await?;
-    if delivered.commands.is_empty() {
+    base.extra = canary.files();
+    let turned = canary.paths();
+    let key = canonical::hash(format!("canary {key} {}", turned.join("\n")).as_bytes());
+    let noticed = runs_that_fail(prover, key, &base, cancel).await?;
+    if noticed.is_empty() {
         return Ok(Vec::new());
     }
-    let path = extra.path.display().to_string();
-    delivered.extra = vec![extra];
+    delivered.commands = noticed.iter().map(|run| run.command.clone()).collect();
+    delivered.extra = canary.files();
     let report = prover.runner.run(&delivered, cancel).await?;
-    let canary = |run: CommandReport| CanaryRun {
-        fails: !run.end.is_success(),
-        command: run.command,
-        path: path.clone(),
+    let one = |(on_base, report): (&Run, &CommandReport)| {
+        let run = record(report);
+        CanaryRun {
+            failed: failed(&run),
+            failed_on_base: failed(on_base),
+            fails: !run.is_success(),
+            command: run.command,
+            path: canary.added.path.display().to_string(),
+            turned: turned.clone(),
+        }
     };
-    Ok(report.runs.into_iter().map(canary).collect())
+    Ok(noticed.iter().zip(&report.runs).map(one).collect())
 }
 
-/// Returns the commands that fail on the base with a failing test.
-async fn base_runs_that_fail(
+/// Returns the number of tests of a run that failed.
+fn failed(run: &Run) -> u64 {
+    run.counts.iter().map(|counts| counts.failed).sum()
+}
+
+/// Returns the runs on the base that fail.
+async fn runs_that_fail(
     prover: &Prover<'_>,
     key: String,
     plan: &CheckPlan,
     cancel: &CancellationToken,
-) -> Result<Vec<String>, ReceiptError> {
+) -> Result<Vec<Run>, ReceiptError> {
     let runs = base_runs(prover, key, plan, cancel).await?;
-    Ok(runs.into_iter().filter(|run| !run.is_success()).map(|run| run.command).collect())
+    Ok(runs.into_iter().filter(|run| !run.is_success()).collect())
 }
 
 /// Returns the record of a command, with the numbers of tests in its output.

@@ -94,9 +94,13 @@ fn doubts(receipt: &Receipt) -> Vec<String> {
         .filter(|file| file.needs_person)
         .map(|CheckFile { path, reason, .. }| format!("{path} {reason}"))
         .collect();
-    for canary in receipt.canaries.iter().filter(|canary| !canary.fails) {
+    for canary in receipt.canaries.iter().filter(|canary| !canary.is_noticed()) {
         let name = crate::clean::summary(&canary.command, 80);
-        reasons.push(format!("`{name}` succeeds also with a test that fails, which it notices on the base"));
+        reasons.push(if canary.fails {
+            format!("`{name}` notices {} of {} tests that have to fail", canary.failed, canary.failed_on_base)
+        } else {
+            format!("`{name}` succeeds also with a test that fails, which it notices on the base")
+        });
     }
     for (at, run) in receipt.runs.iter().enumerate() {
         let before: &[_] = receipt.base_runs.get(at).map_or(&[], |run: &Run| &run.counts);

@@ -110,14 +110,20 @@ fn less_tests_or_changed_ones_are_for_a_person() {
 
 #[test]
 fn a_check_that_succeeds_with_a_failing_test_is_for_a_person() {
-    let canary = |fails| crate::receipt::canary::CanaryRun {
+    let canary = |fails, failed| crate::receipt::canary::CanaryRun {
         command: "pytest -q".to_owned(),
+        failed,
+        failed_on_base: 3,
         fails,
         path: "tests/test_m1.py".to_owned(),
+        turned: vec!["tests/test_a.py".to_owned()],
     };
-    let with = |fails| decide(&Receipt { canaries: vec![canary(fails)], ..receipt() });
-    assert_eq!(with(true), Acceptance::Accepted);
-    assert!(matches!(with(false), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+    let with = |fails, failed| decide(&Receipt { canaries: vec![canary(fails, failed)], ..receipt() });
+    assert_eq!(with(true, 3), Acceptance::Accepted);
+    assert_eq!(with(true, 4), Acceptance::Accepted, "a new test may fail with them");
+    assert!(matches!(with(false, 3), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+    // It keeps one of the tests from failing.
+    assert!(matches!(with(true, 2), Acceptance::NeedsPerson(reasons) if reasons[0].contains("2 of 3")));
 }
 
 #[test]

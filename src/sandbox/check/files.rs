@@ -58,7 +58,7 @@ pub(super) fn write_tree(
     Ok(())
 }
 
-/// Writes files beside the tree. The folders above them must exist.
+/// Writes files beside the tree or in place of files of it. The folders above them must exist.
 ///
 /// # Errors
 ///
@@ -70,8 +70,8 @@ pub(super) fn write_extra(
 ) -> Result<(), CheckError> {
     let root = open(workspace)?;
     extra.iter().try_for_each(|file| {
-        root.write(&file.path, &file.content, Some(0o644), owner)
-            .map_err(|error| tree_error(&file.path, error))
+        // A file that is replaced keeps its mode.
+        root.write(&file.path, &file.content, None, owner).map_err(|error| tree_error(&file.path, error))
     })
 }
 

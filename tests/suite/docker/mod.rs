@@ -14,6 +14,7 @@ mod halt;
 mod helper;
 mod hostile;
 mod images;
+mod interleavings;
 mod measure;
 mod mounts;
 mod projects;
