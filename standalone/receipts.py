@@ -88,7 +88,7 @@ def make(count):
         states = [one["state"] for one in listed]
         return all(state == "merged" for state in states) and states
 
-    check(f"{count} branches are merged", until(merged, 60 + 30 * count), run(FLOCK, "project", "submissions", "calc").stdout)
+    check(f"{count} branches are merged", until(60 + 30 * count, merged), run(FLOCK, "project", "submissions", "calc").stdout)
     listed = json.loads(run(FLOCK, "receipt", "list", "--limit", "1000", "--json").stdout)["receipts"]
     check("each has a receipt that is accepted", [one["result"] for one in listed] == ["accepted"] * count, listed)
     return [one["id"] for one in listed]
@@ -299,7 +299,7 @@ def main():
     print(f"made in {time.monotonic() - begin:.0f} s")
     paths = export(ids)
     run(FLOCK, "init", "--yes", "--model", "script/demo", env=SECOND)
-    engines = [run("docker", "info", "--format", "{{.ID}}", env=env).stdout for env in ({}, SECOND)]
+    engines = [run("docker", "info", "--format", "{{.DockerRootDir}}", env=env).stdout for env in ({}, SECOND)]
     check("the second home has another engine", engines[0] != engines[1] and all(engines), engines)
     random.Random(1).shuffle(paths)
     verify_all(paths)

@@ -9,11 +9,11 @@
 
 mod expectations;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::check_files::is_test_file;
+use super::check_files::{is_test, is_test_file};
 use super::tree::Tree;
 use crate::sandbox::check::{ExtraFile, TreeFileKind, TreeSource as _};
 
@@ -28,10 +28,8 @@ pub struct CanaryRun {
     pub failed_on_base: u64,
     /// `true` if the command failed on the delivered tree.
     pub fails: bool,
-    /// The path of the added test.
-    pub path: String,
-    /// The paths of the tests that expected something else.
-    pub turned: Vec<String>,
+    /// The paths of the tests that had to fail.
+    pub paths: Vec<String>,
 }
 
 impl CanaryRun {
@@ -45,21 +43,18 @@ impl CanaryRun {
 /// The files that make tests fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Canary {
-    /// A new test that fails.
-    pub added: ExtraFile,
+    /// A new test that fails, if there are tests in a language in which flock can write one.
+    pub added: Option<ExtraFile>,
     /// Tests that both trees have, with other expectations.
     pub turned: Vec<ExtraFile>,
 }
 
 impl Canary {
-    /// Returns everything that is written into the workspace.
-    pub fn files(&self) -> Vec<ExtraFile> {
-        std::iter::once(&self.added).chain(&self.turned).cloned().collect()
-    }
-
-    /// Returns the paths of the tests that expect something else.
-    pub fn paths(&self) -> Vec<String> {
-        self.turned.iter().map(|file| file.path.display().to_string()).collect()
+    /// Returns the files to try, one group after the other. The tests that were turned come first: nothing in the names of
+    /// the files says that they are not those that the branch was delivered with.
+    pub fn groups(&self) -> Vec<Vec<ExtraFile>> {
+        let added = self.added.iter().cloned().collect();
+        [self.turned.clone(), added].into_iter().filter(|group: &Vec<ExtraFile>| !group.is_empty()).collect()
     }
 }
 
@@ -67,28 +62,54 @@ impl Canary {
 const MAX_TURNED: usize = 300;
 const MAX_TURNED_BYTES: usize = 8 << 20;
 
-/// Returns the failing tests for two trees. `None` if there is no test in a language that flock knows.
+/// Returns the failing tests for two trees. `None` if there is no test in a language that flock knows. `named` are the
+/// paths that the commands name.
 #[must_use]
-pub(super) fn canary(base: &Tree, delivered: &Tree) -> Option<Canary> {
-    let added = failing_test(base, delivered)?;
+pub(super) fn canary(base: &Tree, delivered: &Tree, named: &[PathBuf]) -> Option<Canary> {
     let mark = format!("{:08x}", rand::random::<u32>());
+    let mut canary = Canary { added: failing_test(base, delivered), turned: Vec::new() };
     let mut bytes = 0;
-    let mut turned = Vec::new();
-    for file in delivered
-        .files()
-        .iter()
-        .filter(|file| is_test_file(&file.path) && is_same(base, delivered, &file.path))
-    {
+    for file in delivered.files().iter().filter(|file| is_same(base, delivered, &file.path)) {
+        let Some(turn) = turn_of(&file.path, named) else { continue };
         let Some(text) = delivered.text(&file.path) else { continue };
         bytes += text.len();
-        if turned.len() == MAX_TURNED || bytes > MAX_TURNED_BYTES {
+        if canary.turned.len() == MAX_TURNED || bytes > MAX_TURNED_BYTES {
             break;
         }
-        if let Some(text) = expectations::turned(&file.path, &text, &mark) {
-            turned.push(ExtraFile { path: file.path.clone(), content: text.into_bytes() });
+        if let Some(text) = turn(&file.path, &text, &mark) {
+            canary.turned.push(ExtraFile { path: file.path.clone(), content: text.into_bytes() });
         }
     }
-    Some(Canary { added, turned })
+    (canary.added.is_some() || !canary.turned.is_empty()).then_some(canary)
+}
+
+/// Turns the text of a test, if something in it can be turned. Its arguments are the path, the text and a random mark.
+type Turn = fn(&Path, &str, &str) -> Option<String>;
+
+/// Returns the way in which a file is turned. A script is turned only if a command names it: one that others read would end
+/// them before anything was tested.
+fn turn_of(path: &Path, named: &[PathBuf]) -> Option<Turn> {
+    if is_test_file(path) {
+        return Some(expectations::turned);
+    }
+    let is_script = path.extension().is_some_and(|ending| ending == "sh" || ending == "bash");
+    (is_script && is_test(path) && named.iter().any(|one| one == path))
+        .then_some(expectations::turned_script as Turn)
+}
+
+/// Returns the Python tests that only the delivered tree has, without their content. Everything in them runs in the same
+/// process as the tests that the base has: one of them could change the code under test for all others.
+#[must_use]
+pub(super) fn without_new_tests(base: &Tree, delivered: &Tree) -> Vec<ExtraFile> {
+    let is_new = |path: &Path| {
+        let is_python = path.extension().is_some_and(|ending| ending == "py");
+        is_python && base.file(path).is_none() && is_test(path)
+    };
+    let files = delivered.files().iter();
+    let new = files.filter(|file| {
+        matches!(file.kind, TreeFileKind::File | TreeFileKind::Executable) && is_new(&file.path)
+    });
+    new.map(|file| ExtraFile { path: file.path.clone(), content: Vec::new() }).collect()
 }
 
 /// Returns `true` if both trees have the same file at a path.

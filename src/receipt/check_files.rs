@@ -4,15 +4,19 @@
 //! It compares two trees and runs nothing. What it can't see is in docs/receipts.md: the delivered code runs inside its
 //! tests, so a text that it makes up at run time looks as the runner's own.
 
+mod named;
 mod names;
 mod sections;
 mod suspicious;
+mod words;
 
-pub(super) use names::is_test_file;
+pub(super) use names::{is_test, is_test_file};
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use self::named::Named;
+use self::words::{modules, relative, words};
 use super::Checks;
 use super::document::CheckFile;
 use super::tree::{FileChange, Tree, changes};
@@ -46,15 +50,32 @@ pub fn changed(checks: &Checks, base: &Tree, delivered: &Tree) -> Vec<CheckFile>
     found.into_values().collect()
 }
 
+/// Returns the paths that commands name.
+pub(super) fn named(commands: &[String]) -> Vec<PathBuf> {
+    let words = commands.iter().flat_map(|command| words(command));
+    words.filter_map(|word| relative(Path::new(&word))).collect()
+}
+
+/// Returns the files of a tree that belong to the checks, and that no check has a reason to change while it runs.
+pub(super) fn watched(checks: &Checks, tree: &Tree) -> Vec<PathBuf> {
+    let named = named(&checks.commands);
+    let declared =
+        |path: &Path| checks.files.iter().any(|known| path.starts_with(known.trim_end_matches('/')));
+    let is_of_checks = |path: &Path| {
+        names::is_test(path)
+            || declared(path)
+            || names::runs_checks(path)
+            || named.iter().any(|one| one == path)
+    };
+    tree.files().iter().filter(|file| is_of_checks(&file.path)).map(|file| file.path.clone()).collect()
+}
+
 /// Returns `true` if a command names a test.
 pub(super) fn names_tests(command: &str) -> bool {
-    let is_test = |word: &String| {
-        // What is in a folder of tests is one.
-        names::is_test(&Path::new(word).join("x"))
-            || names::is_test_file(Path::new(word))
-            || modules(word).iter().any(|module| names::is_test(module))
-    };
-    words(command).iter().any(is_test)
+    // What is in a folder of tests is one.
+    let is_test =
+        |word: &String| names::is_test(&Path::new(word).join("x")) || names::is_test_file(Path::new(word));
+    words(command).iter().any(is_test) || modules(command).iter().any(|module| names::is_test(module))
 }
 
 /// Decides about one changed file. Returns the reason, and `true` if a person has to look at it.
@@ -70,6 +91,18 @@ fn judge(
     if named.files.contains(path) {
         return Some(("is run or named by a check, and the branch changed it".to_owned(), true));
     }
+    if named.data.contains(path) {
+        return Some(("is named by a test, and the branch changed it".to_owned(), true));
+    }
+    if named.sourced.contains(path) {
+        return Some((
+            "is read by a script of the checks into its own process, and the branch changed it".to_owned(),
+            true,
+        ));
+    }
+    if path.parent().is_some_and(|folder| named.search.contains(folder)) && is_added {
+        return Some(("is new in a folder in which the checks look for programs".to_owned(), true));
+    }
     if named.declared.iter().any(|declared| path.starts_with(declared)) {
         return Some(("is declared as a file of the checks, and the branch changed it".to_owned(), true));
     }
@@ -81,6 +114,9 @@ fn judge(
             "is in a folder of scripts that run checks, and the branch changed it".to_owned(),
             true,
         ));
+    }
+    if is_added && named.shadows(path, base) {
+        return Some(("takes the place of another module of the tree".to_owned(), true));
     }
     if is_added && names::is_python_module(path) && named.is_searched(path, delivered) {
         return Some(("takes the place of a module of Python".to_owned(), true));
@@ -139,173 +175,6 @@ fn opens_a_folder(path: &Path, base: &Tree, delivered: &Tree) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
     let is_comment = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
     is_package && !base.has(folder) && delivered.text(path).is_some_and(|text| text.lines().all(is_comment))
-}
-
-/// The paths that the commands name.
-struct Named {
-    /// Files that a command runs or names.
-    files: BTreeSet<PathBuf>,
-    /// Paths that the owner declared as those of the checks.
-    declared: Vec<PathBuf>,
-    /// Links that a command names, and that the base does not have.
-    links: BTreeSet<PathBuf>,
-    /// `true` if a command runs the examples in texts as tests.
-    has_doctests: bool,
-}
-
-impl Named {
-    fn of(checks: &Checks, base: &Tree, delivered: &Tree) -> Self {
-        let mut named = Self {
-            files: BTreeSet::new(),
-            declared: checks.files.iter().map(|path| PathBuf::from(path.trim_end_matches('/'))).collect(),
-            links: BTreeSet::new(),
-            has_doctests: checks.commands.iter().any(|command| command.contains("doctest")),
-        };
-        for word in checks.commands.iter().flat_map(|command| words(command)) {
-            let Some(path) = relative(Path::new(&word)) else { continue };
-            named.add(&path, base, delivered, 0);
-            for module in modules(&word) {
-                if base.file(&module).is_some() || delivered.file(&module).is_some() {
-                    named.add(&module, base, delivered, 0);
-                }
-            }
-        }
-        let tools = ["make", "just", "npm", "tox", "nox", "task", "rake"];
-        if checks
-            .commands
-            .iter()
-            .flat_map(|command| words(command))
-            .any(|word| tools.contains(&word.as_str()))
-        {
-            for name in
-                ["Makefile", "makefile", "GNUmakefile", "justfile", "package.json", "tox.ini", "Rakefile"]
-            {
-                named.follow(Path::new(name), [base, delivered], 0);
-            }
-        }
-        for path in named.files.clone() {
-            named.follow(&path, [base, delivered], 0);
-        }
-        for path in named.declared.clone() {
-            named.look_at_links(&path, base, delivered, 0);
-        }
-        named
-    }
-
-    /// Adds the scripts that a script of the checks runs. What a test runs is the code under test, so tests are not followed.
-    fn follow(&mut self, path: &Path, trees: [&Tree; 2], depth: usize) {
-        let is_test = names::is_test(path);
-        let folder = path.parent().unwrap_or(Path::new(""));
-        for tree in trees {
-            let Some(text) = tree.text(path) else { continue };
-            let is_script = depth == 0 && !names::is_python(path) || is_shell(path, &text);
-            if is_test || !is_script || depth > 4 {
-                continue;
-            }
-            for found in text.lines().flat_map(words).flat_map(|word| places(folder, &word)) {
-                let is_shell =
-                    trees.iter().any(|tree| tree.text(&found).is_some_and(|text| is_shell(&found, &text)));
-                let is_near = found.parent() == Some(folder) || names::is_check_script(&found);
-                if is_shell && is_near && self.files.insert(found.clone()) {
-                    self.follow(&found, trees, depth + 1);
-                }
-            }
-        }
-    }
-
-    /// Returns `true` if Python looks for modules in the folder of a file: it is no package, or a script there is run.
-    fn is_searched(&self, path: &Path, delivered: &Tree) -> bool {
-        let folder = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
-        let is_package = path.file_name().is_some_and(|name| name == "__init__.py");
-        let place = if is_package { folder(&folder(path)) } else { folder(path) };
-        delivered.file(&place.join("__init__.py")).is_none()
-            || self.files.iter().any(|file| names::is_python(file) && folder(file) == place)
-    }
-
-    fn add(&mut self, path: &Path, base: &Tree, delivered: &Tree, depth: usize) {
-        self.look_at_links(path, base, delivered, depth);
-        // A file that only one of the two trees has counts as well: the branch may have added or deleted it.
-        if base.file(path).is_some() || delivered.file(path).is_some() {
-            self.files.insert(path.to_owned());
-        }
-    }
-
-    /// Follows a path through the links of the delivered tree. The files that they lead to are the checks' as well.
-    fn look_at_links(&mut self, path: &Path, base: &Tree, delivered: &Tree, depth: usize) {
-        for above in path.ancestors().filter(|above| !above.as_os_str().is_empty()) {
-            let Some(file) = delivered.file(above).filter(|file| file.kind == TreeFileKind::Link) else {
-                continue;
-            };
-            let target = String::from_utf8_lossy(&delivered.content(file).unwrap_or_default()).into_owned();
-            let target = above.parent().unwrap_or(Path::new("")).join(target);
-            let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
-            let inside = relative(&target.join(rest));
-            let is_new = base.file(above) != Some(file);
-            if is_new || inside.is_none() || depth > 8 {
-                self.links.insert(above.to_owned());
-            }
-            if let Some(inside) = inside.filter(|_| depth <= 8) {
-                self.declared.push(inside.clone());
-                self.add(&inside, base, delivered, depth + 1);
-            }
-        }
-        // A test that a folder holds may be a link, too.
-        for file in delivered.files().iter().filter(|file| file.path.starts_with(path)) {
-            if file.kind == TreeFileKind::Link && base.file(&file.path) != Some(file) {
-                self.links.insert(file.path.clone());
-            }
-        }
-    }
-}
-
-/// Returns `true` if a file is a shell script.
-fn is_shell(path: &Path, text: &str) -> bool {
-    let first = text.lines().next().unwrap_or_default();
-    let has_ending =
-        path.extension().is_some_and(|ending| ending == "sh" || ending == "bash" || ending == "mk");
-    has_ending || (first.starts_with("#!") && first.contains("sh"))
-}
-
-/// Returns the places that a word in a script of a folder may name. What stood before it in a variable is unknown.
-fn places(folder: &Path, word: &str) -> Vec<PathBuf> {
-    let parts: Vec<&str> = word.split('/').filter(|part| !part.is_empty()).collect();
-    let rests = (0..parts.len().min(6)).map(|start| parts[start..].join("/"));
-    rests.flat_map(|rest| [relative(Path::new(&rest)), relative(&folder.join(&rest))]).flatten().collect()
-}
-
-/// Returns the files that a word such as `tests.test_a.Case.test_b` may name.
-fn modules(word: &str) -> Vec<PathBuf> {
-    let parts: Vec<&str> = word.split('.').collect();
-    let is_name = |part: &&str| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_alphanumeric());
-    if !parts.iter().all(|part| is_name(&part)) {
-        return Vec::new();
-    }
-    (1..=parts.len()).map(|end| PathBuf::from(parts[..end].join("/") + ".py")).collect()
-}
-
-/// Splits a command into the words that may be paths.
-fn words(command: &str) -> Vec<String> {
-    let separators = |c: char| c.is_whitespace() || ";&|()<>`\"'$={},:".contains(c);
-    command.split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
-/// Returns a path relative to the tree without `.` and `..`, or `None` if it leads out of it.
-fn relative(path: &Path) -> Option<PathBuf> {
-    let mut clean = PathBuf::new();
-    let path = path.strip_prefix("/workspace").unwrap_or(path);
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => clean.push(name),
-            Component::CurDir => {}
-            Component::ParentDir => {
-                if !clean.pop() {
-                    return None;
-                }
-            }
-            Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    (!clean.as_os_str().is_empty()).then_some(clean)
 }
 
 const fn word(change: FileChange) -> &'static str {

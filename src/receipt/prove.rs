@@ -1,11 +1,14 @@
 //! Runs the checks of a delivery and writes the receipt.
 
+mod comparison;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::canary::{Canary, CanaryRun, canary};
+use self::comparison::{base_runs, canaries, old_tests};
+use super::canary::{CanaryRun, canary, without_new_tests};
 use super::document::{ChainPosition, Commit, FORMAT, Probe, Receipt, RequiredFile, Run, SetupRun};
 use super::key::SigningKey;
 use super::objects::Repo;
@@ -82,6 +85,7 @@ pub async fn prove(
         commands: checks.commands.clone(),
         limits: checks.limits(),
         extra: Vec::new(),
+        watched: check_files::watched(checks, tree),
     };
     let report = prover.runner.run(&plan(&delivered), cancel).await?;
     let runs: Vec<Run> = report.runs.iter().map(record).collect();
@@ -89,11 +93,12 @@ pub async fn prove(
     let compared = if !runs.iter().all(Run::is_success) {
         Compared::default()
     } else if base.id() == delivered.id() {
-        Compared { base_runs: runs.clone(), canaries: Vec::new() }
+        Compared { base_runs: runs.clone(), ..Compared::default() }
     } else {
         let key = base_key(checks, &base, &sandbox, &packages)?;
         let base_runs = base_runs(prover, key.clone(), &plan(&base), cancel).await?;
-        let made = if checks.canary { canary(&base, &delivered) } else { None };
+        let named = check_files::named(&checks.commands);
+        let made = if checks.canary { canary(&base, &delivered, &named) } else { None };
         let canaries = match made {
             Some(made) => {
                 let plans = [plan(&base), plan(&delivered)];
@@ -101,7 +106,10 @@ pub async fn prove(
             }
             None => Vec::new(),
         };
-        Compared { base_runs, canaries }
+        let mut without = plan(&delivered);
+        without.extra = if checks.canary { without_new_tests(&base, &delivered) } else { Vec::new() };
+        let old_tests = old_tests(prover, without, &base_runs, cancel).await?;
+        Compared { base_runs, canaries, old_tests }
     };
     let parts = Parts { delivery, base: &base, delivered: &delivered, sandbox, packages, report: &report };
     let receipt = parts.receipt(runs, compared, prover.store).await?;
@@ -159,85 +167,6 @@ fn base_key(
     Ok(canonical::hash(&canonical::write("the checks of a base", &parts)?))
 }
 
-/// Returns the results of the checks on the base: those of an earlier run, or those of a run now.
-async fn base_runs(
-    prover: &Prover<'_>,
-    key: String,
-    plan: &CheckPlan,
-    cancel: &CancellationToken,
-) -> Result<Vec<Run>, ReceiptError> {
-    if let Some(known) = prover.store.receipts().base_run(&key).await?
-        && let Ok(runs) = serde_json::from_str(&known)
-    {
-        return Ok(runs);
-    }
-    let report = prover.runner.run(plan, cancel).await?;
-    let runs: Vec<Run> = report.runs.iter().map(record).collect();
-    // A run that ended by itself would end in the same way again. One that was cut off might not.
-    if runs.iter().all(|run| run.end == "exited") {
-        let text = serde_json::to_string(&runs).unwrap_or_default();
-        prover.store.receipts().keep_base_run(key, text, clock::unix_ms()).await?;
-    }
-    Ok(runs)
-}
-
-/// Runs the checks with failing tests: on the base, unless it is known which commands notice them there, and those commands
-/// on the delivered tree.
-async fn canaries(
-    prover: &Prover<'_>,
-    key: String,
-    [mut base, mut delivered]: [CheckPlan; 2],
-    (base_runs, canary): (&[Run], Canary),
-    cancel: &CancellationToken,
-) -> Result<Vec<CanaryRun>, ReceiptError> {
-    // A command that has nothing to do with tests would notice nothing, as one that fails anyway.
-    let runs_tests =
-        |run: &&Run| run.is_success() && (!run.counts.is_empty() || check_files::names_tests(&run.command));
-    let commands: Vec<String> = base_runs.iter().filter(runs_tests).map(|run| run.command.clone()).collect();
-    if commands.is_empty() {
-        return Ok(Vec::new());
-    }
-    base.commands = commands;
-    base.extra = canary.files();
-    let turned = canary.paths();
-    let key = canonical::hash(format!("canary {key} {}", turned.join("\n")).as_bytes());
-    let noticed = runs_that_fail(prover, key, &base, cancel).await?;
-    if noticed.is_empty() {
-        return Ok(Vec::new());
-    }
-    delivered.commands = noticed.iter().map(|run| run.command.clone()).collect();
-    delivered.extra = canary.files();
-    let report = prover.runner.run(&delivered, cancel).await?;
-    let one = |(on_base, report): (&Run, &CommandReport)| {
-        let run = record(report);
-        CanaryRun {
-            failed: failed(&run),
-            failed_on_base: failed(on_base),
-            fails: !run.is_success(),
-            command: run.command,
-            path: canary.added.path.display().to_string(),
-            turned: turned.clone(),
-        }
-    };
-    Ok(noticed.iter().zip(&report.runs).map(one).collect())
-}
-
-/// Returns the number of tests of a run that failed.
-fn failed(run: &Run) -> u64 {
-    run.counts.iter().map(|counts| counts.failed).sum()
-}
-
-/// Returns the runs on the base that fail.
-async fn runs_that_fail(
-    prover: &Prover<'_>,
-    key: String,
-    plan: &CheckPlan,
-    cancel: &CancellationToken,
-) -> Result<Vec<Run>, ReceiptError> {
-    let runs = base_runs(prover, key, plan, cancel).await?;
-    Ok(runs.into_iter().filter(|run| !run.is_success()).collect())
-}
-
 /// Returns the record of a command, with the numbers of tests in its output.
 pub(super) fn record(report: &CommandReport) -> Run {
     Run::of(report, test_count::count(&report.output.text()))
@@ -262,6 +191,7 @@ fn kept(report: &CommandReport) -> StoredOutput {
 struct Compared {
     base_runs: Vec<Run>,
     canaries: Vec<CanaryRun>,
+    old_tests: Vec<Run>,
 }
 
 /// Everything that a receipt is made of.
@@ -281,7 +211,7 @@ impl Parts<'_> {
         compared: Compared,
         store: &Store,
     ) -> Result<Receipt, ReceiptError> {
-        let Compared { base_runs, canaries } = compared;
+        let Compared { base_runs, canaries, old_tests } = compared;
         let Self { delivery, base, delivered, sandbox, packages, report } = self;
         let checks = delivery.checks.clone();
         let (old, new, known) = (Arc::clone(base), Arc::clone(delivered), checks.clone());
@@ -313,6 +243,7 @@ impl Parts<'_> {
             delivered_sha256,
             flock: env!("FLOCK_VERSION").to_owned(),
             format: FORMAT,
+            old_tests,
             packages: packages.packages,
             probe: Probe { at: report.probed_at, findings: Vec::new(), image: report.image.clone() },
             project: delivery.project.to_owned(),

@@ -168,6 +168,15 @@ pub(super) fn is_data(path: &Path) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending))
 }
 
+/// Returns `true` if a file may hold what a test expects, or how strict it is. Texts for people do not.
+pub(super) fn is_expectation(path: &Path) -> bool {
+    let name = lower_name(path);
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let more =
+        ["expected", "out", "ref", "approved", "baseline", "fixture", "ini", "cfg", "conf", "toml", "env"];
+    !matches!(ending, "md" | "rst") && (DATA.contains(&ending) || more.contains(&ending))
+}
+
 fn has_folder(path: &Path, folders: &[&str]) -> bool {
     path.parent().is_some_and(|above| {
         above.components().any(|part| {
@@ -191,7 +200,7 @@ pub(super) fn is_configuration(path: &Path) -> bool {
 }
 
 /// Returns `true` if a file is a test or is in a folder of tests.
-pub(super) fn is_test(path: &Path) -> bool {
+pub(in crate::receipt) fn is_test(path: &Path) -> bool {
     has_folder(path, &FOLDERS) || is_test_file(path)
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Parts of the summaries of test runners.
-const SUMMARIES: [&str; 20] = [
+const SUMMARIES: [&str; 22] = [
     " passed in ",
     "no tests ran",
     "test session starts",
@@ -22,6 +22,8 @@ const SUMMARIES: [&str; 20] = [
     "tests: ",
     "test suites:",
     "tap version",
+    "\"1..",
+    "'1..",
     "ran {",
     "ran %d test",
     " tests in ",
@@ -116,6 +118,9 @@ const INTROSPECTION: [&str; 30] = [
     "sys.stderr =",
 ];
 
+/// Ways in a shell or Perl to look at or change the process that runs the code.
+const PROCESSES: [&str; 6] = ["/proc/", "ppid", "kill ", "ptrace", "bash_env", "set -n"];
+
 /// Calls in Python that run a text. Methods of the same name, as of a database, are something else.
 const RUN_TEXT: [&str; 2] = ["exec(", "eval("];
 
@@ -134,6 +139,14 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
         return None;
     }
     let is_python = ending == "py" || ending == "pyw";
+    let is_code = is_python
+        || matches!(
+            ending.as_str(),
+            "js" | "mjs" | "cjs" | "ts" | "jsx" | "tsx" | "sh" | "bash" | "pl" | "rb"
+        );
+    if is_code && new.contains('\0') && !old.contains('\0') {
+        return Some("has a zero byte, so that tools take its text for binary and do not show it".to_owned());
+    }
     let before: HashSet<&str> = old.lines().map(str::trim).collect();
     for (at, line) in new.lines().map(str::trim).enumerate().filter(|(_, line)| !before.contains(line)) {
         let lower = line.to_lowercase();
@@ -144,6 +157,11 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
         }
         if is_comment(&ending, line) {
             continue;
+        }
+        if is_python && line.chars().any(is_other_letter) {
+            return Some(
+                "has letters that Python reads as others, so that a name in it is another one".to_owned(),
+            );
         }
         if SUMMARIES.iter().any(|part| lower.contains(part)) {
             return Some("has new text that looks like the result of a test runner".to_owned());
@@ -156,14 +174,19 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
         if lower.contains(".flock-home") {
             return named(".flock-home");
         }
+        let is_shell = matches!(ending.as_str(), "sh" | "bash" | "pl") || new.starts_with("#!");
+        if is_shell
+            && !is_python
+            && let Some(part) = PROCESSES.iter().find(|part| lower.contains(**part))
+        {
+            return named(part);
+        }
         if is_python && let Some(part) = INTROSPECTION.iter().find(|part| lower.contains(**part)) {
             return named(part);
         }
         if is_python && let Some(part) = RUN_TEXT.iter().find(|part| calls(&lower, part)) {
             return named(part);
         }
-        let is_code = is_python
-            || matches!(ending.as_str(), "js" | "mjs" | "cjs" | "ts" | "jsx" | "tsx" | "sh" | "pl" | "rb");
         if is_code
             && !kind.is_test
             && let Some(part) = RUNNERS.iter().find(|part| lower.contains(**part))
@@ -192,10 +215,16 @@ fn is_other_encoding(line: &str) -> bool {
     !matches!(name.replace('_', "-").as_str(), "utf-8" | "utf8" | "ascii" | "us-ascii")
 }
 
+/// Returns `true` for a letter that Python reads as a plain Latin one: wide, mathematical and circled letters.
+fn is_other_letter(c: char) -> bool {
+    matches!(c, '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' | '\u{ff3f}' | '\u{1d400}'..='\u{1d7ff}' | '\u{2102}'..='\u{2149}'
+        | '\u{1d2c}'..='\u{1d6a}' | '\u{2071}'..='\u{209c}' | '\u{fb00}'..='\u{fb06}')
+}
+
 /// Returns `true` if a line is only a comment.
 fn is_comment(ending: &str, line: &str) -> bool {
     match ending {
-        "py" | "pyw" | "sh" | "rb" | "pl" | "toml" | "yaml" | "yml" => line.starts_with('#'),
+        "py" | "pyw" | "sh" | "bash" | "rb" | "pl" | "toml" | "yaml" | "yml" => line.starts_with('#'),
         "js" | "mjs" | "cjs" | "ts" | "jsx" | "tsx" | "go" | "rs" | "c" | "h" | "cc" | "cpp" | "java"
         | "kt" => line.starts_with("//"),
         _ => false,
@@ -220,6 +249,9 @@ mod tests {
             ("a.py", "x = __import__('o' + 's')"),
             ("a.py", "#!/usr/bin/python\n# -*- coding: utf-7 -*-"),
             ("a.sh", "cp other tests/run.sh"),
+            ("a.sh", "printf '1..2'"),
+            ("a.sh", "count() { cat; } #\0"),
+            ("a.py", "os._\u{ff45}xit(0)"),
             ("a.txt", "===== 3 passed in 0.1s ====="),
         ] {
             assert!(reason(path, line).is_some(), "{path}: {line}");

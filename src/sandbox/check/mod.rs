@@ -118,6 +118,8 @@ pub struct CheckPlan {
     pub limits: CheckLimits,
     /// Files to write beside the tree or in place of its files.
     pub extra: Vec<ExtraFile>,
+    /// Files of the tree that no command has a reason to change. Each command's report names those that it changed.
+    pub watched: Vec<PathBuf>,
 }
 
 /// The result of a run of checks.
@@ -155,6 +157,8 @@ pub struct CommandReport {
     pub digest: String,
     /// The kept part of the output.
     pub output: Output,
+    /// The watched files that are not as they were before.
+    pub changed: Vec<PathBuf>,
 }
 
 /// The way a check ended.

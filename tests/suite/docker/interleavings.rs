@@ -173,14 +173,17 @@ impl Stage {
 
     /// Asks an agent for work until a turn comes to its end. What is killed meanwhile may end a turn in between.
     fn ask(&self, agent: &str, round: u64) -> Result<(), String> {
-        let mut last = String::new();
-        for attempt in 0..8 {
+        let (mut last, end) = (String::new(), Instant::now() + LIMIT);
+        for attempt in 0.. {
             let text = format!("begin round {round}, attempt {attempt}");
             let run = self.home.flock(["chat", agent, &text]);
             if run.code == 0 && run.stdout.contains("done") {
                 return Ok(());
             }
             last = format!("{agent}: {run:?}");
+            if Instant::now() > end {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(300));
         }
         Err(last)
