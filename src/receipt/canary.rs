@@ -89,12 +89,14 @@ type Turn = fn(&Path, &str, &str) -> Option<String>;
 /// Returns the way in which a file is turned. A script is turned only if a command names it: one that others read would end
 /// them before anything was tested.
 fn turn_of(path: &Path, named: &[PathBuf]) -> Option<Turn> {
-    if is_test_file(path) {
-        return Some(expectations::turned);
+    let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned()).unwrap_or_default();
+    match ending.as_str() {
+        "sh" | "bash" | "bats" | "pl" | "t" => (is_test(path) && named.iter().any(|one| one == path))
+            .then_some(expectations::turned_script as Turn),
+        // Also a helper of the tests may assert something.
+        "py" => is_test(path).then_some(expectations::turned as Turn),
+        _ => is_test_file(path).then_some(expectations::turned as Turn),
     }
-    let is_script = path.extension().is_some_and(|ending| ending == "sh" || ending == "bash");
-    (is_script && is_test(path) && named.iter().any(|one| one == path))
-        .then_some(expectations::turned_script as Turn)
 }
 
 /// Returns the Python tests that only the delivered tree has, without their content. Everything in them runs in the same

@@ -56,8 +56,9 @@ pub(super) fn named(commands: &[String]) -> Vec<PathBuf> {
     words.filter_map(|word| relative(Path::new(&word))).collect()
 }
 
-/// Returns the files of a tree that belong to the checks, and that no check has a reason to change while it runs.
-pub(super) fn watched(checks: &Checks, tree: &Tree) -> Vec<PathBuf> {
+/// Returns the files of a tree that no check has a reason to change while it runs: those of the checks, and those that the
+/// branch changed, because what was checked would be something else than what was delivered.
+pub(super) fn watched(checks: &Checks, tree: &Tree, other: &Tree) -> Vec<PathBuf> {
     let named = named(&checks.commands);
     let declared =
         |path: &Path| checks.files.iter().any(|known| path.starts_with(known.trim_end_matches('/')));
@@ -67,7 +68,8 @@ pub(super) fn watched(checks: &Checks, tree: &Tree) -> Vec<PathBuf> {
             || names::runs_checks(path)
             || named.iter().any(|one| one == path)
     };
-    tree.files().iter().filter(|file| is_of_checks(&file.path)).map(|file| file.path.clone()).collect()
+    let is_watched = |path: &Path| is_of_checks(path) || tree.file(path) != other.file(path);
+    tree.files().iter().filter(|file| is_watched(&file.path)).map(|file| file.path.clone()).collect()
 }
 
 /// Returns `true` if a command names a test.
@@ -90,6 +92,12 @@ fn judge(
     let link = delivered.file(path).is_some_and(|file| file.kind == TreeFileKind::Link);
     if named.files.contains(path) {
         return Some(("is run or named by a check, and the branch changed it".to_owned(), true));
+    }
+    if is_added && named.hides_a_program(path) {
+        return Some(("takes the place of a program that a check runs".to_owned(), true));
+    }
+    if change == FileChange::Deleted && named.imported.contains(path) {
+        return Some(("is used by a test, and the branch deleted it".to_owned(), true));
     }
     if named.data.contains(path) {
         return Some(("is named by a test, and the branch changed it".to_owned(), true));
@@ -158,6 +166,13 @@ fn judge(
         None => {}
     }
     names::is_test(path).then(|| ("is a new test".to_owned(), false))
+}
+
+/// Returns the path in the tree to which a link leads, or `None` if it leads out of it.
+pub(super) fn link_target(path: &Path, tree: &Tree) -> Option<PathBuf> {
+    let target = tree.content(tree.file(path)?).ok()?;
+    let target = String::from_utf8_lossy(&target).into_owned();
+    relative(&path.parent()?.join(target))
 }
 
 /// Returns `true` if a link leads out of the tree.

@@ -174,7 +174,13 @@ fn what_scripts_and_tests_use_belongs_to_the_checks() {
         ("tests/unit.sh", "100644", ". \"$(dirname \"$0\")/../lib/count.sh\"\n"),
         ("verify/all.py", "100644", "import unittest\n"),
     ];
-    let cases: [(&str, (&str, &str, &str)); 8] = [
+    let cases: [(&str, (&str, &str, &str)); 11] = [
+        ("find . -name '*_check.py' | xargs python3", ("tools/a_check.py", "100644", "x = 1\n")),
+        (
+            "dir=verify; for name in all; do python3 $dir/$name.py; done",
+            ("verify/all.py", "100644", "x = 1\n"),
+        ),
+        ("python3 -m verify.all", ("verify/all/__main__.py", "100644", "x = 1\n")),
         ("sh run.sh", ("steps.sh", "100644", "true\n")),
         ("sh tests/unit.sh", ("lib/count.sh", "100644", "count() { true; }\n")),
         ("pytest", ("data/prices.golden", "100644", "2\n")),

@@ -130,7 +130,7 @@ pub struct RequiredFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// The tests and files of the checks that the command changed while it ran.
+    /// The delivered files that the command changed while it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
     pub command: String,

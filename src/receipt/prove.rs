@@ -20,7 +20,8 @@ use crate::clock;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::sandbox::check::{
-    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, SetupReport, TreeSource as _,
+    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, SetupReport, TreeFileKind,
+    TreeSource as _,
 };
 use crate::store::{AuditEntry, Level, NewReceipt, Store, StoredOutput, StoredReceipt};
 
@@ -85,7 +86,7 @@ pub async fn prove(
         commands: checks.commands.clone(),
         limits: checks.limits(),
         extra: Vec::new(),
-        watched: check_files::watched(checks, tree),
+        watched: check_files::watched(checks, tree, if tree.id() == base.id() { &delivered } else { &base }),
     };
     let report = prover.runner.run(&plan(&delivered), cancel).await?;
     let runs: Vec<Run> = report.runs.iter().map(record).collect();
@@ -220,7 +221,7 @@ impl Parts<'_> {
             let required: Vec<RequiredFile> = known
                 .required
                 .iter()
-                .map(|path| RequiredFile { path: path.clone(), present: new.has(Path::new(path)) })
+                .map(|path| RequiredFile { path: path.clone(), present: has_required(&old, &new, path) })
                 .collect();
             Ok((check_files, required, new.sha256()?))
         });
@@ -254,6 +255,21 @@ impl Parts<'_> {
             setup: report.setup.as_ref().map(setup_record),
             task: delivery.task.to_owned(),
         })
+    }
+}
+
+/// Returns `true` if a tree has a required file: one with a content of its own, or a link to one in the tree. A folder counts only
+/// if the owner asked for one.
+fn has_required(base: &Tree, tree: &Tree, path: &str) -> bool {
+    let name = Path::new(path.trim_end_matches('/'));
+    let Some(file) = tree.file(name) else {
+        return tree.has(name) && (path.ends_with('/') || (base.has(name) && base.file(name).is_none()));
+    };
+    match file.kind {
+        TreeFileKind::File | TreeFileKind::Executable => true,
+        TreeFileKind::Submodule => false,
+        TreeFileKind::Link => check_files::link_target(name, tree)
+            .is_some_and(|target| tree.file(&target).is_some_and(|file| file.kind != TreeFileKind::Link)),
     }
 }
 

@@ -113,16 +113,13 @@ fn doubts(receipt: &Receipt) -> Vec<String> {
                 .push(format!("`{name}` runs fewer tests than before without those that the branch added"));
         }
     }
-    // What tests change on the base as well, such as a record of their own, they may change.
+    // What a command changes on the base as well, such as a record of its own, it may change.
     for (at, run) in receipt.runs.iter().enumerate() {
         let on_base: &[String] = receipt.base_runs.get(at).map_or(&[], |run| &run.changed);
         let name = crate::clean::summary(&run.command, 80);
         let changed = run.changed.iter().filter(|path| !on_base.contains(path));
         reasons.extend(changed.map(|path| {
-            format!(
-                "{} belongs to the checks, and `{name}` changed it while it ran",
-                crate::clean::summary(path, 400)
-            )
+            format!("{} was changed by `{name}` while it ran", crate::clean::summary(path, 400))
         }));
     }
     for (at, run) in receipt.runs.iter().enumerate() {

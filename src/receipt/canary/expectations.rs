@@ -31,7 +31,7 @@ pub(super) fn turned(path: &Path, text: &str, mark: &str) -> Option<String> {
     changed.then(|| lines.join("\n"))
 }
 
-/// Returns a shell script that ends with a failure where it would end. A program that it runs in its own process, and that
+/// Returns a script in a shell or Perl that ends with a failure where it would end. A program that it runs in its own process, and that
 /// ends it before, is found out.
 pub(super) fn turned_script(_: &Path, text: &str, _: &str) -> Option<String> {
     let mut lines: Vec<&str> = text.trim_end().lines().collect();
@@ -40,7 +40,7 @@ pub(super) fn turned_script(_: &Path, text: &str, _: &str) -> Option<String> {
     }
     let at =
         if lines.last().is_some_and(|line| line.starts_with("exit")) { lines.len() - 1 } else { lines.len() };
-    lines.insert(at, "exit 93");
+    lines.insert(at, "exit 93;");
     Some(lines.join("\n") + "\n")
 }
 
@@ -220,7 +220,7 @@ mod tests {
         }
         assert_eq!(turned(Path::new("test_a.py"), "x = 1\ny = 2\n", "a5f"), None);
         let script = |text| turned_script(Path::new("a.sh"), text, "").unwrap();
-        assert_eq!(script("run\nexit $failed\n"), "run\nexit 93\nexit $failed\n");
-        assert_eq!(script("run\n"), "run\nexit 93\n");
+        assert_eq!(script("run\nexit $failed\n"), "run\nexit 93;\nexit $failed\n");
+        assert_eq!(script("run\n"), "run\nexit 93;\n");
     }
 }

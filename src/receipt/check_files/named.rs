@@ -26,6 +26,8 @@ pub(super) struct Named {
     pub programs: BTreeSet<PathBuf>,
     /// Folders in which a command looks for programs.
     pub search: BTreeSet<PathBuf>,
+    /// Python files that a test of the base may import.
+    pub imported: BTreeSet<PathBuf>,
     /// Links that the base does not have.
     pub new_links: Vec<PathBuf>,
     /// `true` if a command or a test runs the examples in texts as tests.
@@ -39,6 +41,7 @@ impl Named {
             declared: checks.files.iter().map(|path| PathBuf::from(path.trim_end_matches('/'))).collect(),
             links: BTreeSet::new(),
             data: BTreeSet::new(),
+            imported: BTreeSet::new(),
             sourced: BTreeSet::new(),
             programs: BTreeSet::new(),
             search: BTreeSet::new(),
@@ -48,6 +51,9 @@ impl Named {
         named.read_tests(base);
         for command in &checks.commands {
             for path in words(command).iter().filter_map(|word| relative(Path::new(word))) {
+                named.add(&path, base, delivered, 0);
+            }
+            for path in by_parts(command, [base, delivered]) {
                 named.add(&path, base, delivered, 0);
             }
             for module in modules(command) {
@@ -97,6 +103,7 @@ impl Named {
         {
             let Some(text) = base.text(&file.path) else { continue };
             self.has_doctests |= text.contains("doctest");
+            self.imported.extend(text.lines().flat_map(imports));
             if data.is_empty() || !names::is_test(&file.path) {
                 continue;
             }
@@ -187,6 +194,12 @@ impl Named {
         }
     }
 
+    /// Returns `true` if a file belongs to a package with the name of a Python program that a command names.
+    pub fn hides_a_program(&self, path: &Path) -> bool {
+        let programs = self.files.iter().filter(|file| names::is_python(file));
+        programs.into_iter().any(|file| path.starts_with(file.with_extension("")))
+    }
+
     /// Returns `true` if Python looks for modules in the folder of a file: it is no package, or a script there is run.
     pub fn is_searched(&self, path: &Path, delivered: &Tree) -> bool {
         let folder = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
@@ -236,6 +249,54 @@ impl Named {
 fn new_links(base: &Tree, delivered: &Tree) -> Vec<PathBuf> {
     let links = delivered.files().iter().filter(|file| file.kind == TreeFileKind::Link);
     links.filter(|file| base.file(&file.path) != Some(file)).map(|file| file.path.clone()).collect()
+}
+
+/// Returns the files that a line of Python may import.
+fn imports(line: &str) -> Vec<PathBuf> {
+    let parts: Vec<String> = words(line);
+    let Some(first) = parts.first().filter(|first| matches!(first.as_str(), "from" | "import")) else {
+        return Vec::new();
+    };
+    let file = |name: String| PathBuf::from(name.replace('.', "/") + ".py");
+    let all = parts.iter().skip(1).map(|name| file(name.clone()));
+    let below = parts.iter().skip(3).map(|name| file(format!("{}.{name}", parts[1])));
+    if first == "from" { all.chain(below).collect() } else { all.collect() }
+}
+
+/// Returns the files that a command names by a pattern, such as `*_check.py`, or by parts that variables join.
+fn by_parts(command: &str, trees: [&Tree; 2]) -> BTreeSet<PathBuf> {
+    let patterns: Vec<Vec<&str>> = command
+        .split([' ', '\'', '"', '/', ';', '(', ')'])
+        .filter(|word| word.contains('*') && word.len() > 2 && !is_all_code(word))
+        .map(|word| word.split('*').collect())
+        .collect();
+    let words: BTreeSet<String> = words(command).into_iter().collect();
+    let is_import = words.contains("import");
+    let is_named = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let above = path.parent().unwrap_or(Path::new(""));
+        let is_joined = !above.as_os_str().is_empty()
+            && !is_import
+            && words.contains(&*stem)
+            && above.iter().all(|part| words.contains(&*part.to_string_lossy()));
+        is_joined || patterns.iter().any(|parts| fits(&name, parts))
+    };
+    let files = trees.into_iter().flat_map(|tree| tree.files());
+    files.filter(|file| is_named(&file.path)).map(|file| file.path.clone()).collect()
+}
+
+/// Returns `true` for a pattern such as `*.py`, which names all code, and so nothing that is the checks' own.
+fn is_all_code(pattern: &str) -> bool {
+    const CODE: [&str; 16] =
+        ["py", "js", "ts", "mjs", "jsx", "tsx", "rs", "go", "c", "h", "cc", "cpp", "java", "rb", "php", "sh"];
+    pattern.strip_prefix("*.").is_some_and(|ending| CODE.contains(&ending) || ending.starts_with('*'))
+}
+
+/// Returns `true` if a name has the parts of a pattern between its stars.
+fn fits(name: &str, parts: &[&str]) -> bool {
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
+    name.len() >= first.len() + last.len() && name.starts_with(first) && name.ends_with(last)
 }
 
 /// Returns `true` if a file is a shell script.

@@ -85,7 +85,9 @@ const RUNNERS: [&str; 12] = [
 
 /// Ways in Python to look at or change the program that runs the code: the frames that called it, all objects, the loading of
 /// modules, other processes.
-const INTROSPECTION: [&str; 30] = [
+const INTROSPECTION: [&str; 32] = [
+    "start_new_session",
+    "preexec_fn",
     "_getframe",
     "currentframe",
     "inspect.stack",
@@ -119,7 +121,8 @@ const INTROSPECTION: [&str; 30] = [
 ];
 
 /// Ways in a shell or Perl to look at or change the process that runs the code.
-const PROCESSES: [&str; 6] = ["/proc/", "ppid", "kill ", "ptrace", "bash_env", "set -n"];
+const PROCESSES: [&str; 10] =
+    ["end {", "core::", "/proc/", "ppid", "kill ", "ptrace", "bash_env", "set -n", "setsid", "nohup"];
 
 /// Calls in Python that run a text. Methods of the same name, as of a database, are something else.
 const RUN_TEXT: [&str; 2] = ["exec(", "eval("];
@@ -174,7 +177,10 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
         if lower.contains(".flock-home") {
             return named(".flock-home");
         }
-        let is_shell = matches!(ending.as_str(), "sh" | "bash" | "pl") || new.starts_with("#!");
+        if is_python && !kind.is_test && replaces_part_of_python(line) {
+            return Some("replaces a part of Python for the whole program".to_owned());
+        }
+        let is_shell = matches!(ending.as_str(), "sh" | "bash" | "pl" | "pm") || new.starts_with("#!");
         if is_shell
             && !is_python
             && let Some(part) = PROCESSES.iter().find(|part| lower.contains(**part))
@@ -195,6 +201,14 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
         }
     }
     None
+}
+
+/// Returns `true` for a line such as `time.monotonic = f`.
+fn replaces_part_of_python(line: &str) -> bool {
+    let Some((left, right)) = line.split_once('=') else { return false };
+    let Some((module, name)) = left.trim().split_once('.') else { return false };
+    let is_name = !name.is_empty() && name.chars().all(|c| c == '.' || c == '_' || c.is_alphanumeric());
+    is_name && !right.starts_with('=') && super::names::is_python_module(Path::new(&format!("{module}.py")))
 }
 
 /// Returns `true` if a line calls a function, and not a method of the same name.
@@ -250,6 +264,7 @@ mod tests {
             ("a.py", "#!/usr/bin/python\n# -*- coding: utf-7 -*-"),
             ("a.sh", "cp other tests/run.sh"),
             ("a.sh", "printf '1..2'"),
+            ("a.py", "time.monotonic = lambda: 0"),
             ("a.sh", "count() { cat; } #\0"),
             ("a.py", "os._\u{ff45}xit(0)"),
             ("a.txt", "===== 3 passed in 0.1s ====="),
@@ -262,6 +277,7 @@ mod tests {
             ("a.py", "cursor.exec(text)"),
             ("a.py", "result = retrieval(x)"),
             ("a.py", "print('OK')"),
+            ("a.py", "self.time = time.time()"),
             ("a.js", "const found = /x/.exec(text)"),
             ("README.md", "Ran 2 tests in 0.1s with pytest, os._exit"),
             ("a.rs", "// test result: ok. 5 passed"),

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::receipt::canary::{Canary, CanaryRun};
 use crate::receipt::document::Run;
 use crate::receipt::{ReceiptError, canonical, check_files};
-use crate::sandbox::check::{CheckPlan, CommandReport};
+use crate::sandbox::check::CheckPlan;
 
 /// Returns the results of the checks on the base: those of an earlier run, or those of a run now.
 pub(super) async fn base_runs(
