@@ -200,6 +200,14 @@ fn what_scripts_and_tests_use_belongs_to_the_checks() {
 }
 
 #[test]
+fn a_program_that_a_script_runs_is_not_read_by_it() {
+    let script = ("run.sh", "100644", "test \"$(PYTHONPATH=. python3 tools/sum.py)\" = 3 && ls .\n");
+    let base = [script, ("tools/sum.py", "100644", "print(3)\n")];
+    let delivered = [script, ("tools/sum.py", "100644", "print(1 + 2)\n")];
+    assert_eq!(reasons(&["sh run.sh"], &base, &delivered), []);
+}
+
+#[test]
 fn new_data_and_new_folders_of_tests_are_only_shown() {
     let base = [("lib.py", "100644", "x = 1\n"), ("tests/test_a.py", "100644", "def test_a(): pass\n")];
     let mut delivered = base.to_vec();

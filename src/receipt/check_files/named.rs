@@ -128,11 +128,7 @@ impl Named {
     /// Adds the files that a script reads into its own process, and those that these read. They can change everything in it.
     fn read_sourced(&mut self, folder: &Path, text: &str, trees: [&Tree; 2], depth: usize) {
         for line in text.lines() {
-            let parts: Vec<String> = words(line);
-            let is_read = |pair: &&[String]| matches!(pair[0].as_str(), "." | "source");
-            // With a variable before it, the path is in one of the words that follow.
-            let Some(at) = parts.windows(2).position(|pair| is_read(&pair)) else { continue };
-            for found in parts[at + 1..].iter().flat_map(|word| places(folder, word)) {
+            for found in sourced(line).iter().flat_map(|word| places(folder, word)) {
                 let texts: Vec<String> = trees.iter().filter_map(|tree| tree.text(&found)).collect();
                 if texts.is_empty() || !self.sourced.insert(found.clone()) || depth > 4 {
                     continue;
@@ -249,6 +245,20 @@ impl Named {
 fn new_links(base: &Tree, delivered: &Tree) -> Vec<PathBuf> {
     let links = delivered.files().iter().filter(|file| file.kind == TreeFileKind::Link);
     links.filter(|file| base.file(&file.path) != Some(file)).map(|file| file.path.clone()).collect()
+}
+
+/// Returns the words that follow `.` or `source` where a command begins.
+fn sourced(line: &str) -> Vec<String> {
+    let keywords = ["then ", "do ", "else ", "! "];
+    let begins = line.match_indices([';', '&', '|', '{', '(']).map(|(at, _)| at + 1);
+    let commands = std::iter::once(0).chain(begins).map(|at| line[at..].trim_start());
+    let read = commands.filter_map(|command| {
+        let plain =
+            keywords.iter().find_map(|word| command.strip_prefix(word)).unwrap_or(command).trim_start();
+        plain.strip_prefix(". ").or_else(|| plain.strip_prefix("source "))
+    });
+    // The path may have a command in it, so it ends only where another one surely begins.
+    read.flat_map(|rest| words(rest.split([';', '&']).next().unwrap_or_default())).collect()
 }
 
 /// Returns the files that a line of Python may import.
