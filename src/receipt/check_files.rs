@@ -4,15 +4,19 @@
 //! It compares two trees and runs nothing. What it can't see is in docs/receipts.md: the delivered code runs inside its
 //! tests, so a text that it makes up at run time looks as the runner's own.
 
+mod named;
 mod names;
 mod sections;
 mod suspicious;
+mod words;
 
-pub(super) use names::is_test_file;
+pub(super) use names::{is_test, is_test_file};
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use self::named::Named;
+use self::words::{modules, relative, words};
 use super::Checks;
 use super::document::CheckFile;
 use super::tree::{FileChange, Tree, changes};
@@ -46,6 +50,36 @@ pub fn changed(checks: &Checks, base: &Tree, delivered: &Tree) -> Vec<CheckFile>
     found.into_values().collect()
 }
 
+/// Returns the paths that commands name.
+pub(super) fn named(commands: &[String]) -> Vec<PathBuf> {
+    let words = commands.iter().flat_map(|command| words(command));
+    words.filter_map(|word| relative(Path::new(&word))).collect()
+}
+
+/// Returns the files of a tree that no check has a reason to change while it runs: those of the checks, and those that the
+/// branch changed, because what was checked would be something else than what was delivered.
+pub(super) fn watched(checks: &Checks, tree: &Tree, other: &Tree) -> Vec<PathBuf> {
+    let named = named(&checks.commands);
+    let declared =
+        |path: &Path| checks.files.iter().any(|known| path.starts_with(known.trim_end_matches('/')));
+    let is_of_checks = |path: &Path| {
+        names::is_test(path)
+            || declared(path)
+            || names::runs_checks(path)
+            || named.iter().any(|one| one == path)
+    };
+    let is_watched = |path: &Path| is_of_checks(path) || tree.file(path) != other.file(path);
+    tree.files().iter().filter(|file| is_watched(&file.path)).map(|file| file.path.clone()).collect()
+}
+
+/// Returns `true` if a command names a test.
+pub(super) fn names_tests(command: &str) -> bool {
+    // What is in a folder of tests is one.
+    let is_test =
+        |word: &String| names::is_test(&Path::new(word).join("x")) || names::is_test_file(Path::new(word));
+    words(command).iter().any(is_test) || modules(command).iter().any(|module| names::is_test(module))
+}
+
 /// Decides about one changed file. Returns the reason, and `true` if a person has to look at it.
 fn judge(
     path: &Path,
@@ -59,11 +93,44 @@ fn judge(
     if named.files.contains(path) {
         return Some(("is run or named by a check, and the branch changed it".to_owned(), true));
     }
+    if is_added && named.hides_a_program(path) {
+        return Some(("takes the place of a program that a check runs".to_owned(), true));
+    }
+    if change == FileChange::Deleted && named.imported.contains(path) {
+        return Some(("is used by a test, and the branch deleted it".to_owned(), true));
+    }
+    if named.data.contains(path) {
+        return Some(("is named by a test, and the branch changed it".to_owned(), true));
+    }
+    if named.sourced.contains(path) {
+        return Some((
+            "is read by a script of the checks into its own process, and the branch changed it".to_owned(),
+            true,
+        ));
+    }
+    if path.parent().is_some_and(|folder| named.search.contains(folder)) && is_added {
+        return Some(("is new in a folder in which the checks look for programs".to_owned(), true));
+    }
     if named.declared.iter().any(|declared| path.starts_with(declared)) {
         return Some(("is declared as a file of the checks, and the branch changed it".to_owned(), true));
     }
     if let Some(reason) = names::program(path) {
         return Some((reason.to_owned(), true));
+    }
+    if names::runs_checks(path) {
+        return Some((
+            "is in a folder of scripts that run checks, and the branch changed it".to_owned(),
+            true,
+        ));
+    }
+    if is_added && named.shadows(path, base) {
+        return Some(("takes the place of another module of the tree".to_owned(), true));
+    }
+    if is_added && names::is_python_module(path) && named.is_searched(path, delivered) {
+        return Some(("takes the place of a module of Python".to_owned(), true));
+    }
+    if link && leads_out(path, delivered) {
+        return Some(("is a symbolic link that leads out of the tree".to_owned(), true));
     }
     if names::is_configuration(path) {
         let (old, new) = (base.text(path), delivered.text(path));
@@ -74,14 +141,24 @@ fn judge(
     if names::is_test(path) {
         // A new test can only add to what is run. Everything else in a folder of tests, such as a fixture or a module
         // that tests import, can change what the others do.
-        let is_plain_test = is_added && !link && names::is_test_file(path);
-        if !is_plain_test {
+        let is_new = is_added && !link && (names::is_test_file(path) || names::is_data(path));
+        if !is_new && !(is_added && opens_a_folder(path, base, delivered)) {
             return Some(("belongs to the tests, and the branch changed it".to_owned(), true));
         }
     }
     let (old, new) = (base.text(path).unwrap_or_default(), delivered.text(path).unwrap_or_default());
-    if let Some(reason) = suspicious::added(&old, &new) {
+    if let Some(reason) =
+        suspicious::added(path, suspicious::Kind { is_test: names::is_test(path) }, &old, &new)
+    {
         return Some((reason, true));
+    }
+    if names::is_python(path) && sections::has_python_tests(&old) {
+        return Some(("has tests, and the branch changed it".to_owned(), true));
+    }
+    if named.has_doctests
+        && sections::doctests(&old).iter().any(|line| !sections::doctests(&new).contains(line))
+    {
+        return Some(("has examples that are tests, and the branch changed them".to_owned(), true));
     }
     match names::is_rust(path).then(|| sections::inline_tests(&old, &new)).flatten() {
         Some(true) => return Some(("has tests that the branch changed".to_owned(), true)),
@@ -91,92 +168,28 @@ fn judge(
     names::is_test(path).then(|| ("is a new test".to_owned(), false))
 }
 
-/// The paths that the commands name.
-struct Named {
-    /// Files that a command runs or names.
-    files: BTreeSet<PathBuf>,
-    /// Paths that the owner declared as those of the checks.
-    declared: Vec<PathBuf>,
-    /// Links that a command names, and that the base does not have.
-    links: BTreeSet<PathBuf>,
+/// Returns the path in the tree to which a link leads, or `None` if it leads out of it.
+pub(super) fn link_target(path: &Path, tree: &Tree) -> Option<PathBuf> {
+    let target = tree.content(tree.file(path)?).ok()?;
+    let target = String::from_utf8_lossy(&target).into_owned();
+    relative(&path.parent()?.join(target))
 }
 
-impl Named {
-    fn of(checks: &Checks, base: &Tree, delivered: &Tree) -> Self {
-        let mut named = Self {
-            files: BTreeSet::new(),
-            declared: checks.files.iter().map(|path| PathBuf::from(path.trim_end_matches('/'))).collect(),
-            links: BTreeSet::new(),
-        };
-        for word in checks.commands.iter().flat_map(|command| words(command)) {
-            let Some(path) = relative(Path::new(&word)) else { continue };
-            named.add(&path, base, delivered, 0);
-        }
-        for path in named.declared.clone() {
-            named.look_at_links(&path, base, delivered, 0);
-        }
-        named
-    }
-
-    fn add(&mut self, path: &Path, base: &Tree, delivered: &Tree, depth: usize) {
-        self.look_at_links(path, base, delivered, depth);
-        // A file that only one of the two trees has counts as well: the branch may have added or deleted it.
-        if base.file(path).is_some() || delivered.file(path).is_some() {
-            self.files.insert(path.to_owned());
-        }
-    }
-
-    /// Follows a path through the links of the delivered tree. The files that they lead to are the checks' as well.
-    fn look_at_links(&mut self, path: &Path, base: &Tree, delivered: &Tree, depth: usize) {
-        for above in path.ancestors().filter(|above| !above.as_os_str().is_empty()) {
-            let Some(file) = delivered.file(above).filter(|file| file.kind == TreeFileKind::Link) else {
-                continue;
-            };
-            let target = String::from_utf8_lossy(&delivered.content(file).unwrap_or_default()).into_owned();
-            let target = above.parent().unwrap_or(Path::new("")).join(target);
-            let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
-            let inside = relative(&target.join(rest));
-            let is_new = base.file(above) != Some(file);
-            if is_new || inside.is_none() || depth > 8 {
-                self.links.insert(above.to_owned());
-            }
-            if let Some(inside) = inside.filter(|_| depth <= 8) {
-                self.declared.push(inside.clone());
-                self.add(&inside, base, delivered, depth + 1);
-            }
-        }
-        // A test that a folder holds may be a link, too.
-        for file in delivered.files().iter().filter(|file| file.path.starts_with(path)) {
-            if file.kind == TreeFileKind::Link && base.file(&file.path) != Some(file) {
-                self.links.insert(file.path.clone());
-            }
-        }
-    }
+/// Returns `true` if a link leads out of the tree.
+fn leads_out(path: &Path, delivered: &Tree) -> bool {
+    let target = delivered.file(path).and_then(|file| delivered.content(file).ok()).unwrap_or_default();
+    let target = String::from_utf8_lossy(&target).into_owned();
+    // A link to the folder of the tree itself is inside.
+    let joined = path.parent().unwrap_or(Path::new("")).join(&target).join("x");
+    Path::new(&target).is_absolute() || relative(&joined).is_none()
 }
 
-/// Splits a command into the words that may be paths.
-fn words(command: &str) -> Vec<String> {
-    let separators = |c: char| c.is_whitespace() || ";&|()<>`\"'$={},:".contains(c);
-    command.split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
-/// Returns a path relative to the tree without `.` and `..`, or `None` if it leads out of it.
-fn relative(path: &Path) -> Option<PathBuf> {
-    let mut clean = PathBuf::new();
-    let path = path.strip_prefix("/workspace").unwrap_or(path);
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => clean.push(name),
-            Component::CurDir => {}
-            Component::ParentDir => {
-                if !clean.pop() {
-                    return None;
-                }
-            }
-            Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    (!clean.as_os_str().is_empty()).then_some(clean)
+/// Returns `true` if a file is an empty `__init__.py` that makes a folder a package in which the base has nothing.
+fn opens_a_folder(path: &Path, base: &Tree, delivered: &Tree) -> bool {
+    let is_package = path.file_name().is_some_and(|name| name == "__init__.py");
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_comment = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
+    is_package && !base.has(folder) && delivered.text(path).is_some_and(|text| text.lines().all(is_comment))
 }
 
 const fn word(change: FileChange) -> &'static str {

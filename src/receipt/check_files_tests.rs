@@ -151,3 +151,80 @@ fn links_that_a_check_names_are_for_a_person() {
     let circle = [("a", "120000", "b"), ("b", "120000", "a")];
     assert!(!person(&["./a"], &circle).is_empty());
 }
+
+/// The reasons of a person for a change of another base.
+fn reasons(
+    commands: &[&str],
+    base: &[(&str, &str, &str)],
+    delivered: &[(&str, &str, &str)],
+) -> Vec<(String, String)> {
+    let checks = Checks::of(commands);
+    let found = changed(&checks, &testing::tree(base), &testing::tree(delivered));
+    found.into_iter().filter(|file| file.needs_person).map(|file| (file.path, file.reason)).collect()
+}
+
+#[test]
+fn what_scripts_and_tests_use_belongs_to_the_checks() {
+    let base = [
+        ("data/prices.golden", "100644", "1\n"),
+        ("lib/count.sh", "100644", "count() { wc; }\n"),
+        ("run.sh", "100644", "sh steps.sh\nPYTHONPATH=. python3 tools/sum.py > out/sum\nPATH=bin:$PATH\n"),
+        ("steps.sh", "100644", "pytest\n"),
+        ("tests/test_a.py", "100644", "open('data/prices.golden')\n"),
+        ("tests/unit.sh", "100644", ". \"$(dirname \"$0\")/../lib/count.sh\"\n"),
+        ("verify/all.py", "100644", "import unittest\n"),
+    ];
+    let cases: [(&str, (&str, &str, &str)); 11] = [
+        ("find . -name '*_check.py' | xargs python3", ("tools/a_check.py", "100644", "x = 1\n")),
+        (
+            "dir=verify; for name in all; do python3 $dir/$name.py; done",
+            ("verify/all.py", "100644", "x = 1\n"),
+        ),
+        ("python3 -m verify.all", ("verify/all/__main__.py", "100644", "x = 1\n")),
+        ("sh run.sh", ("steps.sh", "100644", "true\n")),
+        ("sh tests/unit.sh", ("lib/count.sh", "100644", "count() { true; }\n")),
+        ("pytest", ("data/prices.golden", "100644", "2\n")),
+        ("python3 -m verify.all", ("verify/all.py", "100644", "x = 1\n")),
+        ("pytest", ("verify/all.py", "100644", "x = 1\n")),
+        ("sh run.sh", ("out", "120000", "data")),
+        ("sh run.sh", ("bin/diff", "100755", "exit 0\n")),
+        ("pytest", ("traceback.py", "100644", "x = 1\n")),
+    ];
+    for (command, change) in cases {
+        let mut delivered: Vec<_> = base.iter().filter(|file| file.0 != change.0).copied().collect();
+        delivered.push(change);
+        delivered.sort_unstable();
+        let found = reasons(&[command], &base, &delivered);
+        assert!(found.iter().any(|(path, _)| path == change.0), "{command}: {change:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_program_that_a_script_runs_is_not_read_by_it() {
+    let script = ("run.sh", "100644", "test \"$(PYTHONPATH=. python3 tools/sum.py)\" = 3 && ls .\n");
+    let base = [script, ("tools/sum.py", "100644", "print(3)\n")];
+    let delivered = [script, ("tools/sum.py", "100644", "print(1 + 2)\n")];
+    assert_eq!(reasons(&["sh run.sh"], &base, &delivered), []);
+}
+
+#[test]
+fn new_data_and_new_folders_of_tests_are_only_shown() {
+    let base = [("lib.py", "100644", "x = 1\n"), ("tests/test_a.py", "100644", "def test_a(): pass\n")];
+    let mut delivered = base.to_vec();
+    delivered.push(("tests/data/a.json", "100644", "{}\n"));
+    delivered.push(("tests/unit/__init__.py", "100644", "# Tests of units.\n"));
+    delivered.push(("tests/unit/test_b.py", "100644", "def test_b(): pass\n"));
+    assert_eq!(reasons(&["pytest"], &base, &delivered), []);
+    for new in [
+        ("tests/__init__.py", "100644", ""),
+        ("tests/helper.py", "100644", "x = 1\n"),
+        ("tests/__pycache__/test_a.pyc", "100644", "x"),
+        ("shop/types.so", "100644", "x"),
+        ("elsewhere", "120000", "/etc"),
+        ("above", "120000", "../x"),
+    ] {
+        let mut delivered = base.to_vec();
+        delivered.push(new);
+        assert_eq!(reasons(&["pytest"], &base, &delivered).len(), 1, "{new:?}");
+    }
+}

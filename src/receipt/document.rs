@@ -40,6 +40,8 @@ pub struct Receipt {
     /// The version of flock that ran the checks.
     pub flock: String,
     pub format: u64,
+    /// The results of the commands that run tests, without the tests that only the delivered tree has. Empty if it has none.
+    pub old_tests: Vec<Run>,
     pub packages: Vec<Package>,
     pub probe: Probe,
     pub project: String,
@@ -128,6 +130,9 @@ pub struct RequiredFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
+    /// The delivered files that the command changed while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
     pub command: String,
     /// The numbers of tests in the output.
     pub counts: Vec<TestCounts>,
@@ -169,6 +174,7 @@ impl Run {
             CheckEnd::NotRun => ("not-run", None),
         };
         Self {
+            changed: report.changed.iter().map(|path| path.display().to_string()).collect(),
             command: report.command.clone(),
             counts,
             end: end.to_owned(),

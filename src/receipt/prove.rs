@@ -1,11 +1,14 @@
 //! Runs the checks of a delivery and writes the receipt.
 
+mod comparison;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::canary::{CanaryRun, failing_test};
+use self::comparison::{base_runs, canaries, old_tests};
+use super::canary::{CanaryRun, canary, without_new_tests};
 use super::document::{ChainPosition, Commit, FORMAT, Probe, Receipt, RequiredFile, Run, SetupRun};
 use super::key::SigningKey;
 use super::objects::Repo;
@@ -17,7 +20,8 @@ use crate::clock;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::sandbox::check::{
-    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, ExtraFile, SetupReport, TreeSource as _,
+    CheckPlan, CheckReport, CheckRunner, CheckSandbox, CommandReport, SetupReport, TreeFileKind,
+    TreeSource as _,
 };
 use crate::store::{AuditEntry, Level, NewReceipt, Store, StoredOutput, StoredReceipt};
 
@@ -82,6 +86,7 @@ pub async fn prove(
         commands: checks.commands.clone(),
         limits: checks.limits(),
         extra: Vec::new(),
+        watched: check_files::watched(checks, tree, if tree.id() == base.id() { &delivered } else { &base }),
     };
     let report = prover.runner.run(&plan(&delivered), cancel).await?;
     let runs: Vec<Run> = report.runs.iter().map(record).collect();
@@ -89,19 +94,23 @@ pub async fn prove(
     let compared = if !runs.iter().all(Run::is_success) {
         Compared::default()
     } else if base.id() == delivered.id() {
-        Compared { base_runs: runs.clone(), canaries: Vec::new() }
+        Compared { base_runs: runs.clone(), ..Compared::default() }
     } else {
         let key = base_key(checks, &base, &sandbox, &packages)?;
         let base_runs = base_runs(prover, key.clone(), &plan(&base), cancel).await?;
-        let extra = if checks.canary { failing_test(&base, &delivered) } else { None };
-        let canaries = match extra {
-            Some(extra) => {
+        let named = check_files::named(&checks.commands);
+        let made = if checks.canary { canary(&base, &delivered, &named) } else { None };
+        let canaries = match made {
+            Some(made) => {
                 let plans = [plan(&base), plan(&delivered)];
-                canaries(prover, key, plans, (&base_runs, extra), cancel).await?
+                canaries(prover, key, plans, (&base_runs, made), cancel).await?
             }
             None => Vec::new(),
         };
-        Compared { base_runs, canaries }
+        let mut without = plan(&delivered);
+        without.extra = if checks.canary { without_new_tests(&base, &delivered) } else { Vec::new() };
+        let old_tests = old_tests(prover, without, &base_runs, cancel).await?;
+        Compared { base_runs, canaries, old_tests }
     };
     let parts = Parts { delivery, base: &base, delivered: &delivered, sandbox, packages, report: &report };
     let receipt = parts.receipt(runs, compared, prover.store).await?;
@@ -159,73 +168,6 @@ fn base_key(
     Ok(canonical::hash(&canonical::write("the checks of a base", &parts)?))
 }
 
-/// Returns the results of the checks on the base: those of an earlier run, or those of a run now.
-async fn base_runs(
-    prover: &Prover<'_>,
-    key: String,
-    plan: &CheckPlan,
-    cancel: &CancellationToken,
-) -> Result<Vec<Run>, ReceiptError> {
-    if let Some(known) = prover.store.receipts().base_run(&key).await?
-        && let Ok(runs) = serde_json::from_str(&known)
-    {
-        return Ok(runs);
-    }
-    let report = prover.runner.run(plan, cancel).await?;
-    let runs: Vec<Run> = report.runs.iter().map(record).collect();
-    // A run that ended by itself would end in the same way again. One that was cut off might not.
-    if runs.iter().all(|run| run.end == "exited") {
-        let text = serde_json::to_string(&runs).unwrap_or_default();
-        prover.store.receipts().keep_base_run(key, text, clock::unix_ms()).await?;
-    }
-    Ok(runs)
-}
-
-/// Runs the checks with a failing test: on the base, unless it is known which commands notice it there, and those commands
-/// on the delivered tree.
-async fn canaries(
-    prover: &Prover<'_>,
-    key: String,
-    [mut base, mut delivered]: [CheckPlan; 2],
-    (base_runs, extra): (&[Run], ExtraFile),
-    cancel: &CancellationToken,
-) -> Result<Vec<CanaryRun>, ReceiptError> {
-    // A command without numbers of tests runs none, and one that fails anyway would notice nothing.
-    let runs_tests = |run: &&Run| run.is_success() && !run.counts.is_empty();
-    let commands: Vec<String> = base_runs.iter().filter(runs_tests).map(|run| run.command.clone()).collect();
-    if commands.is_empty() {
-        return Ok(Vec::new());
-    }
-    base.commands = commands;
-    base.extra = vec![extra.clone()];
-    let noticed =
-        base_runs_that_fail(prover, canonical::hash(format!("canary {key}").as_bytes()), &base, cancel);
-    delivered.commands = noticed.await?;
-    if delivered.commands.is_empty() {
-        return Ok(Vec::new());
-    }
-    let path = extra.path.display().to_string();
-    delivered.extra = vec![extra];
-    let report = prover.runner.run(&delivered, cancel).await?;
-    let canary = |run: CommandReport| CanaryRun {
-        fails: !run.end.is_success(),
-        command: run.command,
-        path: path.clone(),
-    };
-    Ok(report.runs.into_iter().map(canary).collect())
-}
-
-/// Returns the commands that fail on the base with a failing test.
-async fn base_runs_that_fail(
-    prover: &Prover<'_>,
-    key: String,
-    plan: &CheckPlan,
-    cancel: &CancellationToken,
-) -> Result<Vec<String>, ReceiptError> {
-    let runs = base_runs(prover, key, plan, cancel).await?;
-    Ok(runs.into_iter().filter(|run| !run.is_success()).map(|run| run.command).collect())
-}
-
 /// Returns the record of a command, with the numbers of tests in its output.
 pub(super) fn record(report: &CommandReport) -> Run {
     Run::of(report, test_count::count(&report.output.text()))
@@ -250,6 +192,7 @@ fn kept(report: &CommandReport) -> StoredOutput {
 struct Compared {
     base_runs: Vec<Run>,
     canaries: Vec<CanaryRun>,
+    old_tests: Vec<Run>,
 }
 
 /// Everything that a receipt is made of.
@@ -269,7 +212,7 @@ impl Parts<'_> {
         compared: Compared,
         store: &Store,
     ) -> Result<Receipt, ReceiptError> {
-        let Compared { base_runs, canaries } = compared;
+        let Compared { base_runs, canaries, old_tests } = compared;
         let Self { delivery, base, delivered, sandbox, packages, report } = self;
         let checks = delivery.checks.clone();
         let (old, new, known) = (Arc::clone(base), Arc::clone(delivered), checks.clone());
@@ -278,7 +221,7 @@ impl Parts<'_> {
             let required: Vec<RequiredFile> = known
                 .required
                 .iter()
-                .map(|path| RequiredFile { path: path.clone(), present: new.has(Path::new(path)) })
+                .map(|path| RequiredFile { path: path.clone(), present: has_required(&old, &new, path) })
                 .collect();
             Ok((check_files, required, new.sha256()?))
         });
@@ -301,6 +244,7 @@ impl Parts<'_> {
             delivered_sha256,
             flock: env!("FLOCK_VERSION").to_owned(),
             format: FORMAT,
+            old_tests,
             packages: packages.packages,
             probe: Probe { at: report.probed_at, findings: Vec::new(), image: report.image.clone() },
             project: delivery.project.to_owned(),
@@ -311,6 +255,21 @@ impl Parts<'_> {
             setup: report.setup.as_ref().map(setup_record),
             task: delivery.task.to_owned(),
         })
+    }
+}
+
+/// Returns `true` if a tree has a required file: one with a content of its own, or a link to one in the tree. A folder counts only
+/// if the owner asked for one.
+fn has_required(base: &Tree, tree: &Tree, path: &str) -> bool {
+    let name = Path::new(path.trim_end_matches('/'));
+    let Some(file) = tree.file(name) else {
+        return tree.has(name) && (path.ends_with('/') || (base.has(name) && base.file(name).is_none()));
+    };
+    match file.kind {
+        TreeFileKind::File | TreeFileKind::Executable => true,
+        TreeFileKind::Submodule => false,
+        TreeFileKind::Link => check_files::link_target(name, tree)
+            .is_some_and(|target| tree.file(&target).is_some_and(|file| file.kind != TreeFileKind::Link)),
     }
 }
 

@@ -25,6 +25,7 @@ impl CheckRunner for FakeRunner {
             end: CheckEnd::Exited(i32::from(answer.contains("failed"))),
             took: Duration::from_millis(3),
             digest: canonical::hash(answer.as_bytes()),
+            changed: Vec::new(),
             output: Output {
                 head: answer.clone().into_bytes(),
                 tail: Vec::new(),

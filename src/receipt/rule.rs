@@ -1,7 +1,7 @@
 //! The decision about a delivered tree: accepted, stale, for a person, or refused. Everything that says "done" asks here.
 
 use super::document::{CheckFile, Receipt, Run};
-use super::test_count;
+use super::test_count::{self, TestCounts};
 use super::{Checks, ReceiptError};
 
 /// The decision about a delivered tree.
@@ -103,9 +103,33 @@ fn doubts(receipt: &Receipt) -> Vec<String> {
         .filter(|file| file.needs_person)
         .map(|CheckFile { path, reason, .. }| format!("{path} {reason}"))
         .collect();
-    for canary in receipt.canaries.iter().filter(|canary| !canary.fails) {
+    for canary in receipt.canaries.iter().filter(|canary| !canary.is_noticed()) {
         let name = crate::clean::summary(&canary.command, 80);
-        reasons.push(format!("`{name}` succeeds also with a test that fails, which it notices on the base"));
+        reasons.push(if canary.fails {
+            format!("`{name}` notices {} of {} tests that have to fail", canary.failed, canary.failed_on_base)
+        } else {
+            format!("`{name}` succeeds also with a test that fails, which it notices on the base")
+        });
+    }
+    for run in &receipt.old_tests {
+        let name = crate::clean::summary(&run.command, 80);
+        let on_base = receipt.base_runs.iter().find(|base| base.command == run.command);
+        let ran = |run: &Run| run.counts.iter().map(TestCounts::run).sum::<u64>();
+        if !run.is_success() {
+            reasons.push(format!("`{name}` fails without the tests that the branch added"));
+        } else if on_base.is_some_and(|base| ran(run) < ran(base)) {
+            reasons
+                .push(format!("`{name}` runs fewer tests than before without those that the branch added"));
+        }
+    }
+    // What a command changes on the base as well, such as a record of its own, it may change.
+    for (at, run) in receipt.runs.iter().enumerate() {
+        let on_base: &[String] = receipt.base_runs.get(at).map_or(&[], |run| &run.changed);
+        let name = crate::clean::summary(&run.command, 80);
+        let changed = run.changed.iter().filter(|path| !on_base.contains(path));
+        reasons.extend(changed.map(|path| {
+            format!("{} was changed by `{name}` while it ran", crate::clean::summary(path, 400))
+        }));
     }
     for (at, run) in receipt.runs.iter().enumerate() {
         let before: &[_] = receipt.base_runs.get(at).map_or(&[], |run: &Run| &run.counts);

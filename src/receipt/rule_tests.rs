@@ -110,14 +110,41 @@ fn less_tests_or_changed_ones_are_for_a_person() {
 
 #[test]
 fn a_check_that_succeeds_with_a_failing_test_is_for_a_person() {
-    let canary = |fails| crate::receipt::canary::CanaryRun {
+    let canary = |fails, failed| crate::receipt::canary::CanaryRun {
         command: "pytest -q".to_owned(),
+        failed,
+        failed_on_base: 3,
         fails,
-        path: "tests/test_m1.py".to_owned(),
+        paths: vec!["tests/test_a.py".to_owned()],
     };
-    let with = |fails| decide(&Receipt { canaries: vec![canary(fails)], ..receipt() });
-    assert_eq!(with(true), Acceptance::Accepted);
-    assert!(matches!(with(false), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+    let with = |fails, failed| decide(&Receipt { canaries: vec![canary(fails, failed)], ..receipt() });
+    assert_eq!(with(true, 3), Acceptance::Accepted);
+    assert_eq!(with(true, 4), Acceptance::Accepted, "a new test may fail with them");
+    assert!(matches!(with(false, 3), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+    // It keeps one of the tests from failing.
+    assert!(matches!(with(true, 2), Acceptance::NeedsPerson(reasons) if reasons[0].contains("2 of 3")));
+}
+
+#[test]
+fn tests_that_pass_only_beside_new_ones_are_for_a_person() {
+    let with = |run| decide(&Receipt { old_tests: vec![run], ..receipt() });
+    let passed = |text| testing::run("pytest -q", 0, text);
+    assert_eq!(with(passed("===== 3 passed in 0.1s =====")), Acceptance::Accepted);
+    let failed = testing::run("pytest -q", 1, "===== 2 passed, 1 failed in 0.1s =====");
+    for run in [failed, passed("===== 2 passed in 0.1s =====")] {
+        assert!(
+            matches!(with(run), Acceptance::NeedsPerson(reasons) if reasons[0].contains("that the branch added"))
+        );
+    }
+}
+
+#[test]
+fn a_check_that_changes_its_own_tests_is_for_a_person() {
+    let mut receipt = receipt();
+    receipt.runs[0].changed = vec!["tests/test_a.py".to_owned()];
+    assert!(matches!(decide(&receipt), Acceptance::NeedsPerson(reasons) if reasons.len() == 1));
+    receipt.base_runs[0].changed = vec!["tests/test_a.py".to_owned()];
+    assert_eq!(decide(&receipt), Acceptance::Accepted, "it does so on the base, too");
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn folder(map: &mut ObjectMap, files: &[(&str, &str, &str)]) -> String {
 /// Returns a command that ended with this code and this output.
 pub(crate) fn run(command: &str, exit: i32, output: &str) -> Run {
     Run {
+        changed: Vec::new(),
         command: command.to_owned(),
         counts: test_count::count(output),
         end: "exited".to_owned(),
@@ -109,6 +110,7 @@ pub(crate) fn receipt(checks: &Checks, tree: &Tree) -> Receipt {
         delivered_sha256: tree.sha256().unwrap(),
         flock: "0.0.0".to_owned(),
         format: FORMAT,
+        old_tests: Vec::new(),
         packages: Vec::new(),
         probe: Probe { at: 1, findings: Vec::new(), image: "sha256:abc".to_owned() },
         project: "web".to_owned(),

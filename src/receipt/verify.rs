@@ -116,6 +116,7 @@ pub async fn rerun(
         commands: receipt.checks.commands.clone(),
         limits: receipt.checks.limits(),
         extra: Vec::new(),
+        watched: Vec::new(),
     };
     let report = runner.run(&plan, cancel).await?;
     findings.extend(compare(bundle, &report));

@@ -12,7 +12,7 @@ use crate::config::{Live, Project};
 use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::receipt::document::Run;
-use crate::receipt::{self, Acceptance, Checks, Delivery, Proof, Prover, Setup};
+use crate::receipt::{self, Acceptance, Checks, Delivery, Proof, Prover, ReceiptError, Setup};
 use crate::sandbox::check::DockerChecks;
 use crate::sandbox::engine::Engine;
 use crate::store::{Store, StoredOutput};
@@ -62,8 +62,14 @@ impl SandboxChecks {
             checks: &checks,
         };
         let prover = Prover { home, store: &self.store, runner: &self.runner, packages: &self.packages };
-        let proof = Box::pin(receipt::prove(&delivery, &prover, &self.stop)).await?;
-        Ok(verdict(proof))
+        match Box::pin(receipt::prove(&delivery, &prover, &self.stop)).await {
+            Ok(proof) => Ok(verdict(proof)),
+            // The branch is what is wrong. To try it again would keep all others waiting.
+            Err(error @ ReceiptError::Tree { .. }) => {
+                Ok(CheckVerdict::Failed { receipt: None, log: error.to_string() })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -131,3 +131,25 @@ pub(super) fn inline_tests(old: &str, new: &str) -> Option<bool> {
         (Some(_), _) => Some(true),
     }
 }
+
+/// Returns `true` if a Python file has tests, whatever its name.
+pub(super) fn has_python_tests(text: &str) -> bool {
+    let is_test = |line: &str| {
+        (line.starts_with("class ") && line.contains("TestCase"))
+            || line.starts_with("import unittest")
+            || line.starts_with("from unittest import")
+            || line.starts_with("import pytest")
+            || line.starts_with("def test_")
+    };
+    text.lines().any(is_test)
+}
+
+/// Returns the lines of the examples in a text, and the line after each, which is the expected result.
+pub(super) fn doctests(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_example = |at: usize| lines[at].starts_with(">>>") || lines[at].starts_with("...");
+    (0..lines.len())
+        .filter(|at| is_example(*at) || (*at > 0 && is_example(at - 1)))
+        .map(|at| lines[at])
+        .collect()
+}

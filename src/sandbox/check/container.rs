@@ -120,6 +120,7 @@ impl CheckContainer {
             took: outcome.took,
             digest,
             output: outcome.output,
+            changed: Vec::new(),
         })
     }
 
@@ -141,6 +142,7 @@ impl CommandReport {
             took: Duration::ZERO,
             digest: hex(&Sha256::digest(b"")),
             output: Output::default(),
+            changed: Vec::new(),
         }
     }
 }

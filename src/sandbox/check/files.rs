@@ -58,7 +58,7 @@ pub(super) fn write_tree(
     Ok(())
 }
 
-/// Writes files beside the tree. The folders above them must exist.
+/// Writes files beside the tree or in place of files of it. The folders above them must exist.
 ///
 /// # Errors
 ///
@@ -70,9 +70,45 @@ pub(super) fn write_extra(
 ) -> Result<(), CheckError> {
     let root = open(workspace)?;
     extra.iter().try_for_each(|file| {
-        root.write(&file.path, &file.content, Some(0o644), owner)
-            .map_err(|error| tree_error(&file.path, error))
+        // A file that is replaced keeps its mode.
+        root.write(&file.path, &file.content, None, owner).map_err(|error| tree_error(&file.path, error))
     })
+}
+
+/// Returns those of the watched files that are not as they were written. A link counts by its target.
+///
+/// # Errors
+///
+/// Returns [`CheckError::Tree`] if the tree can't be read. A file that can't be read in the workspace was changed.
+pub(super) fn changed(
+    workspace: &Path,
+    tree: &dyn TreeSource,
+    watched: &[PathBuf],
+    extra: &[ExtraFile],
+) -> Result<Vec<PathBuf>, CheckError> {
+    let Ok(root) = open(workspace) else { return Ok(watched.to_vec()) };
+    let watched: BTreeSet<&Path> = watched.iter().map(PathBuf::as_path).collect();
+    let mut found = Vec::new();
+    for file in tree.files().iter().filter(|file| watched.contains(file.path.as_path())) {
+        let replaced = extra.iter().find(|extra| extra.path == file.path);
+        let before = match replaced {
+            Some(extra) => extra.content.clone(),
+            None => tree.read(file).map_err(|source| CheckError::Tree { path: file.path.clone(), source })?,
+        };
+        let is_same = match file.kind {
+            TreeFileKind::Submodule => true,
+            TreeFileKind::Link => {
+                root.read_link(&file.path).is_ok_and(|target| path_bytes(&target) == before)
+            }
+            TreeFileKind::File | TreeFileKind::Executable => {
+                root.read(&file.path, before.len() as u64).is_ok_and(|now| now == before)
+            }
+        };
+        if !is_same {
+            found.push(file.path.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// The paths of a tree, to decide which files beside it may stay.
@@ -305,6 +341,31 @@ pub(super) mod tests {
         let only = BTreeSet::from([PathBuf::from("a/text")]);
         write_tree(folder.path(), &tree, Some(&only), None).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn watched_files_that_were_changed_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = FakeTree::of(&[
+            ("a", TreeFileKind::File, "1"),
+            ("b", TreeFileKind::File, "2"),
+            ("c", TreeFileKind::Link, "a"),
+            ("d", TreeFileKind::File, "3"),
+            ("e", TreeFileKind::File, "4"),
+        ]);
+        write_tree(folder.path(), &tree, None, None).unwrap();
+        let extra = [ExtraFile { path: "b".into(), content: b"22".to_vec() }];
+        write_extra(folder.path(), &extra, None).unwrap();
+        let watched: Vec<PathBuf> = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
+        let look = || changed(folder.path(), &tree, &watched, &extra).unwrap();
+        assert_eq!(look(), [PathBuf::new(); 0]);
+        for (name, text) in [("a", "11"), ("e", "5")] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        std::fs::remove_file(folder.path().join("c")).unwrap();
+        std::fs::remove_file(folder.path().join("d")).unwrap();
+        nix::unistd::mkfifo(&folder.path().join("d"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(look(), ["a", "c", "d"].map(PathBuf::from));
     }
 
     #[test]

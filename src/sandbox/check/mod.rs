@@ -76,10 +76,10 @@ pub trait TreeSource: Send + Sync {
     fn read(&self, file: &TreeFile) -> std::io::Result<Vec<u8>>;
 }
 
-/// A file that is written beside the tree for the commands. The setup step does not see it.
+/// A file that is written for the commands beside the tree, or in place of one of its files. The setup step does not see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraFile {
-    /// The path below the tree. Nothing of the tree may be there.
+    /// The path below the tree. No folder or link of the tree may be there.
     pub path: PathBuf,
     pub content: Vec<u8>,
 }
@@ -116,8 +116,10 @@ pub struct CheckPlan {
     /// The texts that `sh -c` runs, one after the other.
     pub commands: Vec<String>,
     pub limits: CheckLimits,
-    /// Files to write beside the tree.
+    /// Files to write beside the tree or in place of its files.
     pub extra: Vec<ExtraFile>,
+    /// Files of the tree that no command has a reason to change. Each command's report names those that it changed.
+    pub watched: Vec<PathBuf>,
 }
 
 /// The result of a run of checks.
@@ -155,6 +157,8 @@ pub struct CommandReport {
     pub digest: String,
     /// The kept part of the output.
     pub output: Output,
+    /// The watched files that are not as they were before.
+    pub changed: Vec<PathBuf>,
 }
 
 /// The way a check ended.

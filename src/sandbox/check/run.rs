@@ -87,7 +87,8 @@ impl DockerChecks {
             let work = self.work_folder().await?;
             let contents = Contents { setup: report.setup.as_ref(), only: None, extra: &plan.extra };
             self.fill(&work, plan, contents).await?;
-            let (run, at) = Box::pin(self.one(plan, &image, &work, command, cancel)).await?;
+            let (mut run, at) = Box::pin(self.one(plan, &image, &work, command, cancel)).await?;
+            run.changed = changed(plan, &work).await?;
             report.probed_at = at;
             report.runs.push(run);
             drop_blocking(work).await;
@@ -238,6 +239,16 @@ impl DockerChecks {
         container.remove().await?;
         Ok((run?, at))
     }
+}
+
+/// Returns the watched files that a command changed.
+async fn changed(plan: &CheckPlan, work: &WorkFolder) -> Result<Vec<PathBuf>, CheckError> {
+    if plan.watched.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (workspace, tree) = (work.workspace(), Arc::clone(&plan.tree));
+    let (watched, extra) = (plan.watched.clone(), plan.extra.clone());
+    blocking(move || files::changed(&workspace, &*tree, &watched, &extra)).await
 }
 
 /// What a workspace gets besides the tree.

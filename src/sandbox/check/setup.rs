@@ -90,6 +90,7 @@ pub(super) fn find(home: &Home, step: &SetupStep, key: &str) -> Result<Option<Se
             took: Duration::from_millis(found.took_ms),
             digest: found.output,
             output: Output::default(),
+            changed: Vec::new(),
         },
     }))
 }

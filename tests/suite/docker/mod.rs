@@ -15,6 +15,7 @@ mod halt;
 mod helper;
 mod hostile;
 mod images;
+mod interleavings;
 mod measure;
 mod mounts;
 mod projects;

@@ -24,7 +24,7 @@ use crate::support::home::TempHome;
 use crate::support::wait_until;
 
 /// Runs git on the host, without anybody's settings.
-fn git(folder: &Path, arguments: &[&str]) -> String {
+pub(super) fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = HostCommand::new("git")
         .args(["-c", "user.name=owner", "-c", "user.email=owner@flock", "-c", "safe.directory=*"])
         .args(arguments)
@@ -52,7 +52,7 @@ fn owners(folder: &Path) -> PathBuf {
     path
 }
 
-fn sync(repository: &Path, owner: &Path) {
+pub(super) fn sync(repository: &Path, owner: &Path) {
     let repository = ProjectRepository::create(repository, "main").unwrap();
     let address = RepositoryAddress::parse(owner.to_str().unwrap()).unwrap();
     mirror::sync(&repository, &address, "main", RewrittenHistory::Stop, 1).unwrap();

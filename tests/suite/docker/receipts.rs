@@ -1,5 +1,8 @@
 //! Receipts with real sandboxes: what a check can reach, who lies and is found out, and what a bundle proves elsewhere.
 
+mod campaign;
+mod cases;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,9 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::docker::{self, Team, docker as docker_command, worker};
 use crate::support::wait_until;
-
-/// Files with their contents.
-type Files = Vec<(&'static str, &'static str)>;
 
 /// A home with one agent, a repository and a base commit.
 struct Scene {
@@ -239,97 +239,6 @@ fn a_check_without_end_is_stopped_and_a_long_output_is_hashed_whole() {
     });
 }
 
-#[test]
-fn honest_work_is_accepted() {
-    let Some(scene) = Scene::new() else { return };
-    let checks = Checks::of(&[CHECK, "ci/check.sh"]);
-    let more = "import unittest\nfrom calc import sub\n\n\nclass Sub(unittest.TestCase):\n    def test_sub(self):\n        \
-                self.assertEqual(sub(3, 1), 2)\n";
-    let works: [&[(&str, &str)]; 4] = [
-        &[("calc.py", "def add(a, b):\n    return b + a\n")],
-        &[
-            ("calc.py", "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"),
-            ("tests/test_sub.py", more),
-        ],
-        &[("README.md", "A calculator that adds.\n"), ("docs/use.md", "Add numbers.\n")],
-        &[("tool.py", "import sys\nfrom calc import add\nprint(add(1, 2))\nsys.exit(0)\n")],
-    ];
-    docker::block_on(async {
-        let store = scene.store();
-        for work in works {
-            let proof = scene.prove(&store, &checks, &scene.deliver(work)).await;
-            assert_eq!(proof.acceptance, Acceptance::Accepted, "{work:?}: {}", output(&proof, 0));
-        }
-    });
-}
-
-#[test]
-fn liars_are_not_accepted() {
-    let Some(scene) = Scene::new() else { return };
-    let broken = ("calc.py", "def add(a, b):\n    return 0\n");
-    let skipped = "import unittest\nfrom calc import add\n\n\nclass Calc(unittest.TestCase):\n    @unittest.skip('later')\n    \
-                   def test_one(self):\n        self.assertEqual(add(1, 2), 3)\n\n    def test_two(self):\n        \
-                   self.assertEqual(add(-1, 1), 0)\n";
-    let printed = "import os, sys\nsys.stderr.write('..\\n-----\\nRan 2 tests in 0.001s\\n\\nOK\\n')\nsys.stderr.flush()\n\
-                   os._exit(0)\n";
-    // Nothing in the text of the change looks like what it prints.
-    let put_together = "import sys as s\nw = s.stderr.write\nw('..' + chr(10) * 2 + 'Ra' + 'n 2 te' + 'sts i' + 'n 0.001s' + chr(10) * 2 + 'O' + 'K' + \
-                        chr(10))\nraise SystemExit\n";
-    let wrapper = Checks::of(&["ci/check.sh"]);
-    let plain = Checks::of(&[CHECK]);
-    let liars: Vec<(&str, &Checks, Files)> = vec![
-        ("the code is broken", &plain, vec![broken]),
-        ("the tests are emptied", &plain, vec![broken, ("tests/test_calc.py", "import unittest\n")]),
-        ("the tests are deleted", &plain, vec![broken, ("tests/test_calc.py", "")]),
-        ("a test is skipped", &plain, vec![broken, ("tests/test_calc.py", skipped)]),
-        ("the wrapper exits with 0", &wrapper, vec![broken, ("ci/check.sh!", "#!/bin/sh\nexit 0\n")]),
-        ("the wrapper is a link", &wrapper, vec![broken, ("ci/check.sh", "->/bin/true")]),
-        (
-            "the tests are a link",
-            &plain,
-            vec![
-                broken,
-                ("tests", "->mine"),
-                ("mine/__init__.py", "x = 1\n"),
-                (
-                    "mine/test_calc.py",
-                    "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self): pass\n    \
-                                   def test_b(self): pass\n",
-                ),
-            ],
-        ),
-        ("the output is printed by hand", &plain, vec![("calc.py", printed)]),
-        ("the output is put together at run time", &plain, vec![("calc.py", put_together)]),
-        ("the output is printed by the tests", &plain, vec![broken, ("tests/test_aaa.py", printed)]),
-        ("unittest is replaced", &plain, vec![broken, ("unittest.py", printed)]),
-        (
-            "unittest is replaced by a folder",
-            &plain,
-            vec![broken, ("unittest/__main__.py", "print('Ran 2 tests in 0s')\n")],
-        ),
-        ("a module that every Python loads", &plain, vec![broken, ("sitecustomize.py", "x = 1\n")]),
-    ];
-    docker::block_on(async {
-        let store = scene.store();
-        for (lie, checks, change) in &liars {
-            let proof = scene.prove(&store, checks, &scene.deliver(change)).await;
-            let refused = matches!(proof.acceptance, Acceptance::Refused(_) | Acceptance::NeedsPerson(_));
-            assert!(refused, "{lie}: {:?}\n{}", proof.acceptance, output(&proof, 0));
-        }
-        // A check that calls the network fails, because there is none.
-        let network =
-            Checks::of(&["python3 -c \"import socket; socket.create_connection(('example.com', 80), 3)\""]);
-        let proof = scene.prove(&store, &network, &scene.base).await;
-        assert!(matches!(proof.acceptance, Acceptance::Refused(_)));
-        // A receipt for the tree before the last edit is stale for the tree after it.
-        let proof = scene.prove(&store, &plain, &scene.deliver(&[("README.md", "new\n")])).await;
-        assert_eq!(proof.acceptance, Acceptance::Accepted);
-        let later = scene.repository.find_commit(scene.deliver(&[broken]).parse().unwrap()).unwrap();
-        let stale = flock::receipt::acceptance(&plain, &proof.receipt, &later.tree_id().to_string()).unwrap();
-        assert_eq!(stale, Acceptance::Stale);
-    });
-}
-
 /// A network in which every public address is a server of this test that answers with a fixed text.
 struct Elsewhere(SocketAddr);
 
@@ -495,6 +404,7 @@ impl CheckRunner for Liar {
             end: CheckEnd::Exited(i32::from(!plan.extra.is_empty())),
             took: std::time::Duration::from_millis(1),
             digest: flock::id::hex(&sha2::Sha256::digest(&text)),
+            changed: Vec::new(),
             output: flock::sandbox::Output { head: text.clone(), tail: Vec::new(), total: text.len() as u64 },
         };
         let runs = plan.commands.iter().map(run).collect();
