@@ -127,7 +127,9 @@ fn a_program_of_the_tree_that_a_check_runs_belongs_to_the_check() {
     ] {
         assert_eq!(person(&[command], &changed), ["ci/check.sh"], "{command}");
     }
-    assert!(person(&["pytest"], &changed).is_empty(), "no check runs it");
+    assert_eq!(person(&["pytest"], &changed), ["ci/check.sh"], "its folder is that of checks");
+    let other = [("tools/x.sh", "100755", "exit 0\n")];
+    assert!(person(&["pytest"], &other).is_empty(), "no check runs it");
     // A name of a program that only the branch has.
     let added = [("run", "100755", "exit 0\n")];
     assert_eq!(person(&["./run"], &added), ["run"]);

@@ -281,13 +281,14 @@ fn by_parts(command: &str, trees: [&Tree; 2]) -> BTreeSet<PathBuf> {
         .map(|word| word.split('*').collect())
         .collect();
     let words: BTreeSet<String> = words(command).into_iter().collect();
-    let is_import = words.contains("import");
+    // The names in a program on the command line are what it uses, and not what is run.
+    let is_program = words.contains("-c");
     let is_named = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let above = path.parent().unwrap_or(Path::new(""));
         let is_joined = !above.as_os_str().is_empty()
-            && !is_import
+            && !is_program
             && words.contains(&*stem)
             && above.iter().all(|part| words.contains(&*part.to_string_lossy()));
         is_joined || patterns.iter().any(|parts| fits(&name, parts))

@@ -98,7 +98,7 @@ pub(super) fn changed(
         let is_same = match file.kind {
             TreeFileKind::Submodule => true,
             TreeFileKind::Link => {
-                root.read_link(&file.path).is_ok_and(|target| path_bytes(&target) == before)
+                root.read_link(&file.path).is_ok_and(|target| target.as_os_str().as_bytes() == before)
             }
             TreeFileKind::File | TreeFileKind::Executable => {
                 root.read(&file.path, before.len() as u64).is_ok_and(|now| now == before)
