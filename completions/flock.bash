@@ -127,6 +127,9 @@ _flock() {
             flock,session)
                 cmd="flock__subcmd__session"
                 ;;
+            flock,sim)
+                cmd="flock__subcmd__sim"
+                ;;
             flock,start)
                 cmd="flock__subcmd__start"
                 ;;
@@ -516,6 +519,9 @@ _flock() {
                 ;;
             flock__subcmd__help,session)
                 cmd="flock__subcmd__help__subcmd__session"
+                ;;
+            flock__subcmd__help,sim)
+                cmd="flock__subcmd__help__subcmd__sim"
                 ;;
             flock__subcmd__help,start)
                 cmd="flock__subcmd__help__subcmd__start"
@@ -1136,7 +1142,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3166,7 +3172,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4722,6 +4728,20 @@ _flock() {
         flock__subcmd__help__subcmd__session__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__sim)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -7286,6 +7306,48 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__sim)
+            opts="-q -v -y -h --agents --work --check-seconds --call-seconds --review-minutes --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agents)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --work)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --check-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --call-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --review-minutes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
