@@ -51,7 +51,7 @@ impl PackageStore {
         agent: &AgentId,
         number: u32,
     ) -> Result<Option<ProfileDifference>, NixError> {
-        self.as_it_was(async {
+        self.as_it_was(Box::pin(async {
             if !self.has_generation(agent, number).await? {
                 return Ok(None);
             }
@@ -62,7 +62,7 @@ impl PackageStore {
                 _ => self.read_at(&container, agent, &format!("{PROFILES}/{agent}-{number}-link")).await?,
             };
             Ok(Some(ProfileDifference::between(&now, &then)))
-        })
+        }))
         .await
     }
 
@@ -73,7 +73,7 @@ impl PackageStore {
     ///
     /// Returns an error if the store can't be changed.
     pub(crate) async fn go_back(&self, agent: &AgentId, number: u32) -> Result<bool, NixError> {
-        self.as_it_was(async {
+        self.as_it_was(Box::pin(async {
             if !self.has_generation(agent, number).await? {
                 return Ok(false);
             }
@@ -82,7 +82,7 @@ impl PackageStore {
             let (_writing, container) = self.lock_running().await?;
             self.record(&container, agent, before).await?;
             Ok(true)
-        })
+        }))
         .await
     }
 
@@ -93,7 +93,7 @@ impl PackageStore {
     /// Does work with the store. One that did not run is stopped again.
     async fn as_it_was<T>(&self, work: impl Future<Output = Result<T, NixError>>) -> Result<T, NixError> {
         let before = self.state().await?;
-        let done = Box::pin(work).await;
+        let done = work.await;
         if before.state != "running" {
             containers::stop(&self.engine, &before.container).await?;
         }

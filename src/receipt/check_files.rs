@@ -142,7 +142,7 @@ fn judge(
         // A new test can only add to what is run. Everything else in a folder of tests, such as a fixture or a module
         // that tests import, can change what the others do.
         let is_new = is_added && !link && (names::is_test_file(path) || names::is_data(path));
-        if !is_new && !(is_added && opens_a_folder(path, base, delivered)) {
+        if !(is_new || is_added && opens_a_folder(path, base, delivered)) {
             return Some(("belongs to the tests, and the branch changed it".to_owned(), true));
         }
     }

@@ -51,12 +51,12 @@ pub(super) fn print(simulation: &Simulation<'_>, context: &Context) {
 }
 
 /// Returns the two ends of a range, or one text if they are the same.
-fn range(low: String, high: String) -> String {
-    if low == high { low } else { format!("{low} – {high}") }
+fn range(low: &str, high: &str) -> String {
+    if low == high { low.to_owned() } else { format!("{low} – {high}") }
 }
 
 fn time(low: u64, high: u64) -> String {
-    range(duration(low), duration(high))
+    range(&duration(low), &duration(high))
 }
 
 /// Returns a duration, such as `38s` or `10h 38m`.
@@ -69,7 +69,7 @@ fn duration(ms: u64) -> String {
 }
 
 fn count(low: u64, high: u64) -> String {
-    range(rounded(low), rounded(high))
+    range(&rounded(low), &rounded(high))
 }
 
 /// Returns a number of tokens in thousands or millions.
@@ -105,7 +105,7 @@ fn whole_cost(team: &[Member<'_>], outcome: &Outcome) -> Option<u64> {
 
 fn price_range(low: Option<u64>, high: Option<u64>) -> String {
     match (low, high) {
-        (Some(low), Some(high)) => range(dollars(low), dollars(high)),
+        (Some(low), Some(high)) => range(&dollars(low), &dollars(high)),
         _ => "unknown".to_owned(),
     }
 }
@@ -130,12 +130,12 @@ fn sizes(simulation: &Simulation<'_>) -> Table {
         table.row([
             (at + 1).to_string(),
             time(low.took, high.took),
-            range(faster(low, &alone.low), faster(high, &alone.high)),
+            range(&faster(low, &alone.low), &faster(high, &alone.high)),
             count(cheap.calls, dear.calls),
             count(tokens(&cheap), tokens(&dear)),
             price_range(whole_cost(team, low), whole_cost(team, high)),
-            range(low.came_back.to_string(), high.came_back.to_string()),
-            range(percent(low.train, low.took), percent(high.train, high.took)),
+            range(&low.came_back.to_string(), &high.came_back.to_string()),
+            range(&percent(low.train, low.took), &percent(high.train, high.took)),
         ]);
     }
     table
@@ -151,7 +151,7 @@ fn members(simulation: &Simulation<'_>, whole: &Range) -> Table {
             count(cheap.calls, dear.calls),
             count(tokens(&cheap), tokens(&dear)),
             price_range(cost(member, &whole.low, at), cost(member, &whole.high, at)),
-            range(percent(short, whole.low.took), percent(long, whole.high.took)),
+            range(&percent(short, whole.low.took), &percent(long, whole.high.took)),
         ]);
     }
     table
@@ -186,7 +186,7 @@ fn conflicts(whole: &Range) -> Table {
         .collect();
     paths.sort_by_key(|(_, low, high)| std::cmp::Reverse(low + high));
     for (path, low, high) in paths.into_iter().take(MAX_PATHS) {
-        table.row([path.clone(), range(low.to_string(), high.to_string())]);
+        table.row([path.clone(), range(&low.to_string(), &high.to_string())]);
     }
     table
 }
@@ -289,7 +289,7 @@ mod tests {
     fn numbers_are_short_and_never_look_like_nothing() {
         assert_eq!([0, 9_999, 12_345, 2_560_000].map(rounded), ["0", "9999", "12k", "2.5M"]);
         assert_eq!([0, 1, 10_000, 1_234_567].map(dollars), ["0.00", "0.01", "0.01", "1.24"]);
-        assert_eq!(range("1".into(), "1".into()), "1");
+        assert_eq!(range("1", "1"), "1");
         assert_eq!(
             [59_000, 3_540_000, 3_600_000, 45_300_000].map(duration),
             ["59s", "59m 00s", "1h 00m", "12h 35m"]

@@ -358,7 +358,7 @@ pub(super) mod tests {
         write_extra(folder.path(), &extra, None).unwrap();
         let watched: Vec<PathBuf> = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
         let look = || changed(folder.path(), &tree, &watched, &extra).unwrap();
-        assert_eq!(look(), [PathBuf::new(); 0]);
+        assert_eq!(look(), Vec::<PathBuf>::new());
         for (name, text) in [("a", "11"), ("e", "5")] {
             std::fs::write(folder.path().join(name), text).unwrap();
         }

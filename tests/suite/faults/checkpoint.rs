@@ -107,7 +107,7 @@ fn survives_kills(home: &TempHome, kills: usize, look: impl Fn() -> State, [befo
         assert_eq!(shown["messages"].as_u64().unwrap() > 0, now == after, "at step {step}: {shown}");
         seen[usize::from((now == after) == is_after)] += 1;
     }
-    println!("{killed} kills: {} ended after the rewind, {} before", seen[0], seen[1]);
+    eprintln!("{killed} kills: {} ended after the rewind, {} before", seen[0], seen[1]);
     assert!(seen.iter().all(|count| *count > 0), "both outcomes were seen: {seen:?}");
     // Nothing is left of any of them, and everything still works.
     home.flock(["rewind", "ada", "--turn", "1", "--yes"]).ok();
@@ -189,7 +189,7 @@ fn a_kill_in_a_checkpoint_costs_only_that_one() {
             home.flock(["remove", &to, "--purge", "--yes"]).ok();
         }
     }
-    println!("{killed} kills at {whole} moments of a checkpoint");
+    eprintln!("{killed} kills at {whole} moments of a checkpoint");
 }
 
 #[test]

@@ -313,16 +313,19 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
 /// Writes a tree as git objects and commits it. Names that git itself would refuse are written all the same: a branch is
 /// what somebody else made.
 pub fn commit(repository: &git2::Repository, tree: &Tree) -> String {
-    let files: Vec<(&str, &(u32, Vec<u8>))> = tree.iter().map(|(path, file)| (path.as_str(), file)).collect();
+    let files: Vec<Entry<'_>> = tree.iter().map(|(path, file)| (path.as_str(), file)).collect();
     let root = write(repository, &files);
     let tree = repository.find_tree(root).unwrap();
     let who = git2::Signature::new("coder", "coder@example.com", &git2::Time::new(1, 0)).unwrap();
     repository.commit(None, &who, &who, "work", &tree, &[]).unwrap().to_string()
 }
 
-fn write(repository: &git2::Repository, files: &[(&str, &(u32, Vec<u8>))]) -> git2::Oid {
+/// A path with the mode and the content of its file.
+type Entry<'a> = (&'a str, &'a (u32, Vec<u8>));
+
+fn write(repository: &git2::Repository, files: &[Entry<'_>]) -> git2::Oid {
     let mut entries: Vec<(String, u32, git2::Oid)> = Vec::new();
-    let mut folders: BTreeMap<&str, Vec<(&str, &(u32, Vec<u8>))>> = BTreeMap::new();
+    let mut folders: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
     for (path, file) in files {
         match path.split_once('/') {
             Some((folder, rest)) => folders.entry(folder).or_default().push((rest, file)),
