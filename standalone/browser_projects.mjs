@@ -102,7 +102,7 @@ async function going_back(stage, page) {
     await visit(stage, page, "/dashboard/machine/generations");
     const listed = page.locator("[data-generation]");
     const first = Number(await listed.first().getAttribute("data-generation"));
-    check("the project is a generation", (await textOf(page)).includes("project add"), await textOf(page));
+    check("the project is a generation", (await textOf(page)).includes("project.add"), await textOf(page));
     await must("a setting is changed", "config", "set", "plugins.entries.flock.config.maxAgents", "19");
     await until(SECONDS, async () => Number(await listed.first().getAttribute("data-generation")) > first);
     const newest = Number(await listed.first().getAttribute("data-generation"));

@@ -202,6 +202,17 @@ fn what_scripts_and_tests_use_belongs_to_the_checks() {
 }
 
 #[test]
+fn a_new_test_in_a_folder_that_a_check_only_names_is_only_shown() {
+    let base = [("src/lib.py", "100644", "x = 1\n"), ("tests/test_a.py", "100644", "import unittest\n")];
+    let new = ("tests/test_b.py", "100644", "import unittest\n");
+    let delivered = [base[0], base[1], new];
+    let check = "PYTHONPATH=src python3 -m unittest discover -s tests -t .";
+    assert_eq!(reasons(&[check], &base, &delivered), []);
+    let searched = "PATH=tests:$PATH python3 -m unittest";
+    assert_ne!(reasons(&[searched], &base, &delivered), []);
+}
+
+#[test]
 fn a_program_that_a_script_runs_is_not_read_by_it() {
     let script = ("run.sh", "100644", "test \"$(PYTHONPATH=. python3 tools/sum.py)\" = 3 && ls .\n");
     let base = [script, ("tools/sum.py", "100644", "print(3)\n")];

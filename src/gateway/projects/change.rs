@@ -5,12 +5,19 @@ use serde_json::{Value, json};
 use super::{Projects, ProjectsError};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Project, SandboxMode, projects};
+use crate::generation::Origin;
 use crate::id::{AgentId, ProjectName};
 use crate::install::source::RepositoryAddress;
 use crate::project::{
     ObjectId, ProjectError, ProjectRepository, RewrittenHistory, SyncOutcome, mirror, repository,
 };
 use crate::swarm::{Actor, SwarmError};
+
+/// Returns whom the generation names: the command that is this process, or in a gateway the person who asked it.
+fn origin(by: &Actor, why: &str) -> Origin {
+    let current = Origin::current();
+    if current.by == "system" { Origin::new(by.party.to_string(), why) } else { current }
+}
 
 impl Projects {
     /// Adds a project: its repository is made from the owner's before it stands in the configuration.
@@ -43,7 +50,9 @@ impl Projects {
         made.await??;
         let (home, name) = (self.home().clone(), project.name.clone());
         let detail = format!("{} branch {}", project.repo, project.branch);
-        let added = tokio::task::spawn_blocking(move || projects::add(&home, &project)).await??;
+        let origin = origin(by, "project.add, by the API");
+        let add = move || origin.run(|| projects::add(&home, &project));
+        let added = tokio::task::spawn_blocking(add).await??;
         if !added {
             return Err(ProjectsError::Exists(name));
         }
@@ -74,11 +83,14 @@ impl Projects {
                 return Err(ProjectsError::NotAssigned { project: name.clone(), agent: agent.clone() });
             }
         }
+        // However many agents it names, it is one generation.
+        let origin = origin(by, "project.assign, by the API");
         let mut changed = Vec::new();
         for (agents, is_assigned) in [(add, true), (remove, false)] {
             for agent in agents {
                 let (home, project, id) = (self.home().clone(), name.clone(), agent.clone());
-                let set = move || projects::set_assigned(&home, &project, &id, is_assigned);
+                let origin = origin.clone();
+                let set = move || origin.run(|| projects::set_assigned(&home, &project, &id, is_assigned));
                 if !tokio::task::spawn_blocking(set).await?? {
                     continue;
                 }
@@ -124,7 +136,8 @@ impl Projects {
         self.find(name)?;
         let (home, project) = (self.home().clone(), name.clone());
         // The configuration goes first: a sandbox is given no more of it, and no push arrives any more.
-        tokio::task::spawn_blocking(move || projects::remove(&home, &project)).await??;
+        let origin = origin(by, "project.remove, by the API");
+        tokio::task::spawn_blocking(move || origin.run(|| projects::remove(&home, &project))).await??;
         let count = self.swarm.store().submissions().remove_project(name.clone()).await?;
         let folder = self.folder(name);
         tokio::task::spawn_blocking(move || repository::remove_folder(&folder)).await??;

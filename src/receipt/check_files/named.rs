@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::names;
-use super::words::{modules, places, relative, words};
+use super::words::{modules, path_values, places, relative, words};
 use crate::receipt::Checks;
 use crate::receipt::tree::Tree;
 use crate::sandbox::check::{TreeFileKind, TreeSource as _};
@@ -118,8 +118,8 @@ impl Named {
 
     /// Adds the folders that a text puts into `PATH`.
     fn read_search(&mut self, folder: &Path, text: &str, delivered: &Tree) {
-        for line in text.lines().filter(|line| line.contains("PATH=")) {
-            let found = words(line).into_iter().flat_map(|word| places(folder, &word));
+        for value in text.lines().flat_map(path_values) {
+            let found = words(value).into_iter().flat_map(|word| places(folder, &word));
             let is_folder = |path: &PathBuf| delivered.file(path).is_none() && delivered.has(path);
             self.search.extend(found.filter(is_folder));
         }

@@ -33,6 +33,19 @@ pub(super) fn words(command: &str) -> Vec<String> {
     command.split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// Returns the values that a line of shell gives to the variable `PATH`, and to no other, such as `PYTHONPATH`.
+pub(super) fn path_values(line: &str) -> impl Iterator<Item = &str> {
+    const NAME: &str = "PATH=";
+    let is_own = |at: usize| !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    line.match_indices(NAME).filter(move |(at, _)| is_own(*at)).map(|(at, _)| {
+        let value = &line[at + NAME.len()..];
+        match value.chars().next().filter(|c| matches!(c, '"' | '\'')) {
+            Some(quote) => value[1..].split(quote).next().unwrap_or_default(),
+            None => value.split([' ', '\t', ';', '&', '|', ')']).next().unwrap_or_default(),
+        }
+    })
+}
+
 /// Returns a path relative to the tree without `.` and `..`, or `None` if it leads out of it.
 pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
