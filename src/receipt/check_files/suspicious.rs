@@ -121,11 +121,18 @@ const INTROSPECTION: [&str; 32] = [
 ];
 
 /// Ways in a shell or Perl to look at or change the process that runs the code.
-const PROCESSES: [&str; 10] =
-    ["end {", "core::", "/proc/", "ppid", "kill ", "ptrace", "bash_env", "set -n", "setsid", "nohup"];
+const PROCESSES: [&str; 8] = ["/proc/", "ppid", "kill ", "ptrace", "bash_env", "set -n", "setsid", "nohup"];
+
+/// Further ones in Perl. In a shell, `END {` is a part of a program for awk.
+const PERL: [&str; 2] = ["end {", "core::"];
 
 /// Calls in Python that run a text. Methods of the same name, as of a database, are something else.
 const RUN_TEXT: [&str; 2] = ["exec(", "eval("];
+
+/// Returns `true` if the first line says that this program runs the file.
+fn first_line_names(text: &str, program: &str) -> bool {
+    text.starts_with("#!") && text.lines().next().is_some_and(|line| line.contains(program))
+}
 
 /// What is known about a changed file.
 #[derive(Clone, Copy)]
@@ -185,6 +192,10 @@ pub(super) fn added(path: &Path, kind: Kind, old: &str, new: &str) -> Option<Str
             && !is_python
             && let Some(part) = PROCESSES.iter().find(|part| lower.contains(**part))
         {
+            return named(part);
+        }
+        let is_perl = matches!(ending.as_str(), "pl" | "pm" | "t") || first_line_names(new, "perl");
+        if is_perl && let Some(part) = PERL.iter().find(|part| lower.contains(**part)) {
             return named(part);
         }
         if is_python && let Some(part) = INTROSPECTION.iter().find(|part| lower.contains(**part)) {
