@@ -257,19 +257,24 @@ def without_empty(value):
     return {key: item for key, item in kept.items() if item != {}}
 
 
-def project():
-    """A team's project: the scenario that people can run, and then what is left of it."""
-    config = configuration()
+def plays(what, script, seconds):
+    """Plays a part of the scenario, prints what it said, and checks that it came to its end."""
     played = subprocess.run(
-        [f"{HERE}/scenario/run.sh"],
+        [f"{HERE}/scenario/{script}"],
         env={**os.environ, "FLOCK_MODEL": MODEL},
         capture_output=True,
         text=True,
-        timeout=2400,
+        timeout=seconds,
         check=False,
     )
     print("\n".join(f"      {line}" for line in played.stdout.splitlines()))
-    check("the project is done from wish to archive", played.returncode == 0, (played.stdout, played.stderr))
+    check(what, played.returncode == 0, (played.stdout, played.stderr))
+
+
+def project():
+    """A team's project: the scenario that people can run, and then what is left of it."""
+    config = configuration()
+    plays("the project is done from wish to archive", "run.sh", 2400)
     after = configuration()
     check("the configuration is put back", without_empty(after) == without_empty(config))
 
@@ -317,16 +322,7 @@ def project():
 def library():
     """A team on a real library: what was merged, what was not, and what the owner got."""
     config = configuration()
-    played = subprocess.run(
-        [f"{HERE}/scenario/library/run.sh"],
-        env={**os.environ, "FLOCK_MODEL": MODEL},
-        capture_output=True,
-        text=True,
-        timeout=4800,
-        check=False,
-    )
-    print("\n".join(f"      {line}" for line in played.stdout.splitlines()))
-    check("the library has the three wishes", played.returncode == 0, (played.stdout, played.stderr))
+    plays("the library has the three wishes", "library/run.sh", 4800)
     models = [agent.get("model") for agent in configuration()["agents"]["list"]]
     check("the models are put back", models == [agent.get("model") for agent in config["agents"]["list"]], models)
 
