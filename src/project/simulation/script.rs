@@ -86,21 +86,19 @@ fn edit(file: &WorkFile) -> Call {
 /// Returns the calls for a piece of work, from the message to the answer.
 #[must_use]
 pub fn work(work: &Work, manner: Manner) -> Vec<Call> {
-    let files = || work.files.iter().take(FILES);
-    let mut calls = vec![call(CALL, PRINTED)];
-    calls.extend(files().map(read));
-    for _ in 0..manner.attempts() {
-        calls.extend(files().map(edit));
-        calls.push(CHECKS);
-    }
-    calls.extend(deliver());
-    calls
+    change(&work.files.iter().collect::<Vec<_>>(), manner)
 }
 
 /// Returns the calls for work that came back because it can't be joined with the tip at these paths.
 #[must_use]
 pub fn rework(work: &Work, paths: &[String], manner: Manner) -> Vec<Call> {
-    let files = || work.files.iter().filter(|file| paths.contains(&file.path)).take(FILES);
+    let files: Vec<&WorkFile> = work.files.iter().filter(|file| paths.contains(&file.path)).collect();
+    change(&files, manner)
+}
+
+/// Returns the calls that look around, read and change these files, run the checks and deliver.
+fn change(files: &[&WorkFile], manner: Manner) -> Vec<Call> {
+    let files = || files.iter().take(FILES).copied();
     let mut calls = vec![call(CALL, PRINTED)];
     calls.extend(files().map(read));
     for _ in 0..manner.attempts() {
