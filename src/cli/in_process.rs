@@ -70,11 +70,7 @@ impl AgentServices for Alone {
     }
 
     fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            let config = config::read(&self.home).map_err(|error| chain(&error))?;
-            let packages = team::store(&self.home, &config, Arc::new(Engine::from_env()));
-            operation::forget_packages(&packages, agent).await
-        })
+        Box::pin(async move { operation::forget_packages(&self.packages()?, agent).await })
     }
 
     fn set_back<'a>(

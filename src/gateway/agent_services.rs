@@ -51,13 +51,7 @@ impl AgentServices for GatewayServices {
     }
 
     fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            let Some(gateway) = self.0.upgrade() else { return Err("the gateway is stopping".to_owned()) };
-            let home = gateway.home().clone();
-            let config: ConfigSource = Arc::new(move || gateway.config());
-            let packages = PackageStore::new(home, config, Arc::new(docker::Engine::from_env()));
-            operation::forget_packages(&packages, agent).await
-        })
+        Box::pin(async move { operation::forget_packages(&self.packages()?, agent).await })
     }
 
     fn set_back<'a>(
