@@ -1,4 +1,4 @@
-//! What a home has kept of its earlier states: it decides which generations the home can go back to.
+//! The parts of its earlier states that a home has kept: they decide which generations the home can go back to.
 
 use std::path::PathBuf;
 

@@ -16,7 +16,7 @@ const LISTED: u32 = 50;
 /// The most receipts that are listed.
 const MAX_LISTED: u32 = 1_000;
 
-/// Which receipts are listed.
+/// The selection of receipts that a client wants.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ListQuery {
     project: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct ListQuery {
     limit: Option<u32>,
 }
 
-/// How a receipt is shown.
+/// The parts of a receipt that a client wants.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ShowQuery {
     /// `1` to get the kept output of the checks, too.

@@ -6,7 +6,7 @@ use super::history::Work;
 use super::script::{self, Call, Manner, Spent};
 use crate::config::Review;
 
-/// How long things take, and who reviews. Times are in milliseconds.
+/// The times that things take, and the party that reviews. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// A model call.
@@ -41,7 +41,7 @@ impl Wait {
 pub struct Outcome {
     /// Time until everything is merged.
     pub took: u64,
-    /// What each agent spends, and for how long it is busy.
+    /// Each agent's calls and tokens, and the time for which it is busy.
     pub agents: Vec<(Spent, u64)>,
     /// Time in the queue while work of others is checked.
     pub queue: Wait,
@@ -69,7 +69,7 @@ impl Outcome {
     }
 }
 
-/// What an agent does.
+/// A thing that an agent does.
 #[derive(Clone, Debug)]
 enum Errand {
     Work(usize),
@@ -95,7 +95,7 @@ struct Piece {
     /// Number of merged pieces that the checked tree has.
     checked_on: usize,
     is_reviewed: bool,
-    /// Since when it waits for what it waits for now.
+    /// The time since which it waits for what it waits for now.
     since: u64,
 }
 
@@ -103,7 +103,7 @@ struct Play<'a> {
     work: &'a [Work],
     pace: &'a Pace,
     now: u64,
-    /// What happens when, with a number that keeps the order of what happens at the same time.
+    /// The events by their time, with a number that keeps the order of those at the same time.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
     pieces: Vec<Piece>,
