@@ -1,3 +1,9 @@
+use std::{collections::BTreeMap, os::fd::AsRawFd as _, process::Stdio};
+
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recvmsg, setsockopt,
+    socketpair, sockopt,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -77,6 +83,52 @@ fn text_that_only_a_shell_can_interpret_is_refused() {
     }
 }
 
+/// What each process of the shell that runs this text writes to its standard error.
+///
+/// The programs of a pipeline run at once, and a shell writes a report in several parts. In one stream the parts of two
+/// reports would mix. So standard error is a socket that keeps each part apart and gives the process that wrote it.
+fn reports(text: &str) -> BTreeMap<i32, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) =
+        socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+    setsockopt(&ours, sockopt::PassCred, &true).unwrap();
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", text]).env_clear().env("PATH", folder.path()).current_dir(&folder);
+    let mut shell = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs).spawn().unwrap();
+    // The command keeps its copy of the socket, and the end of the reports is seen only when no copy is left.
+    drop(command);
+    let mut written = BTreeMap::<i32, String>::new();
+    loop {
+        let mut part = [0; 4096];
+        let mut space = nix::cmsg_space!(UnixCredentials);
+        let mut buffers = [std::io::IoSliceMut::new(&mut part)];
+        let got = recvmsg::<()>(ours.as_raw_fd(), &mut buffers, Some(&mut space), MsgFlags::empty()).unwrap();
+        let writer = got.cmsgs().unwrap().find_map(|message| match message {
+            ControlMessageOwned::ScmCredentials(writer) => Some(writer.pid()),
+            _ => None,
+        });
+        let length = got.bytes;
+        if length == 0 {
+            break;
+        }
+        written.entry(writer.unwrap()).or_default().push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+    shell.wait().unwrap();
+    written
+}
+
+#[test]
+fn reports_of_a_pipeline_do_not_mix() {
+    let mut told = reports("aa|bb|cc").into_values().collect::<Vec<_>>();
+    told.sort();
+    let last = |text: &String| text.rsplit(' ').nth(2).map(str::to_owned);
+    assert_eq!(
+        told.iter().map(last).collect::<Vec<_>>(),
+        ["aa:", "bb:", "cc:"].map(|name| Some(name.to_owned())),
+        "{told:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
@@ -85,23 +137,11 @@ proptest! {
     #[test]
     fn a_shell_runs_only_the_programs_found(text in "(aa|bb|cc| |  |;|&|\\||>|<|'|\"|\\\\|\n|#|=|\\$|x|1|\\{|\\}){0,14}") {
         let Ok(line) = parse(&text) else { return Ok(()) };
-        let folder = tempfile::tempdir().unwrap();
-        let output = std::process::Command::new("/bin/sh")
-            .args(["-c", &text])
-            .env_clear()
-            .env("PATH", folder.path())
-            .current_dir(&folder)
-            .stdin(std::process::Stdio::null())
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        for told in told.lines().filter(|line| line.contains("not found")) {
-            // Two processes that write at once each split their line, so a name can also stand at the beginning of a
-            // line.
-            let named = |name: &String| {
-                // The output is read line by line, so of a quoted name with line breaks only the last line counts.
-                let name = format!("{}: ", name.rsplit('\n').next().unwrap_or_default());
-                told.starts_with(&name) || told.contains(&format!(" {name}"))
+        for told in reports(&text).values().flat_map(|written| written.lines()).filter(|line| line.ends_with(": not found")) {
+            let named = |name: &String| match name.rsplit_once('\n') {
+                // A quoted name with line breaks is reported on several lines, and this is the last of them.
+                Some((_, last)) => told == format!("{last}: not found"),
+                None => told.ends_with(&format!(" {name}: not found")),
             };
             let known = line.programs.iter().any(named);
             prop_assert!(known, "{text:?} runs what is not among {:?}: {told}", line.programs);
