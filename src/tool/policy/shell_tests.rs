@@ -78,6 +78,8 @@ fn text_that_only_a_shell_can_interpret_is_refused() {
         "ls >",
         "> ; ls",
         "ls > > x",
+        "11>x",
+        "ls 10<x",
     ] {
         assert!(parse(text).is_err(), "{text:?}: {:?}", parse(text));
     }
