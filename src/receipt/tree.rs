@@ -143,20 +143,26 @@ struct Loading<'a> {
 
 impl Loading<'_> {
     fn folder(&mut self, id: &str, path: &Path, depth: usize) -> Result<(), ReceiptError> {
-        let wrong = |reason: &str| ReceiptError::Tree { path: path.to_owned(), reason: reason.to_owned() };
+        let wrong =
+            |reason: &str| ReceiptError::Tree { path: Path::new("/").join(path), reason: reason.to_owned() };
         if depth > MAX_DEPTH {
             return Err(wrong("it is too deep"));
         }
         self.trees.insert(id.to_owned());
         let data = self.objects.read(ObjectType::Tree, id)?;
-        let mut names = BTreeSet::new();
+        let mut names = BTreeMap::new();
         let mut rest = data.as_slice();
         while !rest.is_empty() {
             let (entry, after) = entry(rest).ok_or_else(|| wrong("it is no tree"))?;
             rest = after;
-            if !is_name(entry.name) || !names.insert(entry.name.to_ascii_lowercase()) {
-                // Two names that differ in case only are two files here, and one on other machines.
-                return Err(wrong("it has a name that is not allowed, or one twice"));
+            let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+            if !is_name(entry.name) {
+                return Err(wrong(&format!("git writes no file with the name {:?}", shown(entry.name))));
+            }
+            // Two names that differ in case only are two files here, and one on other machines.
+            if let Some(other) = names.insert(entry.name.to_ascii_lowercase(), entry.name) {
+                let (one, two) = (shown(other), shown(entry.name));
+                return Err(wrong(&format!("the names {one:?} and {two:?} are one on some machines")));
             }
             let below = path.join(OsString::from_vec(entry.name.to_vec()));
             if below.as_os_str().len() > MAX_PATH {

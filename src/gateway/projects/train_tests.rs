@@ -8,9 +8,11 @@ use std::task::Poll;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::config::Review;
+use crate::config::{Live, Review};
+use crate::gateway::projects::checks::SandboxChecks;
 use crate::gateway::projects::{Answers, ReviewVerdict, Work};
 use crate::id::{AgentId, TurnId};
 use crate::project::testing::Sample;
@@ -163,6 +165,21 @@ async fn a_branch_that_fails_goes_back_with_its_log_and_the_others_go_on() {
     assert!(scene.told("agent:coder:flock:main:kim").await.contains("1 test failed"));
     assert_eq!(scene.state(&good).await.state, SubmissionState::Merged);
     assert!(scene.has("c") && !scene.has("broken"));
+}
+
+#[tokio::test]
+async fn work_that_is_two_files_here_and_one_elsewhere_goes_back() {
+    let scene = Scene::new(Review::None, &["coder", "tester"]);
+    let bad = scene.submit("coder", &[("a", "1\n"), ("b", "1\n"), ("A", "")]).await.unwrap();
+    // The tree is refused before a sandbox is made for it, so these checks need no engine.
+    let store = Arc::clone(scene.team.swarm.store());
+    let live = Arc::new(Live::open(scene.team.swarm.home().clone()).unwrap());
+    let checks = SandboxChecks::new(live, store, CancellationToken::new());
+    Train::new(Arc::clone(&scene.projects), Arc::new(checks)).drain(&name()).await.unwrap();
+    assert_eq!(scene.state(&bad).await.state, SubmissionState::Refused);
+    let told = scene.told("agent:coder:flock:main:kim").await;
+    assert!(told.contains(r#"the names "A" and "a" are one on some machines"#), "{told}");
+    assert_eq!(scene.tip(), scene.base);
 }
 
 #[tokio::test]
