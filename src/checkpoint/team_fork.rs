@@ -46,7 +46,7 @@ pub(crate) struct TeamForkRequest {
 #[derive(Clone, Debug)]
 pub(crate) struct CopyName {
     pub(crate) channel: ChannelId,
-    /// What follows the id of an agent and a dash in the id of its copy.
+    /// The text after the id of an agent and a dash in the id of its copy.
     pub(crate) suffix: String,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct TeamForkView {
     pub(crate) up_to: u64,
     /// The messages that were posted in the copies.
     pub(crate) posts: Vec<(NewPost, CommittedPost)>,
-    /// What the copies do not have, for people.
+    /// The parts that the copies do not have, for people.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl TeamForkRecord {
 
     /// Returns the messages that follow the copied ones in each copy.
     fn posts(&self, copy: &TeamCopy) -> Vec<NewPost> {
-        let mut posts = vec![self.post(copy, Party::System, notice(self, copy))];
+        let mut posts = vec![NewPost::of_system(&copy.channel, notice(self, copy), self.at)];
         if let Some(race) = &self.race {
             // Whoever the task mentions is meant in the copy as well.
             let meant = copy.agents.iter().filter(|(original, _)| self.mentions.contains(original));
@@ -111,26 +111,11 @@ impl TeamForkRecord {
             posts.push(NewPost {
                 wake: WakeUrgency::AtOnce,
                 mentions: PostMentions { agents, all: false },
-                ..self.post(copy, self.by.clone(), race.task.clone())
+                author: self.by.clone(),
+                ..NewPost::of_system(&copy.channel, race.task.clone(), self.at)
             });
         }
         posts
-    }
-
-    fn post(&self, copy: &TeamCopy, author: Party, content: String) -> NewPost {
-        NewPost {
-            channel: copy.channel.clone(),
-            author,
-            content,
-            wake: WakeUrgency::Nobody,
-            mentions: PostMentions::default(),
-            session: None,
-            turn: None,
-            is_final: false,
-            key: None,
-            origin: None,
-            now: self.at,
-        }
     }
 
     /// Returns the rows of the audit about everything that was made.

@@ -32,17 +32,9 @@ pub(super) fn entry(action: &'static str) -> AuditEntry {
 
 pub(super) fn says(channel: &str, author: &str, content: &str) -> NewPost {
     NewPost {
-        channel: id(channel),
         author: author.parse().unwrap(),
-        content: content.to_owned(),
         wake: WakeUrgency::InTime,
-        mentions: PostMentions::default(),
-        session: None,
-        turn: None,
-        is_final: false,
-        key: None,
-        origin: None,
-        now: 10,
+        ..NewPost::of_system(&id(channel), content.to_owned(), 10)
     }
 }
 

@@ -96,6 +96,26 @@ pub struct NewPost {
     pub now: i64,
 }
 
+impl NewPost {
+    /// Returns a message of flock itself that wakes nobody.
+    #[must_use]
+    pub(crate) fn of_system(channel: &ChannelId, content: String, now: i64) -> Self {
+        Self {
+            channel: channel.clone(),
+            author: Party::System,
+            content,
+            wake: WakeUrgency::Nobody,
+            mentions: PostMentions::default(),
+            session: None,
+            turn: None,
+            is_final: false,
+            key: None,
+            origin: None,
+            now,
+        }
+    }
+}
+
 /// A committed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedPost {

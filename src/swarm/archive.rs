@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::channel::{session, system};
+use super::channel::session;
 use super::scheduler::SchedulerEvent;
 use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
@@ -70,7 +70,10 @@ impl Swarm {
                      skills, then call flock_archive_ready.";
                 // The deadline is stored, so that it holds over a restart.
                 let step = ArchiveStep::Begin { by: by.party.clone(), due_at: now + DEADLINE };
-                let post = NewPost { wake: WakeUrgency::AtOnce, ..system(&channel.id, text.to_owned(), now) };
+                let post = NewPost {
+                    wake: WakeUrgency::AtOnce,
+                    ..NewPost::of_system(&channel.id, text.to_owned(), now)
+                };
                 self.step(by, &channel, step, post).await?;
             }
             (ArchiveAction::Force, ChannelState::Active | ChannelState::Archiving) => {
@@ -78,12 +81,13 @@ impl Swarm {
             }
             (ArchiveAction::Cancel, ChannelState::Archiving) => {
                 let text = format!("{} cancelled the archiving; the channel stays open.", by.party);
-                self.step(by, &channel, ArchiveStep::Cancel, system(&channel.id, text, now)).await?;
+                self.step(by, &channel, ArchiveStep::Cancel, NewPost::of_system(&channel.id, text, now))
+                    .await?;
             }
             (ArchiveAction::Reopen, ChannelState::Archived) => {
                 let text = format!("{} reopened this channel.", by.party);
                 // Opening a channel gives nobody a task, so nobody is woken.
-                let post = NewPost { wake: WakeUrgency::Nobody, ..system(&channel.id, text, now) };
+                let post = NewPost::of_system(&channel.id, text, now);
                 if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
                     self.remove_missing_members(&channel).await?;
                 }
@@ -134,7 +138,7 @@ impl Swarm {
                 before.ready.len() + before.waiting.len()
             );
             let step = ArchiveStep::Ready(agent.clone());
-            self.step(by, &channel, step, system(&channel.id, text, unix_ms())).await?;
+            self.step(by, &channel, step, NewPost::of_system(&channel.id, text, unix_ms())).await?;
         }
         // Released first: finishing needs no count and must not make other agents wait.
         drop(counting);
@@ -187,7 +191,7 @@ impl Swarm {
     ) -> Result<(), SwarmError> {
         let text = format!("This channel is archived ({why}); it can only be read.");
         let step = ArchiveStep::Finish { forced };
-        if self.step(by, channel, step, system(&channel.id, text, now)).await? {
+        if self.step(by, channel, step, NewPost::of_system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.
             for agent in self.channel(&channel.id).await?.agents() {
                 self.notifier.tell(SchedulerEvent::Seen(session(agent, &channel.id)));

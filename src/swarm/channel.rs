@@ -75,7 +75,7 @@ impl Swarm {
             None => {
                 let names: Vec<String> = members.iter().map(Party::to_string).collect();
                 let text = format!("{} created this channel; members: {}", by.party, names.join(", "));
-                NewPost { wake: WakeUrgency::AtOnce, ..system(&wanted.id, text, now) }
+                NewPost { wake: WakeUrgency::AtOnce, ..NewPost::of_system(&wanted.id, text, now) }
             }
         };
         let detail = format!("{} members", members.len());
@@ -180,7 +180,7 @@ impl Swarm {
         at_once: bool,
     ) -> Result<PostReceipt, SwarmError> {
         let wake = if at_once { WakeUrgency::AtOnce } else { WakeUrgency::Nobody };
-        self.say(NewPost { wake, ..system(channel, text, unix_ms()) }).await
+        self.say(NewPost { wake, ..NewPost::of_system(channel, text, unix_ms()) }).await
     }
 
     pub(super) async fn say(&self, new: NewPost) -> Result<PostReceipt, SwarmError> {
@@ -301,7 +301,7 @@ impl Swarm {
         let (id, who) = (known.id.clone(), by.party.clone());
         let notice = move |joined: &[Party], left: &[Party]| {
             let text = membership_text(&who, joined, left);
-            NewPost { wake: WakeUrgency::Nobody, ..system(&id, text, now) }
+            NewPost::of_system(&id, text, now)
         };
         let names = |parties: &[Party]| parties.iter().map(Party::to_string).collect::<Vec<_>>().join(" ");
         let detail = format!("add: {}; remove: {}", names(&add), names(remove));
@@ -545,23 +545,6 @@ fn call(notifier: &Notifier, new: &NewPost, posted: &CommittedPost) {
 #[must_use]
 pub(crate) fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
     SessionKey::new(agent, SessionKind::Channel, channel.as_str())
-}
-
-/// Returns a message of flock itself that wakes nobody.
-pub(crate) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
-    NewPost {
-        channel: channel.clone(),
-        author: Party::System,
-        content,
-        wake: WakeUrgency::Nobody,
-        mentions: PostMentions::default(),
-        session: None,
-        turn: None,
-        is_final: false,
-        key: None,
-        origin: None,
-        now,
-    }
 }
 
 /// Checks and cleans a topic.

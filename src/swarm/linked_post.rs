@@ -1,6 +1,6 @@
 //! Messages that came over a link from another platform.
 
-use super::channel::{PostReceipt, system};
+use super::channel::PostReceipt;
 use super::{Actor, Swarm, SwarmError};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -73,7 +73,7 @@ impl Swarm {
                 message: format!("{message} changed {now}"),
                 is_history: false,
             };
-            NewPost { wake: WakeUrgency::Nobody, origin: Some(origin), ..system(&id, text, now) }
+            NewPost { wake: WakeUrgency::Nobody, origin: Some(origin), ..NewPost::of_system(&id, text, now) }
         };
         let is_deletion = text.is_none();
         let content = text.unwrap_or_else(|| "(deleted)".to_owned());

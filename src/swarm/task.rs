@@ -26,7 +26,7 @@ pub(crate) const MAX_TEXT: usize = 256 * 1024;
 pub(crate) const MAX_SUMMARY: usize = 200;
 /// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
-/// How often an assignee is reminded that a task needs delivered work, until the task fails.
+/// The number of times that an assignee is reminded that a task needs delivered work, until the task fails.
 const MAX_REMINDERS: u32 = 3;
 /// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
 const A2A_PREFIX: &str = "a2a:";

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::channel::{self, system};
+use super::channel;
 use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::ChannelId;
-use crate::store::{Channel, ChannelState, Level};
+use crate::store::{Channel, ChannelState, Level, NewPost};
 
 /// Maximum number of characters of a display name.
 pub(crate) const MAX_NAME: usize = 80;
@@ -53,7 +53,7 @@ impl Swarm {
         let text = format!("{} {}", by.party, changes.join(" and "));
         let action = if name.is_some() { "channel.rename" } else { "channel.topic" };
         let entry = by.entry(action, known.id.as_str(), Level::Green, changes.join("; "));
-        let notice = system(&known.id, text, unix_ms());
+        let notice = NewPost::of_system(&known.id, text, unix_ms());
         let posted = self.store.channels().update(known.id.clone(), name, topic, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;

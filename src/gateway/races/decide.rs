@@ -8,11 +8,11 @@ use crate::error::chain;
 use crate::gateway::projects::ProjectsError;
 use crate::receipt::Receipt;
 use crate::store::{
-    Along, CopyActivity, Level, Race, RaceCopy, RaceDecision, RaceState, Submission, SubmissionState,
+    Along, CopyActivity, Level, NewPost, Race, RaceCopy, RaceDecision, RaceState, Submission, SubmissionState,
 };
 use crate::swarm::Actor;
 
-/// What is known of a copy.
+/// The facts about a copy.
 pub(super) struct CopyReport {
     pub(super) activity: CopyActivity,
     /// Everything that its agents have submitted, newest first.
@@ -159,7 +159,7 @@ impl Races {
             copies: copies.collect(),
         };
         let text = told(race, &choice);
-        let post = crate::swarm::channel::system(&race.channel, text.clone(), unix_ms());
+        let post = NewPost::of_system(&race.channel, text.clone(), unix_ms());
         let detail = clean::summary(&text, 300);
         let entry = by.entry("race.decide", &race.id.to_string(), Level::Yellow, detail);
         let rows = Along { post: Some(post), ..Along::audit(entry) };

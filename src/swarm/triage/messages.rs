@@ -2,7 +2,6 @@
 
 use crate::id::{ChannelId, Party};
 use crate::store::{InboxItemKind, NewInboxItem, NewPost, RequestRow};
-use crate::swarm::channel::system;
 
 /// Returns the message with a request's result for the session that asked.
 #[must_use]
@@ -21,5 +20,5 @@ pub(crate) fn result(row: &RequestRow, text: &str, now: i64) -> NewInboxItem {
 /// nothing that is said in a channel decides about a request.
 #[must_use]
 pub(crate) fn post(channel: Option<&ChannelId>, text: &str, now: i64) -> Option<NewPost> {
-    channel.map(|channel| system(channel, text.to_owned(), now))
+    channel.map(|channel| NewPost::of_system(channel, text.to_owned(), now))
 }
