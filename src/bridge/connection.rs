@@ -33,7 +33,7 @@ const DATABASE_WAIT: Duration = Duration::from_secs(1);
 /// A connection that stood this long has recovered, so the next failure is the first one.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// What is known of a bridge.
+/// The facts about a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BridgeStatus {
@@ -51,7 +51,7 @@ pub(crate) struct BridgeStatus {
     pub(crate) last_sent: Option<i64>,
 }
 
-/// What a bridge's task shares with those who ask for it.
+/// The state that a bridge's task shares with those who ask for it.
 #[derive(Default)]
 pub(super) struct SharedState {
     status: Mutex<BridgeStatus>,

@@ -78,7 +78,7 @@ pub(crate) struct OutgoingFile {
 /// A button below a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Button {
-    /// What is reported if it is pressed, in at most 64 bytes.
+    /// The value reported when it is pressed, in at most 64 bytes.
     pub(crate) id: String,
     pub(crate) label: String,
     /// Set for a button that permits something; unset for one that denies it.

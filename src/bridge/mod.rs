@@ -48,7 +48,7 @@ use crate::store::Link;
 use message::OutgoingMessage;
 use platform::{Platform, PlatformError};
 
-/// What a bridge signs in with.
+/// The credentials of a bridge.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub(crate) token: String,

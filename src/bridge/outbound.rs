@@ -66,7 +66,7 @@ pub(crate) struct Outbound<'a> {
     pub(crate) platform: &'a dyn Platform,
 }
 
-/// What is sent.
+/// The content to send.
 #[derive(Default)]
 pub(super) struct Content {
     /// The author, as the other side sees it; empty for flock itself.

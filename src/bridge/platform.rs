@@ -85,10 +85,10 @@ pub(crate) trait Platform: Send + Sync {
     fn download<'a>(&'a self, file: &'a IncomingFile, most: usize) -> Answer<'a, Vec<u8>>;
 }
 
-/// What a platform can do.
+/// The abilities of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// What keeps a message from being shown twice.
+    /// The way to keep a message from being shown twice.
     pub(crate) repetition: Repetition,
     /// Largest size of a file that is sent, in bytes.
     pub(crate) file_bytes: usize,
@@ -100,7 +100,7 @@ pub(crate) struct Limits {
     pub(crate) typing_lasts: Duration,
 }
 
-/// What keeps a message from being shown twice if it is sent again.
+/// The way to keep a message that is sent again from being shown twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// The platform recognises the key.

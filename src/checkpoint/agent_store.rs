@@ -46,7 +46,7 @@ pub(super) struct AgentStore {
     _lock: Lock,
 }
 
-/// What a checkpoint is made with.
+/// The tools with which a checkpoint is made.
 pub(super) struct NewCheckpoint<'a> {
     pub(super) reason: Reason,
     /// `true` if it gets a number and people can choose it.

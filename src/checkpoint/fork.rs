@@ -45,7 +45,7 @@ pub(crate) struct ForkView {
     pub(crate) checkpoint: Option<u64>,
     /// Number of conversations that it has.
     pub(crate) sessions: usize,
-    /// What it does not have, for people.
+    /// The parts that it does not have, for people.
     pub(crate) warnings: Vec<String>,
 }
 

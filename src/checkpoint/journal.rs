@@ -24,12 +24,12 @@ pub(super) struct Journal {
     pub(super) by: String,
     /// The checkpoint that it goes back to.
     pub(super) to: u64,
-    /// What happens to the files, unless they stay.
+    /// The steps for the files, unless they stay.
     pub(super) files: Option<JournalFiles>,
-    /// What happens to the packages, unless they stay.
+    /// The step for the packages, unless they stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packages: Option<JournalPackages>,
-    /// What happens to conversations.
+    /// The steps for conversations.
     pub(super) conversations: Vec<JournalCut>,
 }
 

@@ -56,7 +56,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between two attempts to complete an interrupted rewind for which a turn waits.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a rewind needs of the process that runs the agents.
+/// The process that runs the agents, as a rewind needs it.
 pub(crate) trait AgentServices: Send + Sync {
     /// Stops the agent's sandbox with everything in it. Returns the reason if that fails. Without an engine there is
     /// nothing to stop.

@@ -34,7 +34,7 @@ pub(crate) enum Reason {
         by: String,
         /// The checkpoint that it goes back to.
         to: u64,
-        /// What it sets back.
+        /// The parts that it sets back.
         #[serde(default)]
         parts: RewindParts,
     },
@@ -63,7 +63,7 @@ pub(crate) struct CheckpointRecord {
     /// The reason why the files were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
-    /// What no checkpoint can keep.
+    /// The entries that no checkpoint can keep.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) left_out: Named,
     /// Files that changed each time they were read.

@@ -28,7 +28,7 @@ use crate::generation::Origin;
 use crate::id::{SessionKey, hex};
 use crate::store::{AuditEntry, Level, Session};
 
-/// What a rewind sets back.
+/// The parts that a rewind sets back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RewindParts {
@@ -55,7 +55,7 @@ pub(crate) struct RewindRequest {
     pub(crate) checkpoint: Option<u64>,
     /// `true` to undo the last rewind instead.
     pub(crate) undo: bool,
-    /// What is set back. `None` is everything, and with `undo` what the rewind had set back.
+    /// The parts to set back. `None` is everything, and with `undo` what the rewind had set back.
     pub(crate) parts: Option<RewindParts>,
     /// `true` to leave what somebody else has changed as it is, instead of stopping.
     pub(crate) keep_others: bool,

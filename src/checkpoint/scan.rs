@@ -77,7 +77,7 @@ impl Named {
     }
 }
 
-/// What a scan works with.
+/// The tools of a scan.
 pub(super) struct ScanInput<'a> {
     pub(super) agent: &'a AgentId,
     /// The workspace. Its own path is the owner's and may be a link.

@@ -23,7 +23,7 @@ const MAX_TEXT: u64 = 128 << 10;
 /// The most lines of one file's differences.
 const MAX_LINES: usize = 80;
 
-/// What a rewind would do, or has done.
+/// The changes that a rewind would make, or has made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RewindView {
@@ -43,11 +43,11 @@ pub(crate) struct RewindView {
     pub(crate) foreign_count: usize,
     /// The conversations that go on from an earlier moment.
     pub(crate) conversations: Vec<ConversationView>,
-    /// How the packages change, unless they stay.
+    /// The change of the packages, unless they stay.
     pub(crate) packages: Option<PackagesView>,
     /// Files that the checkpoint does not have, such as sockets.
     pub(crate) left_out: Vec<String>,
-    /// What went differently, for people.
+    /// The deviations from the plan, for people.
     pub(crate) warnings: Vec<String>,
     /// Names exactly this plan.
     pub(crate) plan: String,

@@ -58,7 +58,7 @@ pub(super) struct Walk<'a> {
     results: Mutex<Results>,
 }
 
-/// What the threads of a walk have found.
+/// The findings of the threads of a walk.
 #[derive(Default)]
 struct Results {
     tree: Option<ContentId>,
@@ -69,7 +69,7 @@ struct Results {
     folders: Vec<NewFolder>,
 }
 
-/// What a walk has found.
+/// The findings of a walk.
 pub(super) struct Walked {
     pub(super) scan: Result<Scan, CheckpointError>,
     /// The folders that are done, also after an error.
@@ -84,20 +84,20 @@ struct Level {
     depth: usize,
     mode: u32,
     names: Vec<CString>,
-    /// What was found under each name.
+    /// The finding under each name.
     found: Mutex<Vec<Option<Found>>>,
     /// The folder above, and the place of this one in it.
     above: Option<(Arc<Self>, usize)>,
 }
 
-/// What was found under a name.
+/// The finding under a name.
 struct Found {
     node: Node,
-    /// What the index needs to know of a regular file.
+    /// The facts about a regular file that the index needs.
     file: Option<(Stamp, bool)>,
 }
 
-/// What an entry of a folder is.
+/// The type of an entry of a folder.
 enum Entry {
     Found(Found),
     /// A folder, with its permissions.

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     checkpoint: Option<u64>,
 }
 
-/// What is to be forked.
+/// The agent or channel to fork.
 enum Source {
     Agent(AgentId),
     Channel(ChannelId),

@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::supervise::gateway_client::Call;
 use crate::swarm::operation;
 
-/// What checkpoints need of a process in which no agent runs.
+/// The process that checkpoints need, without running agents.
 struct Alone {
     home: Home,
     store: Arc<Store>,

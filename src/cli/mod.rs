@@ -104,7 +104,7 @@ struct Cli {
     verb: Verb,
 }
 
-/// What every verb takes.
+/// The options of every verb.
 #[derive(Debug, clap::Args)]
 struct GlobalArgs {
     /// Home folder to use [default: $FLOCK_HOME, else ~/.flock]

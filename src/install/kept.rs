@@ -8,7 +8,7 @@ use crate::generation::HomeState;
 use crate::home::Home;
 use crate::store::{self, Backup, StoreError};
 
-/// What this home has kept.
+/// The programs that this home has kept.
 pub(crate) struct Kept {
     /// The folder names of the installed versions of OpenClaw.
     pub builds: Vec<String>,

@@ -9,7 +9,7 @@ use super::{InstalledPackage, NixError, PackageStore};
 use crate::id::AgentId;
 use crate::sandbox::containers;
 
-/// How the packages of a profile's generation differ from those in use.
+/// The difference between the packages of a profile's generation and those in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProfileDifference {
     /// The packages that only the generation has, as in `hello (hello-2.12.1)`.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::subjects::Submissions;
 use super::{Database, Store, StoreError};
 
-/// What a reviewer found.
+/// A remark of a reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -17,7 +17,7 @@ pub struct Finding {
     pub reviewer: String,
     #[serde(flatten)]
     pub content: NewFinding,
-    /// What the author answered.
+    /// The answer of the author.
     pub answer: Option<String>,
     /// Unix milliseconds.
     pub created_at: i64,

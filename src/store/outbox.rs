@@ -10,7 +10,7 @@ use super::subjects::Outbox;
 use super::{Database, Post, Store, StoreError};
 use crate::id::ChannelId;
 
-/// What an entry of the outbox sends.
+/// The content of an entry of the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutboxContent {
     Post(Post),

@@ -59,7 +59,7 @@ impl ToSql for RaceState {
     }
 }
 
-/// How far everything is done that the state of a race asks for.
+/// The progress with everything that the state of a race asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Settled {
     /// Something is still to be done.
@@ -147,7 +147,7 @@ pub struct RaceCopy {
     pub channel: ChannelId,
     /// The submission that counted in the decision.
     pub submission: Option<i64>,
-    /// How it ended, in words. Empty before the decision.
+    /// The end, in words. Empty before the decision.
     pub ended: String,
     /// Why it won or lost. Empty before the decision.
     pub why: String,
@@ -192,7 +192,7 @@ impl RacePlace {
     }
 }
 
-/// What the agents of a copy do.
+/// The activity of a copy's agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyActivity {
     /// Set if a turn runs, or something waits that begins one.

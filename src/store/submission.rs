@@ -108,7 +108,7 @@ pub struct Submission {
     pub base: Option<String>,
     /// The commit that joins both.
     pub candidate: Option<String>,
-    /// What became of it, in words.
+    /// The outcome, in words.
     pub detail: String,
     /// Why a person has to accept it.
     pub reasons: Vec<String>,

@@ -163,7 +163,7 @@ pub struct Task {
     pub project: Option<ProjectName>,
     /// The turn that said that it is done.
     pub delivered_in: Option<TurnId>,
-    /// How often a turn said so without having submitted anything.
+    /// The number of turns that said so without having submitted anything.
     pub reminders: u32,
     /// Unix milliseconds of its acceptance.
     pub created_at: i64,

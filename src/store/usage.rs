@@ -71,7 +71,7 @@ pub struct UsageAmount {
     pub cost: u64,
 }
 
-/// What use is summed by.
+/// The key by which use is summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UsageBy {

@@ -65,7 +65,7 @@ pub(crate) struct Moment {
     pub(crate) turn: Option<TurnId>,
 }
 
-/// What a return to a moment means for a transcript.
+/// The effect of a return to a moment on a transcript.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Id of the last record before the moment.

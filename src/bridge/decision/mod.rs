@@ -32,9 +32,9 @@ pub(super) struct Decisions<'a> {
     pub(super) wrong: &'a Mutex<WrongAnswers>,
 }
 
-/// What somebody said about a request.
+/// A person's words about a request.
 struct Said<'a> {
-    /// What the answer to them refers to.
+    /// The message that the answer refers to.
     to: &'a IncomingMessage,
     verb: Verb,
     reason: Option<String>,

@@ -11,7 +11,7 @@ use crate::swarm::triage::{FiledRequest, Request};
 /// their mind since.
 pub(super) const MAX_APPROVAL_AGE: i64 = 10 * 60_000;
 
-/// What somebody did.
+/// The action of a person.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) is_bot: bool,
@@ -37,7 +37,7 @@ pub(super) enum Place<'a> {
     Direct,
 }
 
-/// What the database and the configuration hold about it.
+/// The facts about it in the database and the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts<'a> {
     /// The name of the bridge.

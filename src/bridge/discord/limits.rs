@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The wait where Discord asks for one and does not say how long.
 const DEFAULT: Duration = Duration::from_secs(5);
 
-/// What is known of the limits.
+/// The limits that are known.
 #[derive(Default)]
 pub(super) struct RateLimits {
     /// The bucket's name of each route that was used.

@@ -35,7 +35,7 @@ pub(super) fn read(message: &Message, bot: &str, places: &Places) -> Text {
     text
 }
 
-/// What the marks of a text stand for.
+/// The meaning of the marks of a text.
 struct Names<'n> {
     users: &'n [User],
     bot: &'n str,

@@ -7,7 +7,7 @@ use super::model::{Channel, Guild, kind};
 /// Largest number of channels, and of roles, that are remembered.
 const MAX: usize = 50_000;
 
-/// What is known by its id.
+/// The channels, threads and roles that are known, by id.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     places: HashMap<String, Place>,

@@ -108,7 +108,7 @@ fn of_interest() -> RoomEventFilter {
     filter
 }
 
-/// What was read so far, newest first.
+/// The events read so far, newest first.
 struct Backwards<'a> {
     end: End<'a>,
     most: usize,

@@ -19,7 +19,7 @@ const MAX_THREADS: usize = 100;
 /// Number of messages after which the place is delivered.
 const STEP: usize = 50;
 
-/// What a channel's history has.
+/// The contents of a channel's history.
 #[derive(Debug, Default)]
 struct Missed {
     /// Messages that were not delivered, by their time, so that replies are among them at their place.

@@ -10,7 +10,7 @@ use super::ts::Ts;
 use crate::bridge::message::{IncomingFile, OutgoingFile};
 use crate::bridge::platform::PlatformError;
 
-/// How often Slack is asked for the message that has the files, and the time between.
+/// The number of times that Slack is asked for the message that has the files, and the time between.
 const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(500);
 

@@ -40,7 +40,7 @@ impl Cache {
     }
 }
 
-/// What is known of people and threads.
+/// The known names of people and threads.
 pub(super) struct Names {
     people: Cache,
     threads: Cache,

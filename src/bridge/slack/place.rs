@@ -18,14 +18,14 @@ const MAX_RECENT: usize = 64;
 /// Largest number of channels that are not linked, such as direct messages.
 const MAX_OTHERS: usize = 50;
 
-/// What was delivered of one channel.
+/// The delivered part of one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Delivered {
     floor: Ts,
     recent: BTreeSet<Ts>,
 }
 
-/// What is followed of a channel.
+/// The threads of a channel that are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Followed {
     /// Since when the channel itself is linked; `None` if only threads of it are.
@@ -34,7 +34,7 @@ pub(super) struct Followed {
     pub(super) threads: BTreeMap<Ts, Ts>,
 }
 
-/// What was delivered of all channels.
+/// The delivered part of all channels.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     channels: BTreeMap<String, Delivered>,

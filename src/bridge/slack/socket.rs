@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Largest message that is read.
 const MAX_MESSAGE: usize = 8 << 20;
 
-/// What a connection tells.
+/// The reports of a connection.
 pub(super) enum Told {
     /// Slack greets: events come from now on. It says how many connections the app has.
     Hello(u64),

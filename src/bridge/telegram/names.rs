@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Longest name of somebody, in characters.
 pub(super) const MAX_NAME: usize = 128;
 
-/// What is known of flock's own account.
+/// The facts about flock's own account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bot {
     pub(super) id: i64,

@@ -24,7 +24,7 @@ const BATCH: usize = 100;
 const KINDS: [&str; 6] =
     ["message", "edited_message", "channel_post", "callback_query", "my_chat_member", "message_reaction"];
 
-/// What is known of flock's own account.
+/// The facts about flock's own account.
 pub(super) struct Me {
     pub(super) bot: Bot,
     /// Set if privacy mode is off.

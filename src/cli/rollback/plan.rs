@@ -47,7 +47,7 @@ pub(crate) struct RollbackPlan {
     pub refusal: Option<(String, String)>,
 }
 
-/// What a person asked for.
+/// The wish of a person.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     /// The parts to change; all of them if it is empty.

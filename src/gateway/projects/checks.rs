@@ -20,7 +20,7 @@ use crate::swarm::SwarmError;
 
 /// Longest part of one command's output in a log, in bytes, half from its start and half from its end.
 const MAX_OUTPUT: usize = 8 * 1024;
-/// How much longer all commands of a project may take together than one of them.
+/// The factor by which all commands of a project together may take longer than one of them.
 const ALL_FACTOR: u64 = 4;
 
 /// The checks of projects in sandboxes.

@@ -7,7 +7,7 @@ use crate::store::Claim;
 
 /// The most paths of one announcement.
 const MAX_PATHS: usize = 50;
-/// How long a claim lasts if the agent names no time, and at most, in minutes.
+/// The duration of a claim if the agent names none, and the longest one, in minutes.
 const DEFAULT_MINUTES: u32 = 120;
 const MAX_MINUTES: u32 = 24 * 60;
 

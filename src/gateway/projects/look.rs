@@ -17,9 +17,9 @@ const MAX_OPEN: u32 = 100;
 /// The two sides of a diff.
 #[derive(Clone, Debug)]
 pub(crate) enum DiffTarget {
-    /// What an agent's branch brings to the tip.
+    /// The changes that an agent's branch brings to the tip.
     Branch(AgentBranch),
-    /// What the tip has that the owner's branch lacks.
+    /// The changes of the tip that the owner's branch lacks.
     Tip,
 }
 

@@ -17,7 +17,7 @@ const MAX_FINDINGS: usize = 50;
 /// Longest text of a finding, in bytes.
 const MAX_TEXT: usize = 4 * 1024;
 
-/// What a reviewer says.
+/// The verdict of a reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ReviewVerdict {

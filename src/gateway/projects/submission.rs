@@ -79,7 +79,7 @@ pub(crate) struct Submitted {
     pub(crate) claimed: Vec<crate::store::Claim>,
 }
 
-/// What is read of the repository for a submission.
+/// The facts that a submission takes from the repository.
 struct Found {
     commit: String,
     subject: String,

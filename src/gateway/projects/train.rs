@@ -73,7 +73,7 @@ pub(crate) struct Train {
     checks: Arc<dyn TreeChecks>,
 }
 
-/// What joining a submission with the tip gave.
+/// The result of joining a submission with the tip.
 enum Joined {
     /// The tip has everything of it.
     Contained,

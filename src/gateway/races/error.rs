@@ -21,7 +21,7 @@ pub(crate) enum RacesError {
     State {
         race: i64,
         state: RaceState,
-        /// What is wrong besides, as in `, and its losers are dropped`.
+        /// A second fault, as in `, and its losers are dropped`.
         rest: &'static str,
     },
     /// The copy has nothing that can be merged.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::store::RaceState;
 
-/// What is known of a copy while the race runs.
+/// The facts about a copy while the race runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CopyFacts {
     pub(crate) number: u32,
@@ -83,7 +83,7 @@ pub(crate) fn is_held(race: RaceFacts, copy: CopyFacts) -> bool {
     copy.is_proven || race.is_spent || race.ends_at.is_some_and(|ends_at| ends_at <= race.now)
 }
 
-/// What a copy has delivered.
+/// The work that a copy has delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// Number of the submission. An earlier one has a smaller number.

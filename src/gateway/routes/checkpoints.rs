@@ -23,7 +23,7 @@ const MAX_NOTE: usize = 300;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewCheckpoint {
-    /// What it is for.
+    /// The purpose, in one line.
     note: Option<String>,
     /// Name of the person who asks.
     by: Option<String>,

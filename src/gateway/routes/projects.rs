@@ -89,7 +89,7 @@ fn first_task() -> String {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Verdict {
-    /// What has to be changed.
+    /// The changes that are asked for.
     #[serde(default)]
     pub(crate) reason: Option<String>,
     /// Name of the person, for the audit.

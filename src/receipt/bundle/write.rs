@@ -18,7 +18,7 @@ use crate::receipt::tree::Tree;
 use crate::receipt::{Receipt, ReceiptError, canonical, read_stored};
 use crate::store::{Database, StoredOutput, StoredReceipt};
 
-/// What a bundle is made of.
+/// The parts of a bundle.
 pub struct Export {
     receipt: Receipt,
     stored: StoredReceipt,

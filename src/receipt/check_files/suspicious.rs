@@ -134,7 +134,7 @@ fn first_line_names(text: &str, program: &str) -> bool {
     text.starts_with("#!") && text.lines().next().is_some_and(|line| line.contains(program))
 }
 
-/// What is known about a changed file.
+/// The facts about a changed file.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     /// `true` if it is a test or belongs to tests.

@@ -108,7 +108,7 @@ pub struct CheckLimits {
     pub output: usize,
 }
 
-/// What is to be checked, and how.
+/// The tree to check and the way to check it.
 pub struct CheckPlan {
     pub tree: Arc<dyn TreeSource>,
     pub sandbox: CheckSandbox,

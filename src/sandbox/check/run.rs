@@ -251,7 +251,7 @@ async fn changed(plan: &CheckPlan, work: &WorkFolder) -> Result<Vec<PathBuf>, Ch
     blocking(move || files::changed(&workspace, &*tree, &watched, &extra)).await
 }
 
-/// What a workspace gets besides the tree.
+/// The files that a workspace gets besides the tree.
 struct Contents<'a> {
     setup: Option<&'a SetupReport>,
     /// The files of the tree to write. `None` writes all.

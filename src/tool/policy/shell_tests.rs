@@ -85,7 +85,7 @@ fn text_that_only_a_shell_can_interpret_is_refused() {
     }
 }
 
-/// What each process of the shell that runs this text writes to its standard error.
+/// Returns what each process of the shell that runs this text writes to its standard error.
 ///
 /// The programs of a pipeline run at once, and a shell writes a report in several parts. In one stream the parts of two
 /// reports would mix. So standard error is a socket that keeps each part apart and gives the process that wrote it.
