@@ -4,7 +4,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { violations } from "./browser_access.mjs";
-import { HOME, SECONDS, check, must, run, same, until } from "./browser_checking.mjs";
+import { HOME, SECONDS, check, flock, must, run, same, until } from "./browser_checking.mjs";
 import { HELPER } from "./browser_stage.mjs";
 import { textOf, visit } from "./browser_window.mjs";
 
@@ -74,6 +74,7 @@ export async function projects(stage, browsers) {
         check("with nothing for axe", ...(await violations(page)));
     }
     await going_back(stage, page);
+    await racing(stage, page, owner);
     await visit(stage, page, `/dashboard/projects/none`);
     check("a project that is not there is said to be missing", (await textOf(page)).includes("none"), await textOf(page));
     await must("the project is removed", "project", "remove", NAME, "--yes");
@@ -108,4 +109,44 @@ async function going_back(stage, page) {
     const newest = Number(await listed.first().getAttribute("data-generation"));
     check("a new generation appears by itself", newest > first, await textOf(page));
     check("with nothing for axe", ...(await violations(page)));
+}
+
+// A race: its copies appear, a person stops it, and chooses the copy that delivered something.
+async function racing(stage, page, owner) {
+    await visit(stage, page, "/dashboard/races");
+    check("without races, the page says how to begin one", (await textOf(page)).includes("flock race"), await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+    await must("a project to race for", "project", "add", "raced", "--repo", owner, "--check", "true", "--agent", HELPER);
+    await must("a channel with a team", "channel", "create", "derby", "--topic", "a race", "--member", HELPER);
+    // A team can't be copied during a turn, and the new channel wakes its members.
+    let begun;
+    await until(SECONDS, async () => (begun = await flock("race", "derby", "2", "--project", "raced", `Win ${HOSTILE}`)).code === 0);
+    check("a race begins", begun.code === 0, begun);
+    const row = page.locator("[data-race]");
+    await until(SECONDS, async () => (await row.count()) === 1);
+    check("it appears by itself", (await textOf(page)).includes(`Win ${HOSTILE}`), await textOf(page));
+    const number = await row.first().getAttribute("data-race");
+    check("with nothing for axe", ...(await violations(page)));
+
+    await visit(stage, page, `/dashboard/races/${number}`);
+    const copies = page.locator('article[id^="copy-"]');
+    check("it has both copies", (await copies.count()) === 2, await textOf(page));
+    check("a task is only text", (await page.locator("main img").count()) === 0);
+    // Without checks the work passes at once, whether this machine has an engine or not.
+    await must("its project has no checks now", "config", "set", "plugins.entries.flock.config.projects.raced.checks", "[]");
+    const racer = `${HELPER}-r${number}-1`;
+    await git(owner, "push", "-q", path.join(HOME, "projects", "raced.git"), `HEAD:refs/heads/flock/${racer}/work`);
+    await must("a copy submits", "project", "submit", "raced", racer);
+    await until(SECONDS, async () => (await copies.first().getAttribute("data-state")) === "proven");
+    same("its work passed", "proven", await copies.first().getAttribute("data-state"));
+    await page.locator('[data-action="stop-race"]').click();
+    await until(SECONDS, async () => (await page.locator("dd[data-state]").getAttribute("data-state")) === "stopped");
+    same("stopped", "stopped", await page.locator("dd[data-state]").getAttribute("data-state"));
+    await page.locator('[data-action="keep-copy"]').click();
+    await until(SECONDS, async () => (await copies.first().getAttribute("data-state")) === "won");
+    same("chosen, it has won", "won", await copies.first().getAttribute("data-state"));
+    check("what removes the others is said", (await textOf(page)).includes(`flock race drop ${number}`), await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+    await must("the others are removed", "race", "drop", number);
+    await must("the project is removed", "project", "remove", "raced", "--yes");
 }

@@ -111,6 +111,8 @@ pub(crate) async fn render(
         ["projects"] => pages::projects::page(viewer, api).await,
         ["projects", name] => pages::project::page(viewer, api, name).await,
         ["projects", name, "diff"] => pages::project::diff::page(viewer, api, name, query).await,
+        ["races"] => pages::races::page(viewer, api).await,
+        ["races", number] => pages::race::page(viewer, api, number).await,
         ["receipts"] => pages::receipts::page(viewer, api, query).await,
         ["receipts", id] => pages::receipt::page(viewer, api, id).await,
         ["agents", id, "checkpoints"] => pages::checkpoints::page(viewer, api, id).await,

@@ -135,6 +135,9 @@ struct StatusAnswer {
     /// An older gateway has none.
     #[serde(default)]
     projects: Option<Vec<ProjectAnswer>>,
+    /// An older gateway has none.
+    #[serde(default)]
+    races: Option<Vec<RaceAnswer>>,
     team: Option<TeamAnswer>,
 }
 
@@ -175,6 +178,12 @@ struct ProjectAnswer {
     name: String,
     wait_for_person: u64,
     problem: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RaceAnswer {
+    race: i64,
+    state: String,
 }
 
 #[derive(Deserialize)]
@@ -238,6 +247,12 @@ impl Snapshot {
                     format!("{} submissions of {} wait for you", project.wait_for_person, project.name);
                 problem("review", text);
             }
+        }
+        for race in status.races.into_iter().flatten().filter(|race| race.state == "person") {
+            problem(
+                "race",
+                format!("race {} waits for your choice: flock race show {}", race.race, race.race),
+            );
         }
         let containers = status.containers.unwrap_or_default();
         let agents = answers.agents.into_iter().map(|agent| {

@@ -27,6 +27,9 @@ const actions = {
   "restore-config": async ({ target, sha256 }) =>
     (await send("POST", "/api/config/restore", { backup: target, sha256, by: person })) && texts.restored,
   "accept-work": async ({ target }) => (await send("POST", `/api/projects/${target}/accept`, { by: person })) && texts.approved,
+  "keep-copy": async ({ target, copy }) =>
+    (await send("POST", `/api/races/${target}/keep`, { copy: Number(copy), by: person })) && texts.saved,
+  "stop-race": async ({ target }) => (await send("POST", `/api/races/${target}/stop`, { by: person })) && texts.saved,
   "make-checkpoint": async ({ target }) => (await send("POST", `/api/agents/${target}/checkpoints`, { by: person })) && texts.saved,
   revoke: async ({ target }) => (await send("POST", `/api/approvals/${target}/revoke`, { by: person })) && texts.revoked,
 };

@@ -12,6 +12,8 @@ pub(super) mod machine;
 pub(super) mod message;
 pub(super) mod project;
 pub(super) mod projects;
+pub(super) mod race;
+pub(super) mod races;
 pub(super) mod receipt;
 pub(super) mod receipts;
 pub(super) mod requests;

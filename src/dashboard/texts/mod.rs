@@ -89,6 +89,7 @@ texts! {
     // Requests.
     projects, project, no_projects, repository, tip, on_its_way, setup, checks_of_work, submitted_work, nothing_submitted, receipt, accept, send_back, send_back_reason, branches, branch, no_branches, ahead, behind, newest_commit, claims, whole_project, one_column, side_by_side, files_changed, diff_cut, file_cut, no_text, work_queued, work_checking, work_review, work_proven, work_merged, work_refused, work_conflict, work_withdrawn,
     receipts, receipt_title, no_receipts, receipt_accepted, receipt_needs_person, receipt_stale, receipt_refused, receipt_invalid, tree, base_tree, image, output_of_check, check_again,
+    races, race, races_about, no_races, copies, race_running, race_person, race_decided, race_over, race_stopped, copy_won, copy_lost, copy_proven, copy_over, copy_working, copy_quiet, keep_copy, stop_race, drop_about, tests_run, race_task,
     checkpoints, checkpoints_about, make_checkpoint, no_checkpoints, checkpoint_turn, checkpoint_asked, checkpoint_rewind, changed_files,
     generations, generations_about, changes, present_state,
     requests, open_requests, all_requests, no_open_requests, no_requests, asked_for, would_do, in_channel, agent, channel, reason, level,
