@@ -85,6 +85,7 @@ export async function projects(stage, browsers) {
 async function going_back(stage, page) {
     await visit(stage, page, `/dashboard/projects/${NAME}`);
     await page.locator('main a[href^="/dashboard/receipts"]').first().click();
+    await until(SECONDS, async () => (await textOf(page)).includes("no receipts"));
     check("a project without checks has no receipt", (await textOf(page)).includes("no receipts"), await textOf(page));
     check("with nothing for axe", ...(await violations(page)));
 
@@ -147,6 +148,6 @@ async function racing(stage, page, owner) {
     same("chosen, it has won", "won", await copies.first().getAttribute("data-state"));
     check("what removes the others is said", (await textOf(page)).includes(`flock race drop ${number}`), await textOf(page));
     check("with nothing for axe", ...(await violations(page)));
-    await must("the others are removed", "race", "drop", number);
+    await must("the others are removed", "race", "drop", number, "--yes");
     await must("the project is removed", "project", "remove", "raced", "--yes");
 }
