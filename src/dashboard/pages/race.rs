@@ -4,7 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::{project, races, receipts};
-use crate::dashboard::format::{Moment, count, money};
+use crate::dashboard::format::{Moment, count, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
@@ -118,7 +118,10 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, number: &str) -> Result
     let texts = viewer.texts();
     let is_open =
         matches!(race.state.as_str(), "person" | "decided" | "stopped") && race.dropped_at.is_none();
-    let limits = [race.tokens.map(count), race.cost_micros.map(money)].into_iter().flatten();
+    let limits =
+        [race.tokens.map(|most| fill(texts.count_of_tokens, &[&count(most)])), race.cost_micros.map(money)]
+            .into_iter()
+            .flatten();
     let layout = Layout::new(viewer, Some(NavItem::Projects), format!("{} {}", texts.race, race.race));
     Page::of(&RacePage {
         layout,
@@ -134,15 +137,15 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, number: &str) -> Result
         by: race.by,
         at: Moment::new(race.created_at),
         until: race.ends_at.map(Moment::new),
-        used: used(race.used.tokens, race.used.cost_micros),
+        used: used(texts, race.used.tokens, race.used.cost_micros),
         limits: limits.collect::<Vec<_>>().join(", "),
         why: race.why,
         copies: race.copies.into_iter().map(|copy| view(texts, copy, is_open, race.winner)).collect(),
     })
 }
 
-fn used(tokens: u64, cost: u64) -> String {
-    format!("{}, {}", count(tokens), money(cost))
+fn used(texts: &'static Texts, tokens: u64, cost: u64) -> String {
+    format!("{}, {}", fill(texts.count_of_tokens, &[&count(tokens)]), money(cost))
 }
 
 fn view(texts: &'static Texts, copy: Copy, is_open: bool, winner: Option<u32>) -> CopyView {
@@ -173,7 +176,7 @@ fn view(texts: &'static Texts, copy: Copy, is_open: bool, winner: Option<u32>) -
                 _ => String::new(),
             },
         }),
-        used: used(copy.tokens, copy.cost_micros),
+        used: used(texts, copy.tokens, copy.cost_micros),
         why: copy.why.unwrap_or_default(),
     }
 }
