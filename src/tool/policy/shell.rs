@@ -97,7 +97,11 @@ impl ShellParser<'_> {
         let is_number = !quoted && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
             // Of a longer number, some shells make a redirection and others, as dash does, a word and so a program.
-            return if text.len() == 1 { Ok(()) } else { Err("a redirection whose descriptor has several digits") };
+            return if text.len() == 1 {
+                Ok(())
+            } else {
+                Err("a redirection whose descriptor has several digits")
+            };
         }
         match self.expects {
             // `[` is a program although it looks like a pattern for file names.
