@@ -90,7 +90,7 @@ def cranfield(folder):
     folder = Path(folder)
 
     def records(name):
-        for part in re.split(r"^\.I +", (folder / name).read_text(errors="replace"), flags=re.M)[1:]:
+        for part in re.split(r"^\.I +(?=\d+\s*$)", (folder / name).read_text(errors="replace"), flags=re.M)[1:]:
             number, _, rest = part.partition("\n")
             fields = dict(re.findall(r"^\.([TABW])\n(.*?)(?=^\.[TABW]\n|\Z)", rest, flags=re.M | re.S))
             yield number.strip(), fields

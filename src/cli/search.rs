@@ -16,9 +16,9 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Search memory, findings, transcripts, vaults and channels
 ///
-/// The texts that match best come first, each with its place and the part that matches. Texts with all words come
-/// before texts with some of them. With --agent, only what this agent may read is searched, as its own tool
-/// flock_memory_search does.
+/// The texts that match best come first, each with its place and the part that matches: those with more of the words,
+/// and with rare ones. With --agent, only what this agent may read is searched, as its own tool flock_memory_search
+/// does.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

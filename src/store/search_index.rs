@@ -290,31 +290,24 @@ impl SearchIndex {
         self.write(|transaction| set(transaction, name, value))
     }
 
-    /// Returns the best matches among these sources, best first. With `None`, all sources count.
+    /// Returns the best matches among these sources, best first.
     pub(crate) fn search(
         &self,
         query: &str,
-        sources: Option<&[i64]>,
+        sources: &[i64],
         limit: usize,
     ) -> Result<Vec<IndexHit>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let allowed = sources.map(|ids| {
-            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            format!("[{}]", ids.join(","))
-        });
-        // Two statements, because the one without a filter need not look up the sources of all matches.
-        let filter = if allowed.is_some() {
-            "AND e.source IN (SELECT value FROM json_each(?3))"
-        } else {
-            "AND ?3 IS NULL"
-        };
+        let ids: Vec<String> = sources.iter().map(ToString::to_string).collect();
+        let allowed = format!("[{}]", ids.join(","));
         self.read(|connection| {
             connection
-                .prepare_cached(&format!(
+                .prepare_cached(
                     "SELECT s.kind, s.owner, s.path, e.place, e.length, -bm25(word)
                      FROM word JOIN entry e ON e.id = word.rowid JOIN source s ON s.id = e.source
-                     WHERE word MATCH ?1 {filter} ORDER BY bm25(word), e.id DESC LIMIT ?2"
-                ))?
+                     WHERE word MATCH ?1 AND e.source IN (SELECT value FROM json_each(?3))
+                     ORDER BY bm25(word), e.id DESC LIMIT ?2",
+                )?
                 .query_map((query, limit, &allowed), hit)?
                 .filter_map(Result::transpose)
                 .collect()

@@ -166,18 +166,18 @@ impl Swarm {
     }
 }
 
-/// Returns the best matches: first those with all words, then those with any. There are more than asked for, because
-/// some of them may be gone or not for the searcher.
+/// Returns the best matches. There are more than asked for, because some of them may be gone or not for the searcher. The
+/// last word counts as the beginning of a longer one only if there are not enough otherwise.
 fn best(
     index: &SearchIndex,
     query: &words::SearchQuery,
     sources: &[i64],
     limit: usize,
 ) -> Result<Vec<IndexHit>, StoreError> {
-    let most = limit * 3 + 20;
-    let mut hits = index.search(&query.all, Some(sources), most)?;
-    if hits.len() < most {
-        for hit in index.search(&query.any, Some(sources), most)? {
+    let most = limit * 2 + 20;
+    let mut hits = index.search(&query.any, sources, most)?;
+    if let Some(begun) = query.begun.as_ref().filter(|_| hits.len() < limit) {
+        for hit in index.search(begun, sources, most)? {
             if !hits.iter().any(|known| known.source == hit.source && known.place == hit.place) {
                 hits.push(hit);
             }

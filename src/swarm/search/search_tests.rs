@@ -39,12 +39,13 @@ impl Zoo {
         }
         zoo.write("vaults/shared/notes.md", "zebra vaulttext");
         zoo.write("vaults/shared/.git/config", "zebra gitconfig");
-        for (id, member) in [("dev", "coder"), ("ops", "tester")] {
+        // The messages of the last one can be deleted for their age, because no agent has to be given them.
+        for (id, member) in [("dev", "coder"), ("ops", "tester"), ("log", "human:ann")] {
             let wanted = ChannelSpec {
                 id: id.parse().unwrap(),
                 topic: "work".to_owned(),
-                members: vec![Party::Agent(member.parse().unwrap())],
-                message: Some(format!("zebra post{id}")),
+                members: vec![member.parse().unwrap()],
+                message: (id != "log").then(|| format!("zebra post{id}")),
             };
             zoo.team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
         }
@@ -213,18 +214,18 @@ async fn changes_are_found_at_once_and_what_was_deleted_is_not() {
     assert_eq!(zoo.found(Some("coder"), "memocoder").await.len(), 1);
     zoo.write("workspaces/coder/MEMORY.md", "giraffe");
     zoo.say("agent:coder:flock:main:ann", Role::User, "giraffe later").await;
-    zoo.post("dev", "giraffe posted").await;
+    zoo.post("log", "giraffe posted").await;
     assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["giraffe", "later", "posted"]);
     assert_eq!(zoo.found(Some("coder"), "memocoder").await, Vec::<String>::new());
     std::fs::remove_file(zoo.at("workspaces/coder/MEMORY.md")).unwrap();
     std::fs::remove_file(zoo.at("vaults/shared/notes.md")).unwrap();
     let key = "agent:coder:flock:main:ann".parse().unwrap();
     zoo.team.store.sessions().delete(vec![key]).await.unwrap();
-    zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap();
-    zoo.post("dev", "giraffe in the place of an earlier one").await;
+    zoo.post("log", "giraffe number one").await;
+    assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
     assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["one"]);
-    // Gone are a note, a session, the text of the vault and two posts.
-    assert_eq!(zoo.found(None, "zebra").await.len(), 13 - 5);
+    // Gone are a note, a session and the text of the vault.
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13 - 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,12 +239,13 @@ async fn the_words_of_deleted_texts_leave_the_file_of_the_index() {
     };
     zoo.write("workspaces/coder/memory/secret.md", "xylophone4711");
     zoo.say("agent:coder:flock:main:ann", Role::User, "xylophone4712").await;
-    zoo.post("dev", "xylophone4713").await;
+    zoo.post("log", "xylophone4713").await;
+    zoo.post("log", "the last one stays").await;
     zoo.team.swarm.update_search_index().await.unwrap();
     assert!(is_in_file("xylophone"));
     std::fs::remove_file(zoo.at("workspaces/coder/memory/secret.md")).unwrap();
     zoo.team.store.sessions().delete(vec!["agent:coder:flock:main:ann".parse().unwrap()]).await.unwrap();
-    zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap();
+    assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
     zoo.team.swarm.update_search_index().await.unwrap();
     assert!(!is_in_file("xylophone"), "the words are gone from the disk too");
     assert_eq!(zoo.team.store.posts().search_marks(0, 9).await.unwrap(), []);
@@ -403,7 +405,7 @@ async fn another_database_has_its_messages_indexed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_with_all_words_come_before_texts_with_some_and_rare_words_count_more() {
+async fn texts_with_more_of_the_words_come_first_and_rare_words_count_more() {
     let zoo = Zoo::new().await;
     for n in 0..40 {
         zoo.write(&format!("vaults/shared/filler{n}.md"), "the token of the gateway is used often");

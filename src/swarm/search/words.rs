@@ -24,10 +24,10 @@ const COMMON: [&str; 58] = [
 /// What somebody searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchQuery {
-    /// The expression for texts with all the words, the last one as a beginning.
-    pub all: String,
-    /// The expression for texts with any of the words.
+    /// The expression for texts with any of the words. Texts with more of them rank higher.
     pub any: String,
+    /// The same with the last word as the beginning of a longer one, if it may be one.
+    pub begun: Option<String>,
     /// The terms in lower case, for the snippet.
     pub terms: Vec<String>,
 }
@@ -73,39 +73,37 @@ pub(super) fn query(text: &str) -> Option<SearchQuery> {
     let has_others = tokens.iter().any(|token| !is_common(token));
     let wanted: Vec<Token<'_>> =
         tokens.iter().copied().filter(|token| !has_others || !is_common(token)).collect();
-    let last = wanted.len().checked_sub(1)?;
     // The words may be followed by something else, as in a question. Then the last one is complete.
     let is_open = text.chars().next_back().is_some_and(char::is_alphanumeric);
-    let mut all = Vec::new();
+    let begun = match *wanted.last()? {
+        // Too many words begin with one or two letters.
+        Token::Word(word) if is_open && word.chars().nth(2).is_some() => Some(format!("\"{word}\"*")),
+        _ => None,
+    };
     let mut any = Vec::new();
-    let mut known = HashSet::new();
     let mut terms = Vec::new();
-    let mut remember = |term: &str| terms.push(term.to_lowercase());
-    for (at, token) in wanted.iter().enumerate() {
-        match *token {
+    for token in wanted {
+        match token {
             Token::Word(word) => {
-                remember(word);
-                let is_beginning = at == last && is_open && word.chars().nth(2).is_some();
-                all.push(format!("\"{word}\"{}", if is_beginning { "*" } else { "" }));
+                terms.push(word.to_lowercase());
                 any.extend(std::iter::once(word).chain(parts(word)).map(|word| format!("\"{word}\"")));
             }
+            // A single character is the beginning of a pair.
             Token::Run(run) if run.chars().nth(1).is_none() => {
-                remember(run);
-                all.push(format!("\"{run}\"*"));
+                terms.push(run.to_owned());
                 any.push(format!("\"{run}\"*"));
             }
             Token::Run(run) => {
-                let pairs: Vec<&str> = pairs(run).take(MAX_TERMS).collect();
-                pairs.iter().for_each(|pair| remember(pair));
-                // Neighbouring pairs must follow each other, so that this finds the run and no mixture of its pairs.
-                all.push(format!("\"{}\"", pairs.join(" ")));
-                any.extend(pairs.iter().map(|pair| format!("\"{pair}\"")));
+                terms.extend(pairs(run).take(MAX_TERMS).map(str::to_owned));
+                any.extend(pairs(run).take(MAX_TERMS).map(|pair| format!("\"{pair}\"")));
             }
         }
     }
+    let mut known = HashSet::new();
     any.retain(|term| known.insert(term.to_lowercase()));
     any.truncate(MAX_TERMS);
-    Some(SearchQuery { all: all.join(" AND "), any: any.join(" OR "), terms })
+    let any = any.join(" OR ");
+    Some(SearchQuery { begun: begun.map(|word| format!("{any} OR {word}")), any, terms })
 }
 
 /// Returns the tokens of a text with their byte offsets.

@@ -20,14 +20,15 @@ fn words_runs_and_names_become_the_words_of_the_index() {
 #[test]
 fn a_query_is_made_of_quoted_words() {
     let found = query("How do I rotate the gateway's tok").unwrap();
-    assert_eq!(found.all, r#""rotate" AND "gateway" AND "s" AND "tok"*"#);
     assert_eq!(found.any, r#""rotate" OR "gateway" OR "s" OR "tok""#);
-    assert_eq!(query("결제를").unwrap().all, r#""결제 제를""#);
+    assert_eq!(found.begun.unwrap(), r#""rotate" OR "gateway" OR "s" OR "tok" OR "tok"*"#);
+    assert_eq!(query("rotate it").unwrap().begun, None, "too short for a beginning");
+    assert_eq!(query("rotate?").unwrap().begun, None);
     assert_eq!(query("결제를").unwrap().any, r#""결제" OR "제를""#);
-    assert_eq!(query("검").unwrap().all, r#""검"*"#);
+    assert_eq!(query("검").unwrap().any, r#""검"*"#);
     assert_eq!(
-        query("what is this?").unwrap().all,
-        r#""what" AND "is" AND "this""#,
+        query("what is this?").unwrap().any,
+        r#""what" OR "is" OR "this""#,
         "common words alone count"
     );
     assert_eq!(query(" -- \"* ( "), None);
@@ -40,7 +41,7 @@ proptest! {
             let Some(found) = query(&text) else { continue };
             let connection = rusqlite::Connection::open_in_memory().unwrap();
             connection.execute_batch("CREATE VIRTUAL TABLE word USING fts5 (text, content = '')").unwrap();
-            for expression in [&found.all, &found.any] {
+            for expression in [&found.any, found.begun.as_ref().unwrap_or(&found.any)] {
                 let run = connection.query_row("SELECT count(*) FROM word WHERE word MATCH ?1", [expression], |_| Ok(()));
                 prop_assert!(run.is_ok(), "{expression}: {run:?}");
                 // Outside of the quoted words there is nothing but flock's own.
