@@ -24,6 +24,9 @@ const VERSION: i64 = 1;
 /// The most entries. Beyond them nothing more is added, so that agents can't fill the disk through the index.
 pub(crate) const MAX_ENTRIES: i64 = 2_000_000;
 
+/// The number of pages that one transaction merges.
+const MERGED_PAGES: i64 = 500;
+
 const SCHEMA: &str = "
     CREATE TABLE source (
         id       INTEGER PRIMARY KEY,
@@ -324,11 +327,22 @@ impl SearchIndex {
     }
 
     /// Merges the index, so that the words of deleted entries leave the file too, and returns free pages to the disk.
+    ///
+    /// It takes many short transactions, so that a search that has something to write need not wait for long.
     pub(crate) fn tidy(&self) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            transaction.execute("INSERT INTO word (word) VALUES ('optimize')", ())?;
-            set(transaction, IndexMeta::DeletedAt, 0)
-        })?;
+        // What is deleted from now on waits for the next time.
+        self.set_meta(IndexMeta::DeletedAt, 0)?;
+        // A negative number begins the merge of everything, and positive ones go on with it.
+        let mut pages = -MERGED_PAGES;
+        while self.write(|transaction| {
+            let count = || transaction.query_row("SELECT total_changes()", (), |row| row.get::<_, i64>(0));
+            let before = count()?;
+            transaction.execute("INSERT INTO word (word, rank) VALUES ('merge', ?1)", [pages])?;
+            // The statement itself counts as one change.
+            Ok(count()? - before > 1)
+        })? {
+            pages = MERGED_PAGES;
+        }
         self.use_connection(&self.writing, |connection| {
             connection.execute_batch("PRAGMA incremental_vacuum")?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::agent::Provenance;
 use crate::agent::transcript::{MessageRecord, Record};
-use crate::id::{ChannelId, Party, SessionKey};
+use crate::id::{ChannelId, SessionKey};
 use crate::provider::{Block, Message, Role};
 use crate::store::{NewSession, SourceKind};
 use crate::swarm::Actor;
