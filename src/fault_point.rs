@@ -58,6 +58,8 @@ pub enum FaultPoint {
     RollbackKept,
     /// A rollback that failed has put the configuration back.
     RollbackUndone,
+    /// A part of a source is in the search index. A catch-up passes this moment many times.
+    Indexing,
 }
 
 impl FaultPoint {

@@ -1,5 +1,7 @@
 //! Recognises keys and tokens: by the name of a setting, or by their own form. Pure.
 
+use std::borrow::Cow;
+
 /// Returns `true` if the text of a setting names a key and is not the key itself.
 pub(crate) fn is_reference(text: &str) -> bool {
     text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
@@ -22,6 +24,62 @@ pub(crate) fn is_key(text: &str) -> bool {
         authority.rsplit_once('@').map(|(user, _)| user.contains(':'))
     };
     is_word && KEY_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) || has_password() == Some(true)
+}
+
+/// Returns a text in which keys of well-known services and passwords in addresses are replaced by [`HIDDEN`].
+///
+/// Unlike [`is_key`], this finds them inside a text, as in a line of a log or in JSON. A name with such a prefix that is
+/// made of lower-case words only, as in `npm_config_registry`, is no key.
+#[must_use]
+pub(crate) fn without_keys(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut clean: Option<String> = None;
+    let (mut at, mut kept) = (0, 0);
+    while at < bytes.len() {
+        let is_start = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+        let found = if is_start { key_end(text, at) } else { None };
+        let found = found.map(|end| (at, end)).or_else(|| password_end(text, at).map(|end| (at + 3, end)));
+        let Some((from, to)) = found else {
+            at += 1;
+            continue;
+        };
+        let clean = clean.get_or_insert_default();
+        clean.push_str(&text[kept..from]);
+        clean.push_str(HIDDEN);
+        (at, kept) = (to, to);
+    }
+    match clean {
+        Some(mut clean) => {
+            clean.push_str(&text[kept..]);
+            Cow::Owned(clean)
+        }
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// The text in the place of a key.
+pub(crate) const HIDDEN: &str = "[key]";
+
+/// Returns the end of the key that begins at this byte.
+fn key_end(text: &str, at: usize) -> Option<usize> {
+    let bytes = &text.as_bytes()[at..];
+    let prefix = KEY_PREFIXES.iter().find(|prefix| bytes.starts_with(prefix.as_bytes()))?;
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'/' | b'=');
+    let length = bytes.iter().take_while(|byte| is_part(byte)).count();
+    let body = &bytes[prefix.len().min(length)..length];
+    let is_key =
+        length >= SHORTEST_KEY && body.iter().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    is_key.then_some(at + length)
+}
+
+/// Returns the end of the user and the password of an address whose `://` begins at this byte.
+fn password_end(text: &str, at: usize) -> Option<usize> {
+    let rest = text.get(at..)?.strip_prefix("://")?;
+    let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>'));
+    let authority = &rest[..end.unwrap_or(rest.len())];
+    let (user, _) = authority.rsplit_once('@')?;
+    user.contains(':').then_some(at + 3 + user.len())
 }
 
 /// Ends of the names of settings and variables that hold keys, without `_` and `-`.
@@ -95,6 +153,30 @@ mod tests {
             ["sk-short", "https://example.org/a:b@c", "https://ann@example.org", "sk- is a prefix of keys"]
         {
             assert!(!is_key(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_removed_from_the_middle_of_a_text() {
+        for (text, clean) in [
+            ("key=sk-0123456789abcdef!", "key=[key]!"),
+            (r#"{"apiKey":"ghp_0123456789abcdef","x":1}"#, r#"{"apiKey":"[key]","x":1}"#),
+            (
+                "git clone https://ann:pw@example.org/x.git now",
+                "git clone https://[key]@example.org/x.git now",
+            ),
+            ("sk-0123456789abcdef sk-0123456789abcdef", "[key] [key]"),
+            ("한국어 AKIA0123456789ABCDEF 키", "한국어 [key] 키"),
+        ] {
+            assert_eq!(without_keys(text), clean, "{text}");
+        }
+        for text in [
+            "npm_config_registry is a name",
+            "task-0123456789abcdefg",
+            "sk-short",
+            "https://example.org/a:b@c",
+        ] {
+            assert!(matches!(without_keys(text), Cow::Borrowed(_)), "{text}");
         }
     }
 }

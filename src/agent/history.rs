@@ -95,6 +95,17 @@ impl Engine {
     }
 }
 
+/// Returns the text of a message as [`Engine::history`] lists it, without the calls of one tool and their results.
+#[must_use]
+pub(crate) fn said(record: &MessageRecord, without: &str) -> String {
+    let is_wanted = |block: &&Block| match block {
+        Block::ToolCall { name, .. } | Block::ToolResult { name, .. } => name != without,
+        _ => true,
+    };
+    let texts = record.message.content.iter().filter(is_wanted).filter_map(shown);
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns a message as people and tools read it. Context that an older version or another program stored with the
 /// message is removed.
 fn entry(record: &MessageRecord) -> HistoryEntry {

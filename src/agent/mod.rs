@@ -52,6 +52,7 @@ mod turn_watch;
 pub use command::Command;
 pub use engine::{Engine, EngineParts, TurnLimits};
 pub(crate) use failover::{Cooldowns, FailoverDecision, ModelFailure, ModelQueue, of_provider as trouble_of};
+pub(crate) use history::said;
 pub use inbox::{Delivery, Inbox};
 pub(crate) use lost_writes::LostWrites;
 pub use metering::CallUsage;

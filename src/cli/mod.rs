@@ -48,6 +48,7 @@ mod restart;
 mod restore;
 mod rewind;
 mod rollback;
+mod search;
 mod service;
 mod session;
 mod settings;
@@ -170,6 +171,7 @@ enum Verb {
     Race(race::Args),
     Usage(usage::Args),
     Audit(audit::Args),
+    Search(search::Args),
     Receipt(receipt::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
@@ -229,6 +231,7 @@ impl Verb {
             Self::Race(args) => race::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
+            Self::Search(args) => search::run(&args, context),
             Self::Receipt(args) => receipt::run(&args, context),
             Self::Verify(args) => verify::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),

@@ -16,7 +16,7 @@ use super::projects::SandboxChecks;
 use super::projects::train::Train;
 use super::state::Gateway;
 use super::team::Team;
-use super::{disk_quota, push, retention, server, uploads};
+use super::{disk_quota, push, retention, search_index, server, uploads};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
@@ -155,6 +155,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
+    tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     tokio::spawn(push::run(gateway.clone()));
     tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));

@@ -45,6 +45,7 @@ pub mod relay;
 mod retention;
 pub(crate) mod routes;
 pub mod scope;
+mod search_index;
 pub mod server;
 pub mod sessions;
 pub(crate) mod sign_in;

@@ -91,6 +91,9 @@ pub struct DirEntry {
     pub size: u64,
     /// Unix milliseconds of the last change of the content.
     pub modified_ms: i64,
+    /// Nanoseconds since the Unix epoch of the last change of the file or its attributes. A program can't set it.
+    pub changed_ns: i64,
+    pub inode: u64,
 }
 
 /// The uid and gid that a new file or folder gets.
@@ -539,6 +542,8 @@ fn entry(path: PathBuf, stat: &FileStat) -> DirEntry {
         kind: entry_kind(stat),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec / 1_000_000,
+        changed_ns: stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(stat.st_ctime_nsec),
+        inode: stat.st_ino,
     }
 }
 

@@ -74,6 +74,12 @@ impl Home {
         self.data().join("flock.db")
     }
 
+    /// Returns the file of the search index, which is made from other files and can be deleted.
+    #[must_use]
+    pub(crate) fn search_index(&self) -> PathBuf {
+        self.data().join("search.db")
+    }
+
     /// Returns the file that names the last row of the audit chain.
     #[must_use]
     pub(crate) fn audit_head(&self) -> PathBuf {

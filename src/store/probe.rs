@@ -27,6 +27,12 @@ impl FileId {
 }
 
 impl Store {
+    /// Returns the inode of the opened file. Another file has another one, such as a restored backup.
+    #[must_use]
+    pub(crate) fn inode(&self) -> i64 {
+        self.access.file.inode.cast_signed()
+    }
+
     /// Returns the current trouble with the database, or `None` if nothing is known to be wrong.
     #[must_use]
     pub fn trouble(&self) -> Option<StorageProblem> {

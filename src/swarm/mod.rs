@@ -23,6 +23,7 @@ pub(crate) mod operation;
 pub mod oversight;
 pub(crate) mod pause;
 pub mod scheduler;
+pub(crate) mod search;
 pub(crate) mod skill;
 pub mod task;
 pub(crate) mod title;
@@ -49,7 +50,7 @@ pub(crate) use task::TaskEnd;
 use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, TurnId};
-use crate::store::{FreezeState, Store};
+use crate::store::{FreezeState, SearchIndex, Store};
 use crate::sync::lock;
 
 /// The dependencies of a [`Swarm`].
@@ -79,12 +80,15 @@ pub struct Swarm {
     pauses: pause::Pauses,
     /// The providers that are down, as last reported by the scheduler.
     down: Mutex<Vec<scheduler::ProviderOutage>>,
+    /// The index of memory files, transcripts, vaults and messages.
+    search: SearchIndex,
 }
 
 impl Swarm {
     #[must_use]
     pub fn new(parts: SwarmParts) -> Self {
         let SwarmParts { live, store, notifier } = parts;
+        let search = SearchIndex::new(live.home());
         Self {
             live,
             store,
@@ -95,6 +99,7 @@ impl Swarm {
             counting: tokio::sync::Mutex::default(),
             pauses: pause::Pauses::default(),
             down: Mutex::default(),
+            search,
         }
     }
 

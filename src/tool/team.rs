@@ -225,6 +225,16 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     ..VAULT
 };
 
+pub(crate) static MEMORY_SEARCH: ToolDefinition = ToolDefinition {
+    name: "flock_memory_search",
+    description: "Search your memory and findings, your sessions, vaults and channels. in: memory, findings, sessions, \
+                  vaults, channels (default all).",
+    properties: || json!({"query": text(), "in": texts(), "limit": number()}),
+    required: &["query"],
+    parallel: true,
+    ..TEAM
+};
+
 /// A call may run in parallel although it changes something, because it waits long for others.
 pub(crate) static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
     name: "flock_sysadmin_request",

@@ -6,6 +6,7 @@
 mod entry;
 mod exchanges;
 mod file;
+pub(crate) mod forward;
 pub mod hygiene;
 pub(crate) mod import_export;
 pub(crate) mod import_note;

@@ -10,7 +10,7 @@ use crate::clock::{self, unix_ms};
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{AuditFilter, Reader, backups};
+use crate::store::{AuditFilter, Reader, backups, search_index};
 
 /// Time limit for checking the database without `--deep`.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,6 +23,7 @@ pub(crate) fn all(home: &Home, deep: bool) -> Vec<Check> {
     checks.extend(audit(home, deep));
     checks.extend(lost_writes(home));
     checks.extend(transcripts(home, deep));
+    checks.extend(search_index(home));
     checks
 }
 
@@ -131,6 +132,21 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
         ));
     }
     checks
+}
+
+/// Reports a damaged search index. It holds nothing that is not elsewhere too.
+fn search_index(home: &Home) -> Option<Check> {
+    const NAME: &str = "search";
+    match search_index::check(home) {
+        Ok(found) => Some(match found? {
+            None => Check::ok(NAME, "the search index is whole"),
+            Some(fault) => {
+                let text = format!("{} is damaged: {fault}; it is made anew", home.search_index().display());
+                Check::warn(NAME, text, "flock doctor --fix").with_fix(Fix::SearchIndex)
+            }
+        }),
+        Err(error) => Some(Check::failed(NAME, error.into())),
+    }
 }
 
 fn flaw_check(name: &'static str, flaw: &TranscriptFault) -> Check {

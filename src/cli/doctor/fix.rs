@@ -10,6 +10,7 @@ use crate::config;
 use crate::home::lock::Lock;
 use crate::home::{Home, instance, temp_files};
 use crate::id::AgentId;
+use crate::store::search_index;
 use crate::supervise::pid_file;
 
 /// A repair that loses nothing.
@@ -31,6 +32,8 @@ pub(crate) enum Fix {
     BridgeTokens(String),
     /// Restores the database from a backup. The damaged one is kept beside it.
     Database,
+    /// Deletes the damaged search index. The next search makes it anew.
+    SearchIndex,
 }
 
 impl Fix {
@@ -74,6 +77,10 @@ impl Fix {
             Self::BridgeTokens(bridge) => {
                 config::bridges::move_tokens(home, bridge)?;
                 Ok(format!("moved the token of {bridge} to secrets/"))
+            }
+            Self::SearchIndex => {
+                search_index::remove(home);
+                Ok("deleted it; the next search makes it anew".to_owned())
             }
             Self::Database => Ok(restore::restore_database(home, None, context)?.lines().join("; ")),
         }

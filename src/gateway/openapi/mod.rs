@@ -18,6 +18,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("checkpoints.json", include_str!("checkpoints.json")),
     ("settings.json", include_str!("settings.json")),
     ("channels.json", include_str!("channels.json")),
+    ("search.json", include_str!("search.json")),
     ("tasks.json", include_str!("tasks.json")),
     ("approvals.json", include_str!("approvals.json")),
     ("events.json", include_str!("events.json")),

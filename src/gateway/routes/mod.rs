@@ -30,6 +30,7 @@ pub(crate) mod prompt;
 pub(crate) mod push;
 pub(crate) mod races;
 pub(crate) mod receipts;
+pub(crate) mod search;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
@@ -148,6 +149,7 @@ where
         .route("/api/races/{number}/keep", post(races::keep))
         .route("/api/races/{number}/stop", post(races::stop))
         .route("/api/search", get(channels::search))
+        .route("/api/search/memory", get(search::memory))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
 }

@@ -7,6 +7,7 @@ mod audit;
 mod card;
 mod channel;
 pub mod lifecycle;
+mod search;
 mod status;
 pub(crate) mod sysadmin;
 mod task;
@@ -22,7 +23,14 @@ use crate::tool::Tool;
 /// Returns all tools that a gateway adds for agents, in the order in which they are offered.
 #[must_use]
 pub fn assembled(swarm: &Arc<Swarm>, triage: &Arc<Triage>, home: &Home) -> Vec<Arc<dyn Tool>> {
-    [all(swarm), vault::all(home, swarm.store()), sysadmin::all(triage), lifecycle::all(triage)].concat()
+    [
+        all(swarm),
+        vault::all(home, swarm.store()),
+        search::all(swarm),
+        sysadmin::all(triage),
+        lifecycle::all(triage),
+    ]
+    .concat()
 }
 
 /// Returns all tools of a team, in the order in which they are offered. The policy decides which agent gets which tool.

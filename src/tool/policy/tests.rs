@@ -107,6 +107,7 @@ const ROLE_TABLE: &str = "
     flock_workspace_write     orchestrator sysadmin worker
     flock_workspace_tree      orchestrator sysadmin worker
     flock_read_skill          orchestrator sysadmin worker
+    flock_memory_search       orchestrator sysadmin worker
     flock_sysadmin_request    orchestrator worker
     flock_channel_create      orchestrator
     flock_assign_members      orchestrator

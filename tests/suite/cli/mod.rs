@@ -23,6 +23,7 @@ mod reference;
 mod remove;
 mod replay;
 mod request;
+mod search;
 mod session;
 mod silent;
 mod sim;

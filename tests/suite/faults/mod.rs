@@ -16,6 +16,7 @@ pub mod provider;
 mod reading;
 mod removal;
 mod rollback;
+mod search;
 mod storage;
 mod storm;
 

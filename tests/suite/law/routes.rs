@@ -94,6 +94,7 @@ pub(super) const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/api/channels/{id}/archive", "owner"),
     ("GET", "/api/graph", "read for all agents"),
     ("GET", "/api/search", "read for all agents"),
+    ("GET", "/api/search/memory", "owner"),
     ("GET", "/api/sessions", "read"),
     ("POST", "/api/sessions", "owner"),
     ("GET", "/api/sessions/{key}", "read"),

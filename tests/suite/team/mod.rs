@@ -12,6 +12,7 @@ mod play;
 mod races;
 mod requests;
 mod roles;
+mod search;
 pub mod stage;
 mod tasks;
 

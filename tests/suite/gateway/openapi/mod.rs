@@ -269,6 +269,7 @@ async fn use_channels(scene: &Scene) {
     let found = scene.get("/api/search?q=anybody&limit=5").await;
     assert_eq!(found["messages"][0]["channelId"], "dev", "{found}");
     scene.fails("GET", "/api/search", NOTHING, 400, "invalid_query").await;
+    use_memory_search(scene).await;
     scene.fails("GET", "/api/channels?state=new", NOTHING, 400, "invalid_query").await;
     scene.fails("GET", "/api/channels/nowhere", NOTHING, 404, "channel_not_found").await;
     document.done(owner, "PUT", "/api/channels/dev", &json!({"name": "Dev", "topic": null})).await;
@@ -277,6 +278,23 @@ async fn use_channels(scene: &Scene) {
         let channel = scene.post("/api/channels/dev/archive", json!({"action": action})).await;
         assert_eq!(channel["archive"].is_object(), action == "begin", "{channel}");
     }
+}
+
+/// A result of each kind of place.
+async fn use_memory_search(scene: &Scene) {
+    std::fs::write(scene.home.file("workspaces/coder/MEMORY.md"), "anybody has the key").unwrap();
+    std::fs::write(scene.home.file("vaults/shared/notes.md"), "anybody may read this").unwrap();
+    let found = scene.get("/api/search/memory?q=anybody&agent=coder&limit=50").await;
+    let areas: Vec<&str> =
+        found["results"].as_array().unwrap().iter().map(|found| found["in"].as_str().unwrap()).collect();
+    for area in ["memory", "vaults", "channels"] {
+        assert!(areas.contains(&area), "{found}");
+    }
+    let found = scene.get("/api/search/memory?q=anybody&in=vaults,findings").await;
+    assert_eq!(found["results"].as_array().unwrap().len(), 1, "{found}");
+    scene.fails("GET", "/api/search/memory?q=x&in=secrets", NOTHING, 400, "invalid_query").await;
+    scene.fails("GET", "/api/search/memory?q=%22", NOTHING, 400, "usage").await;
+    scene.fails("GET", "/api/search/memory?q=x&agent=nobody", NOTHING, 404, "agent_not_found").await;
 }
 
 /// Pictures and files of a session, and a turn that can not be taken back any more.

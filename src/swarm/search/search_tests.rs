@@ -1,0 +1,450 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::*;
+use crate::agent::Provenance;
+use crate::agent::transcript::{MessageRecord, Record};
+use crate::id::{ChannelId, SessionKey};
+use crate::provider::{Block, Message, Role};
+use crate::store::{NewSession, SourceKind};
+use crate::swarm::Actor;
+use crate::swarm::channel::ChannelSpec;
+use crate::swarm::testing::Team;
+
+/// A team with memory, findings, sessions, a vault and a channel. Each text has the word `zebra` and one of its own.
+struct Zoo {
+    team: Team,
+}
+
+impl Zoo {
+    async fn new() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    async fn with(change: impl FnOnce(&mut serde_json::Value)) -> Self {
+        let zoo = Self { team: Team::with(change) };
+        for agent in ["coder", "tester"] {
+            zoo.write(&format!("workspaces/{agent}/MEMORY.md"), &format!("# Notes\n\nzebra memo{agent}\n"));
+            zoo.write(&format!("workspaces/{agent}/memory/a/b.md"), &format!("zebra deep{agent}"));
+            zoo.write(
+                &format!("workspaces/{agent}/deliverables/findings/main/finding_1.md"),
+                &format!("zebra find{agent}"),
+            );
+            zoo.write(&format!("workspaces/{agent}/other.md"), &format!("zebra hidden{agent}"));
+            zoo.say(&format!("agent:{agent}:flock:main:ann"), Role::User, &format!("zebra main{agent}"))
+                .await;
+            zoo.say(&format!("agent:{agent}:flock:dm:bob"), Role::Assistant, &format!("zebra dm{agent}"))
+                .await;
+        }
+        zoo.write("vaults/shared/notes.md", "zebra vaulttext");
+        zoo.write("vaults/shared/.git/config", "zebra gitconfig");
+        // The messages of the last one can be deleted for their age, because no agent has to be given them.
+        for (id, member) in [("dev", "coder"), ("ops", "tester"), ("log", "human:ann")] {
+            let wanted = ChannelSpec {
+                id: id.parse().unwrap(),
+                topic: "work".to_owned(),
+                members: vec![member.parse().unwrap()],
+                message: (id != "log").then(|| format!("zebra post{id}")),
+            };
+            zoo.team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
+        }
+        zoo
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.team.swarm.home().root().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Appends a message to a session, which is made if it is missing.
+    async fn say(&self, session: &str, role: Role, text: &str) -> TurnId {
+        let turn = TurnId::new();
+        self.append(session, MessageRecord::new(turn, 1, Message::text(role, text))).await;
+        turn
+    }
+
+    async fn append(&self, session: &str, record: MessageRecord) {
+        use std::io::Write as _;
+        let key: SessionKey = session.parse().unwrap();
+        let sessions = self.team.store.sessions();
+        let file = match sessions.find(&key).await.unwrap() {
+            Some(found) => found.file,
+            None => {
+                let file = uuid::Uuid::now_v7().to_string();
+                sessions.create(NewSession { key: key.clone(), file: file.clone() }, 1).await.unwrap();
+                file
+            }
+        };
+        let folder = self.team.swarm.home().sessions(key.agent());
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut lines = Vec::new();
+        Record::Message(Box::new(record)).write_to(&mut lines);
+        let path = folder.join(format!("{file}.jsonl"));
+        std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap().write_all(&lines).unwrap();
+    }
+
+    async fn post(&self, channel: &str, text: &str) {
+        let id: ChannelId = channel.parse().unwrap();
+        self.team.swarm.post(&Actor::human("ann"), &id, text.to_owned(), false).await.unwrap();
+    }
+
+    async fn search(&self, agent: Option<&str>, text: &str) -> Vec<SearchResult> {
+        self.answer(agent, text, &[]).await.results
+    }
+
+    async fn answer(&self, agent: Option<&str>, text: &str, areas: &[SearchArea]) -> SearchAnswer {
+        let request = SearchRequest {
+            text: text.to_owned(),
+            agent: agent.map(|agent| agent.parse().unwrap()),
+            turn: None,
+            areas: areas.to_vec(),
+            limit: 50,
+        };
+        self.team.swarm.search_memory(request).await.unwrap()
+    }
+
+    /// The last words of the snippets, sorted.
+    async fn found(&self, agent: Option<&str>, text: &str) -> Vec<String> {
+        words(&self.search(agent, text).await)
+    }
+}
+
+fn words(results: &[SearchResult]) -> Vec<String> {
+    let mut words: Vec<String> =
+        results.iter().map(|found| found.snippet.split_whitespace().last().unwrap().to_owned()).collect();
+    words.sort();
+    words
+}
+
+const OF_CODER: [&str; 5] = ["deepcoder", "dmcoder", "findcoder", "maincoder", "memocoder"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_finds_its_own_texts_and_shared_ones_and_nothing_of_another_agent() {
+    let zoo = Zoo::new().await;
+    for agent in ["coder", "tester"] {
+        let mut own: Vec<String> = OF_CODER.iter().map(|word| word.replace("coder", agent)).collect();
+        own.extend(["postdev", "postops", "vaulttext"].map(str::to_owned));
+        assert_eq!(zoo.found(Some(agent), "zebra").await, own);
+        let other = if agent == "coder" { "tester" } else { "coder" };
+        for word in ["memo", "deep", "find", "main", "dm"] {
+            assert_eq!(zoo.found(Some(agent), &format!("{word}{other}")).await, Vec::<String>::new());
+        }
+    }
+    // A person searches everything, but neither hidden files nor the rest of a workspace.
+    let all = zoo.found(None, "zebra").await;
+    assert_eq!(all.len(), 13, "{all:?}");
+    assert!(!all.iter().any(|word| word.starts_with("hidden") || word == "gitconfig"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_area_needs_the_tool_that_reads_it() {
+    let all = ["read", "sessions_history", "flock_workspace_read", "flock_channel_read"];
+    for (denied, area, words) in [
+        ("read", SearchArea::Memory, vec!["deepcoder", "findcoder", "memocoder"]),
+        ("sessions_history", SearchArea::Sessions, vec!["dmcoder", "maincoder"]),
+        ("flock_workspace_read", SearchArea::Vaults, vec!["vaulttext"]),
+        ("flock_channel_read", SearchArea::Channels, vec!["postdev", "postops"]),
+    ] {
+        assert!(all.contains(&denied));
+        let zoo = Zoo::new().await;
+        let path = zoo.team.swarm.home().config();
+        let mut config: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        config["tools"]["deny"] = json!([denied]);
+        std::fs::write(&path, config.to_string()).unwrap();
+        let answer = zoo.answer(Some("coder"), "zebra", &[]).await;
+        assert!(answer.closed.contains(&area), "{denied}: {:?}", answer.closed);
+        let found = self::words(&answer.results);
+        assert_eq!(found.len(), 8 - words.len(), "{denied}: {found:?}");
+        assert!(!found.iter().any(|word| words.contains(&word.as_str())), "{denied}: {found:?}");
+        assert_eq!(zoo.found(None, "zebra").await.len(), 13, "a person is not limited");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_only_channels_and_forbidden_paths_are_not_found() {
+    let zoo = Zoo::with(|config| {
+        config["channels"] = json!({"read": "members"});
+        config["policy"] = json!({"forbiddenPaths": ["memory/a"]});
+    })
+    .await;
+    let found = zoo.found(Some("coder"), "zebra").await;
+    assert_eq!(found, ["dmcoder", "findcoder", "maincoder", "memocoder", "postdev", "vaulttext"]);
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn areas_narrow_a_search_and_each_result_has_its_place() {
+    let zoo = Zoo::new().await;
+    let one = async |area| {
+        let answer = zoo.answer(Some("coder"), "zebra", &[area]).await;
+        assert!(answer.is_complete && answer.results.iter().all(|found| found.area == area));
+        serde_json::to_value(answer.results).unwrap()
+    };
+    let memory = one(SearchArea::Memory).await;
+    let note = memory.as_array().unwrap().iter().find(|found| found["path"] == "MEMORY.md").unwrap();
+    assert_eq!((&note["line"], &note["agent"]), (&json!(3), &json!("coder")));
+    assert_eq!(one(SearchArea::Findings).await[0]["path"], "deliverables/findings/main/finding_1.md");
+    let session = one(SearchArea::Sessions).await;
+    assert_eq!(session.as_array().unwrap().len(), 2);
+    assert!(
+        session[0]["record"].is_string()
+            && session[0]["turn"].is_string()
+            && session[0]["session"].is_string()
+    );
+    let vault = one(SearchArea::Vaults).await;
+    assert_eq!(
+        (&vault[0]["vault"], &vault[0]["path"], &vault[0]["line"]),
+        (&json!("shared"), &json!("notes.md"), &json!(1))
+    );
+    let post = one(SearchArea::Channels).await;
+    assert_eq!(post[0]["seq"], 1);
+    assert_eq!(post[0]["author"], "human:ann");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_found_at_once_and_what_was_deleted_is_not() {
+    let zoo = Zoo::new().await;
+    assert_eq!(zoo.found(Some("coder"), "memocoder").await.len(), 1);
+    zoo.write("workspaces/coder/MEMORY.md", "giraffe");
+    zoo.say("agent:coder:flock:main:ann", Role::User, "giraffe later").await;
+    zoo.post("log", "giraffe posted").await;
+    assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["giraffe", "later", "posted"]);
+    assert_eq!(zoo.found(Some("coder"), "memocoder").await, Vec::<String>::new());
+    std::fs::remove_file(zoo.at("workspaces/coder/MEMORY.md")).unwrap();
+    std::fs::remove_file(zoo.at("vaults/shared/notes.md")).unwrap();
+    let key = "agent:coder:flock:main:ann".parse().unwrap();
+    zoo.team.store.sessions().delete(vec![key]).await.unwrap();
+    zoo.post("log", "giraffe number one").await;
+    assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
+    assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["one"]);
+    // Gone are a note, a session and the text of the vault.
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13 - 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_deleted_texts_leave_the_file_of_the_index() {
+    let zoo = Zoo::new().await;
+    let is_in_file = |word: &str| {
+        ["search.db", "search.db-wal"].iter().any(|name| {
+            let bytes = std::fs::read(zoo.at("data").join(name)).unwrap_or_default();
+            memchr::memmem::find(&bytes, word.as_bytes()).is_some()
+        })
+    };
+    zoo.write("workspaces/coder/memory/secret.md", "xylophone4711");
+    zoo.say("agent:coder:flock:main:ann", Role::User, "xylophone4712").await;
+    zoo.post("log", "xylophone4713").await;
+    zoo.post("log", "the last one stays").await;
+    zoo.team.swarm.update_search_index().await.unwrap();
+    assert!(is_in_file("xylophone"));
+    std::fs::remove_file(zoo.at("workspaces/coder/memory/secret.md")).unwrap();
+    zoo.team.store.sessions().delete(vec!["agent:coder:flock:main:ann".parse().unwrap()]).await.unwrap();
+    assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
+    zoo.team.swarm.update_search_index().await.unwrap();
+    assert!(!is_in_file("xylophone"), "the words are gone from the disk too");
+    assert_eq!(zoo.team.store.posts().search_marks(0, 9).await.unwrap(), []);
+    assert_eq!(zoo.found(Some("tester"), "memotester").await.len(), 1, "the rest is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_neither_in_the_index_nor_in_a_result() {
+    let zoo = Zoo::new().await;
+    zoo.write(
+        "workspaces/coder/MEMORY.md",
+        "the giraffe has sk-proj-0123456789abcdef and https://ann:pw77@example.org",
+    );
+    let found = zoo.search(Some("coder"), "giraffe").await;
+    assert_eq!(found[0].snippet, "the giraffe has [key] and https://[key]@example.org");
+    for text in ["0123456789abcdef", "pw77", "sk-proj-0123456789abcdef"] {
+        assert!(
+            zoo.search(None, text).await.iter().all(|found| !found.snippet.contains("0123456789")),
+            "{text}"
+        );
+    }
+    let bytes = std::fs::read(zoo.at("data/search.db-wal")).unwrap();
+    assert!(memchr::memmem::find(&bytes, b"0123456789abcdef").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_finds_neither_itself_nor_earlier_searches() {
+    let zoo = Zoo::new().await;
+    let session = "agent:coder:flock:main:ann";
+    let turn = zoo.say(session, Role::User, "giraffe of this turn").await;
+    let call = Block::ToolCall {
+        id: "1".to_owned(),
+        name: TOOL.to_owned(),
+        arguments: json!({"query": "giraffe"}),
+        signature: None,
+    };
+    let message = Message { role: Role::Assistant, content: vec![call] };
+    zoo.append(session, MessageRecord::new(TurnId::new(), 2, message)).await;
+    let request = |turn| SearchRequest {
+        text: "giraffe".to_owned(),
+        agent: Some("coder".parse().unwrap()),
+        turn,
+        areas: Vec::new(),
+        limit: 9,
+    };
+    assert_eq!(zoo.team.swarm.search_memory(request(Some(turn))).await.unwrap().results, []);
+    assert_eq!(zoo.team.swarm.search_memory(request(None)).await.unwrap().results.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivered_message_is_not_found_twice() {
+    let zoo = Zoo::new().await;
+    zoo.post("dev", "giraffe").await;
+    let mut record =
+        MessageRecord::new(TurnId::new(), 1, Message::text(Role::User, "[seq 2] human:ann: giraffe"));
+    record.provenance = Some(Provenance::Channel { channel: "dev".parse().unwrap(), from: 1, to: 2 });
+    zoo.append("agent:coder:flock:channel:dev", record).await;
+    let found = zoo.search(Some("coder"), "giraffe").await;
+    assert_eq!(found.iter().map(|found| found.area).collect::<Vec<_>>(), [SearchArea::Channels]);
+    assert_eq!(zoo.answer(Some("coder"), "giraffe", &[SearchArea::Sessions]).await.results.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_agent_takes_its_texts_along_and_a_later_one_of_its_name_inherits_none() {
+    let zoo = Zoo::new().await;
+    zoo.found(None, "zebra").await;
+    let home = zoo.team.swarm.home().clone();
+    let entry =
+        Actor::human("ann").entry("agent.rename", "coder", crate::store::Level::Yellow, String::new());
+    zoo.team
+        .store
+        .agents()
+        .rename("coder".parse().unwrap(), "maker".parse().unwrap(), entry, 1)
+        .await
+        .unwrap();
+    for folder in ["workspaces", "agents"] {
+        std::fs::rename(home.root().join(folder).join("coder"), home.root().join(folder).join("maker"))
+            .unwrap();
+    }
+    let text = std::fs::read_to_string(home.config()).unwrap();
+    std::fs::write(
+        home.config(),
+        text.replace("\"coder\"", "\"maker\"").replace("workspaces/coder", "workspaces/maker"),
+    )
+    .unwrap();
+    let found = zoo.found(Some("maker"), "zebra").await;
+    assert_eq!(found.len(), 8, "{found:?}");
+    // An agent of the old name begins with nothing.
+    std::fs::write(
+        home.config(),
+        text.replace("\"tester\"", "\"maker\"").replace("workspaces/tester", "workspaces/maker"),
+    )
+    .unwrap();
+    assert_eq!(zoo.found(Some("coder"), "zebra").await, ["postdev", "postops", "vaulttext"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_files_are_left_out() {
+    let zoo = Zoo::new().await;
+    zoo.write("secret.md", "giraffe outside");
+    let folder = zoo.at("workspaces/coder/memory");
+    std::os::unix::fs::symlink(zoo.at("secret.md"), folder.join("link.md")).unwrap();
+    std::os::unix::fs::symlink(zoo.at("workspaces/tester"), folder.join("folder")).unwrap();
+    nix::unistd::mkfifo(&folder.join("fifo.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    std::fs::write(folder.join("binary.md"), b"giraffe \0 binary").unwrap();
+    std::fs::write(folder.join("huge.md"), format!("{}\ngiraffe beyond the limit", "x ".repeat(600_000)))
+        .unwrap();
+    std::fs::write(folder.join("bytes.md"), b"giraffe \xff\xfe bytes").unwrap();
+    assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["bytes"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_damaged_or_foreign_index_is_made_anew() {
+    let zoo = Zoo::new().await;
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13);
+    for name in ["search.db", "search.db-wal", "search.db-shm"] {
+        drop(std::fs::remove_file(zoo.at("data").join(name)));
+    }
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13, "lost");
+    for name in ["search.db", "search.db-wal", "search.db-shm"] {
+        drop(std::fs::remove_file(zoo.at("data").join(name)));
+    }
+    std::fs::write(
+        zoo.at("data/search.db"),
+        "this is no database at all, and not a short one either".repeat(100),
+    )
+    .unwrap();
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13, "no database");
+    zoo.team.swarm.update_search_index().await.unwrap();
+    zoo.team.swarm.search.tidy().unwrap();
+    // Damage in the middle of the open file.
+    let path = zoo.at("data/search.db");
+    let size = usize::try_from(std::fs::metadata(&path).unwrap().len()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xa5; size - 4096], 4096).unwrap();
+    zoo.write("workspaces/coder/MEMORY.md", "zebra memocoder again");
+    let found = zoo.found(None, "zebra").await;
+    assert!(found.len() == 13, "damaged: {found:?}");
+    let connection = rusqlite::Connection::open(zoo.at("data/search.db")).unwrap();
+    connection.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(connection);
+    let swarm = &zoo.team.swarm;
+    let again = crate::store::SearchIndex::new(swarm.home());
+    assert_eq!(again.sources(SourceKind::Vault, "shared").unwrap().len(), 0, "another version");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_database_has_its_messages_indexed_anew() {
+    let zoo = Zoo::new().await;
+    assert_eq!(zoo.found(None, "postdev").await.len(), 1);
+    // The number of the last message is larger than any that the database has.
+    zoo.team.swarm.search.set_meta(IndexMeta::LastMessage, 1000).unwrap();
+    zoo.post("dev", "giraffe").await;
+    assert_eq!(zoo.found(None, "giraffe").await.len(), 1);
+    zoo.team.swarm.search.set_meta(IndexMeta::Database, 1).unwrap();
+    assert_eq!(zoo.found(None, "postdev giraffe").await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_with_more_of_the_words_come_first_and_rare_words_count_more() {
+    let zoo = Zoo::new().await;
+    for n in 0..40 {
+        zoo.write(&format!("vaults/shared/filler{n}.md"), "the token of the gateway is used often");
+    }
+    zoo.write("vaults/shared/rotate.md", "# Rotating\nhow to rotate the token of a gateway");
+    zoo.write("vaults/shared/rare.md", "rotated crops");
+    let found = zoo.search(None, "how do I rotate a token?").await;
+    let path = |found: &SearchResult| match &found.place {
+        FoundPlace::Vault { path, .. } => path.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(path(&found[0]), "rotate.md");
+    assert_eq!(path(&found[1]), "rare.md");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn korean_japanese_and_names_are_found_in_any_form() {
+    let zoo = Zoo::new().await;
+    zoo.write("vaults/shared/ko.md", "결제를 취소하려면 관리자에게 요청한다. 메모리검색은 색인을 쓴다.");
+    zoo.write("vaults/shared/ja.md", "東京都の天気を調べる");
+    zoo.write("vaults/shared/de.md", "Die Zürcher Straßenbahn; call memorySearch() in read_vault_file");
+    for (text, count) in [
+        ("결제", 1),
+        ("결제가", 1),
+        ("검색", 1),
+        ("메모리 검색", 1),
+        ("색인", 1),
+        ("검", 1),
+        ("東京", 1),
+        ("天気", 1),
+        ("京", 1),
+        ("zurcher", 1),
+        ("strassenbahn", 0),
+        ("memorysearch", 1),
+        ("memory search", 1),
+        ("vault", 1),
+        ("고양이", 0),
+    ] {
+        let found = zoo.answer(None, text, &[SearchArea::Vaults]).await.results;
+        assert_eq!(found.is_empty(), count == 0, "{text}: {found:?}");
+    }
+}
