@@ -30,6 +30,7 @@ pub(crate) mod prompt;
 pub(crate) mod push;
 pub(crate) mod races;
 pub(crate) mod receipts;
+pub(crate) mod responses;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
