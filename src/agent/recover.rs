@@ -15,7 +15,7 @@ use super::turn::TurnError;
 use super::turn_recorder::{result_record, tokens};
 use crate::clock;
 use crate::error::chain;
-use crate::id::{AgentId, SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Usage};
 use crate::runtime::program::state;
 use crate::store::{Session, Turn, TurnCompletion, TurnState};
@@ -84,23 +84,38 @@ impl Engine {
             if old.is_empty() {
                 break;
             }
-            for session in &old {
-                let path = self.transcript_path(session);
-                // The file goes before its row: a row without a file is found again, a file without a row never.
-                if let Err(error) = fs_err::remove_file(&path)
-                    && error.kind() != std::io::ErrorKind::NotFound
-                {
-                    tracing::warn!(%error, "failed to delete the transcript of an old request");
-                }
-            }
-            // The backups of mended transcripts are deleted too.
-            let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
-            agents.iter().for_each(|agent| drop(swept(self, agent, false)));
-            self.parts.store.sessions().delete(old.into_iter().map(|session| session.key).collect()).await?;
+            self.forget(old).await?;
         }
         // Programs keep folders for each session, which are of no use once the session is gone.
         sweep_programs(self, false).await;
         Ok(())
+    }
+
+    /// Deletes the session of a single request, with its transcript, after its turn. One of another kind stays.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails.
+    pub(crate) async fn forget_request(&self, key: &SessionKey) -> Result<(), TurnError> {
+        let found = self.parts.store.sessions().find(key).await?;
+        let found = found.filter(|session| session.key.kind() == SessionKind::Request);
+        self.forget(found.into_iter().collect()).await
+    }
+
+    async fn forget(&self, old: Vec<Session>) -> Result<(), TurnError> {
+        for session in &old {
+            let path = self.transcript_path(session);
+            // The file goes before its row: a row without a file is found again, a file without a row never.
+            if let Err(error) = fs_err::remove_file(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "failed to delete the transcript of a request");
+            }
+        }
+        // The backups of mended transcripts are deleted too.
+        let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
+        agents.iter().for_each(|agent| drop(swept(self, agent, false)));
+        Ok(self.parts.store.sessions().delete(old.into_iter().map(|session| session.key).collect()).await?)
     }
 }
 

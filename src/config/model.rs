@@ -120,6 +120,8 @@ pub struct Config {
     pub token: String,
     /// `true` if the native gateway answers `/v1/chat/completions`.
     pub chat_completions: bool,
+    /// `true` if the native gateway answers `/v1/responses`.
+    pub responses: bool,
     /// Custom providers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Bedrock's region. A region in the base URL wins over it.

@@ -100,7 +100,9 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     let message = "must be \"loopback\": flock listens on 127.0.0.1 only";
     gateway.get("bind")?.text_if(|bind| bind == "loopback", message)?;
     let token = gateway.get("auth")?.get("token")?;
-    let chat_completions = gateway.get("http")?.get("endpoints")?.get("chatCompletions")?.get("enabled")?;
+    let endpoints = gateway.get("http")?.get("endpoints")?;
+    let chat_completions = endpoints.get("chatCompletions")?.get("enabled")?;
+    let responses = endpoints.get("responses")?.get("enabled")?;
     let nix = own.get("nix")?;
     let models = root.get("models")?;
     Ok(Config {
@@ -108,6 +110,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         port: blocks::port(&own.get("gateway")?)?.unwrap_or(DEFAULT_PORT),
         token: token.required_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),
+        responses: responses.flag()?.unwrap_or(true),
         providers: providers::providers(&models)?,
         bedrock_region: providers::bedrock_region(&models)?,
         nix_flake: nix.get("flake")?.text()?,

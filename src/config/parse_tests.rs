@@ -200,12 +200,15 @@ fn agents_read_every_channel_by_default() {
 }
 
 #[test]
-fn a_missing_gateway_section_means_loopback_and_chat_completions() {
+fn a_missing_gateway_section_means_loopback_and_openais_paths() {
     let mut document = document();
     document["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] = json!(false);
-    assert!(!config(&document, &home()).unwrap().chat_completions);
+    document["gateway"]["http"]["endpoints"]["responses"]["enabled"] = json!(false);
+    let read = config(&document, &home()).unwrap();
+    assert!(!read.chat_completions && !read.responses);
     document["gateway"] = json!({"auth": {"token": "token"}});
-    assert!(config(&document, &home()).unwrap().chat_completions);
+    let read = config(&document, &home()).unwrap();
+    assert!(read.chat_completions && read.responses);
 }
 
 #[test]

@@ -20,8 +20,8 @@ use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
     self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
-    metrics, models, openapi, plugin, prompt, push, sessions, settings, sign_ins, status, supervisor, tasks,
-    transcript,
+    metrics, models, openapi, plugin, prompt, push, responses, sessions, settings, sign_ins, status,
+    supervisor, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -48,6 +48,8 @@ impl Middleware {
             .route("/v1/models", get(models::list))
             .route("/v1/models/{*id}", get(models::show))
             .route("/v1/chat/completions", post(chat::complete))
+            .route("/v1/responses", post(responses::create))
+            .route("/v1/responses/{id}", get(responses::show).delete(responses::delete))
             .route("/api/agents", get(agents::list).post(agents::create))
             .route("/api/agents/{id}", delete(agents::remove))
             .route("/api/agents/{id}/prepare", post(agents::prepare))
@@ -262,15 +264,12 @@ fn keep_connection(parts: &mut axum::http::request::Parts) -> Result<(), ApiErro
 
 /// Returns the response for a path that does not exist. Below `/v1` it lists the existing paths.
 fn not_found_at(path: &str) -> ApiError {
-    const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions";
-    let below = path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let Some(rest) = below else {
-        return ApiError::not_found("not_found", "there is nothing at this path");
-    };
-    let message = if rest.split('/').nth(1) == Some("responses") {
-        format!("the Responses API is not served here yet; use POST /v1/chat/completions. There is: {THERE}")
-    } else {
+    const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions, POST /v1/responses, GET /v1/responses/{id}";
+    let is_below = path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let message = if is_below {
         format!("there is nothing at this path. Below /v1 there is: {THERE}")
+    } else {
+        "there is nothing at this path".to_owned()
     };
     ApiError::not_found("not_found", message)
 }

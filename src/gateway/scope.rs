@@ -63,7 +63,10 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["mcp"] | ["relay", ..] => RequiredAccess::Turn,
         ["api", "plugin", ..] => RequiredAccess::Plugin,
         ["v1", "models", ..] if is_get => RequiredAccess::AnyOf(&[Right::Chat, Right::Read]),
-        ["v1", "chat", "completions"] | ["api", "message"] if is_post => {
+        ["v1", "chat", "completions"] | ["v1", "responses"] | ["api", "message"] if is_post => {
+            RequiredAccess::AnyOf(&[Right::Chat])
+        }
+        ["v1", "responses", _] if is_get || *method == Method::DELETE => {
             RequiredAccess::AnyOf(&[Right::Chat])
         }
         ["api", "channels", _, "messages"] if is_post => RequiredAccess::AnyOf(&[Right::Chat]),
@@ -249,6 +252,9 @@ mod tests {
         let (get, post) = (Method::GET, Method::POST);
         for (method, path, right) in [
             (&post, "/v1/chat/completions", Right::Chat),
+            (&post, "/v1/responses", Right::Chat),
+            (&get, "/v1/responses/resp_1", Right::Chat),
+            (&Method::DELETE, "/v1/responses/resp_1", Right::Chat),
             (&post, "/api/message", Right::Chat),
             (&post, "/api/channels/dev/messages", Right::Chat),
             (&Method::PUT, "/api/files", Right::Chat),

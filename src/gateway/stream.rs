@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{TurnFailure, TurnHandle};
 use super::error::ApiError;
-use super::openai::chunk::ChunkWriter;
+use super::openai::AnswerWriter;
 use super::turn_error::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::sync::lock;
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 struct State {
-    writer: ChunkWriter,
+    writer: Box<dyn AnswerWriter>,
     unread: Vec<u8>,
     /// Set once nobody reads any more.
     is_closed: bool,
@@ -46,8 +46,12 @@ impl StreamWriter {
     /// Creates a writing end that cancels `overflow` when more than `limit` bytes are unread. The reader is then gone,
     /// or too slow for the response to be useful.
     #[must_use]
-    pub(crate) fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
-        let state = State { writer, unread: Vec::new(), is_closed: false };
+    pub(crate) fn new(
+        writer: impl AnswerWriter + 'static,
+        limit: usize,
+        overflow: CancellationToken,
+    ) -> Self {
+        let state = State { writer: Box::new(writer), unread: Vec::new(), is_closed: false };
         let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
         Self { shared: Arc::new(shared), overflow, limit }
     }

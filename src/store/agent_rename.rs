@@ -37,7 +37,7 @@ const ID_COLUMNS: [(&str, &str); 25] = [
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEY_COLUMNS: [(&str, &str); 11] = [
+const KEY_COLUMNS: [(&str, &str); 12] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -49,6 +49,7 @@ const KEY_COLUMNS: [(&str, &str); 11] = [
     ("charge", "id"),
     ("idempotency_key", "session"),
     ("submission", "session"),
+    ("response", "session"),
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.

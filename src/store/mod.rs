@@ -48,6 +48,7 @@ mod read_pool;
 mod receipt;
 mod recovery;
 mod request;
+mod response;
 pub(crate) mod row_counts;
 mod schema;
 pub(crate) mod search_index;
@@ -117,6 +118,7 @@ pub(crate) use request::{RequestStep, RequestTransition};
 pub(crate) use search_index::{
     IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
 };
+pub(crate) use response::StoredResponse;
 pub use session::NewSession;
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};

@@ -36,6 +36,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/023.sql"),
     include_str!("migrations/024.sql"),
     include_str!("migrations/025.sql"),
+    include_str!("migrations/026.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

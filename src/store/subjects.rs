@@ -82,6 +82,8 @@ handles! {
     receipts: Receipts;
     /// The requests of agents.
     requests: Requests;
+    /// The answers of the Responses API.
+    responses: Responses;
     /// The sessions.
     sessions: Sessions;
     /// The browsers that are signed in to the dashboard.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer_limits::{AnswerCutter, AnswerLimits};
-use super::{CompletionHead, CompletionUsage, finish_reason};
+use super::{AnswerWriter, CompletionHead, CompletionUsage, REPLACED_MESSAGE, finish_reason};
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::gateway::error::ApiError;
 
@@ -71,84 +71,6 @@ impl ChunkWriter {
         Self { before, after, extras, gap: Gap::None, came: false, replaced: false, cutter, is_checked }
     }
 
-    /// Writes the first chunk, which names the role.
-    pub(crate) fn begin(&mut self, out: &mut Vec<u8>) {
-        self.chunk(out, r#"{"role":"assistant","content":"","refusal":null}"#, "null");
-    }
-
-    /// Writes an event of the turn.
-    pub(crate) fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
-        match event {
-            TurnEvent::TextDelta(_) if self.is_checked => {}
-            TurnEvent::TextDelta(text) => {
-                self.came |= !text.is_empty();
-                let text = self.cutter.take(text);
-                self.text(out, &text);
-            }
-            TurnEvent::Began | TurnEvent::ThinkingDelta(_) => {}
-            TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
-                self.interrupt(out);
-                self.activity(
-                    out,
-                    "tool.started",
-                    &json!({"call": call_id, "tool": name, "arguments": arguments_preview}),
-                );
-            }
-            TurnEvent::ToolEnded { call_id, name, is_error, took } => {
-                let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                let what = json!({"call": call_id, "tool": name, "isError": is_error, "tookMs": took});
-                self.activity(out, "tool.ended", &what);
-            }
-            TurnEvent::Retrying { attempt, after, reason } => {
-                // Streamed text can't be taken back. The gap shows where the answer begins again.
-                self.interrupt(out);
-                let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                let what = json!({"attempt": attempt, "afterMs": after, "reason": reason});
-                self.activity(out, "turn.retrying", &what);
-            }
-            TurnEvent::TextReplaced if self.is_checked => {}
-            TurnEvent::TextReplaced => {
-                self.replaced = true;
-                self.activity(out, "turn.notice", &json!({"text": REPLACED_MESSAGE}));
-            }
-            TurnEvent::Notice(text) => self.activity(out, "turn.notice", &json!({"text": text})),
-        }
-    }
-
-    /// Writes the end of a turn that ended well. If the text that was sent is not part of its answer, this is an error,
-    /// because the client would read two answers as one.
-    pub(crate) fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
-        if self.replaced {
-            let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED_MESSAGE);
-            return self.fail(out, &error.with_hint("flock session list"));
-        }
-        // Text that was not streamed, such as a checked answer, is written now.
-        if !self.came {
-            let text = self.cutter.take(&outcome.text);
-            self.text(out, &text);
-        }
-        let rest = self.cutter.rest();
-        self.text(out, &rest);
-        let reason = format!("\"{}\"", finish_reason(self.cutter.ended.unwrap_or(outcome.stop)));
-        self.chunk(out, "{}", &reason);
-        if self.extras.usage {
-            out.extend_from_slice(b"data: ");
-            out.extend_from_slice(self.before.as_bytes());
-            out.extend_from_slice(br#","choices":[],"usage":"#);
-            write_json(out, &CompletionUsage::from(outcome.usage));
-            out.extend_from_slice(b"}\n\n");
-        }
-        out.extend_from_slice(DONE_EVENT);
-    }
-
-    /// Writes the end of a turn that failed after the answer had begun.
-    pub(crate) fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
-        out.extend_from_slice(b"data: ");
-        write_json(out, &error.body("/v1"));
-        out.extend_from_slice(b"\n\n");
-        out.extend_from_slice(DONE_EVENT);
-    }
-
     fn text(&mut self, out: &mut Vec<u8>, text: &str) {
         if text.is_empty() {
             return;
@@ -203,9 +125,82 @@ impl ChunkWriter {
     }
 }
 
-/// The reason why a stream ends with an error although its turn ended well.
-const REPLACED_MESSAGE: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
-                        whole answer";
+impl AnswerWriter for ChunkWriter {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        self.chunk(out, r#"{"role":"assistant","content":"","refusal":null}"#, "null");
+    }
+
+    fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
+        match event {
+            TurnEvent::TextDelta(_) if self.is_checked => {}
+            TurnEvent::TextDelta(text) => {
+                self.came |= !text.is_empty();
+                let text = self.cutter.take(text);
+                self.text(out, &text);
+            }
+            TurnEvent::Began | TurnEvent::ThinkingDelta(_) => {}
+            TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
+                self.interrupt(out);
+                self.activity(
+                    out,
+                    "tool.started",
+                    &json!({"call": call_id, "tool": name, "arguments": arguments_preview}),
+                );
+            }
+            TurnEvent::ToolEnded { call_id, name, is_error, took } => {
+                let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let what = json!({"call": call_id, "tool": name, "isError": is_error, "tookMs": took});
+                self.activity(out, "tool.ended", &what);
+            }
+            TurnEvent::Retrying { attempt, after, reason } => {
+                // Streamed text can't be taken back. The gap shows where the answer begins again.
+                self.interrupt(out);
+                let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                let what = json!({"attempt": attempt, "afterMs": after, "reason": reason});
+                self.activity(out, "turn.retrying", &what);
+            }
+            TurnEvent::TextReplaced if self.is_checked => {}
+            TurnEvent::TextReplaced => {
+                self.replaced = true;
+                self.activity(out, "turn.notice", &json!({"text": REPLACED_MESSAGE}));
+            }
+            TurnEvent::Notice(text) => self.activity(out, "turn.notice", &json!({"text": text})),
+        }
+    }
+
+    // If the text that was sent is not part of the answer, this is an error, because the client would read two answers
+    // as one.
+    fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
+        if self.replaced {
+            let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED_MESSAGE);
+            return self.fail(out, &error.with_hint("flock session list"));
+        }
+        // Text that was not streamed, such as a checked answer, is written now.
+        if !self.came {
+            let text = self.cutter.take(&outcome.text);
+            self.text(out, &text);
+        }
+        let rest = self.cutter.rest();
+        self.text(out, &rest);
+        let reason = format!("\"{}\"", finish_reason(self.cutter.ended.unwrap_or(outcome.stop)));
+        self.chunk(out, "{}", &reason);
+        if self.extras.usage {
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(self.before.as_bytes());
+            out.extend_from_slice(br#","choices":[],"usage":"#);
+            write_json(out, &CompletionUsage::from(outcome.usage));
+            out.extend_from_slice(b"}\n\n");
+        }
+        out.extend_from_slice(DONE_EVENT);
+    }
+
+    fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
+        out.extend_from_slice(b"data: ");
+        write_json(out, &error.body("/v1"));
+        out.extend_from_slice(b"\n\n");
+        out.extend_from_slice(DONE_EVENT);
+    }
+}
 
 /// The event that marks a stream as complete.
 const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";

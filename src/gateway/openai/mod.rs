@@ -6,17 +6,38 @@ pub(crate) mod answer_limits;
 pub(crate) mod chunk;
 pub(crate) mod request;
 pub(crate) mod response_format;
+pub(crate) mod responses;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::{TurnOutcome, TurnStop};
+use crate::agent::{TurnEvent, TurnOutcome, TurnStop};
+use crate::gateway::error::ApiError;
 use crate::id::TurnId;
 use crate::provider::Usage;
 
 pub(crate) use answer_limits::AnswerLimits;
-pub(crate) use request::ChatRequest;
+pub(crate) use request::{ChatInput, ChatRequest};
 pub(crate) use response_format::ResponseFormat;
+
+/// The reason why a stream ends with an error although its turn ended well.
+pub(crate) const REPLACED_MESSAGE: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
+                        whole answer";
+
+/// A writer for the server-sent events of one streamed answer.
+pub(crate) trait AnswerWriter: Send {
+    /// Writes the beginning of the answer.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// Writes an event of the turn.
+    fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent);
+
+    /// Writes the end of a turn that ended well.
+    fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome);
+
+    /// Writes the end of a turn that failed after the answer had begun.
+    fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError);
+}
 
 /// The values that are the same in every part of one answer.
 #[derive(Clone, Debug)]

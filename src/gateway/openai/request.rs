@@ -111,7 +111,7 @@ impl ChatRequest {
         self.refuse_unsupported()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
-        let format = format.map(ResponseFormat::read).transpose()?.flatten();
+        let format = format.map(ResponseFormat::of_chat).transpose()?.flatten();
         let bound = self.bound()?;
         if is_given(&self.tools) || is_given(&self.functions) {
             return Err(ApiError::invalid(
@@ -166,12 +166,7 @@ impl ChatRequest {
                 "the last message must be a user's and must not be empty",
             ));
         }
-        // The instruction goes into the last message, so that the model reads it right before it answers.
-        if let Some(format) = &input.format
-            && let Some(last) = input.messages.last_mut()
-        {
-            last.content.push(Block::text(format!("\n\n{}", format.instruction())));
-        }
+        with_format(&mut input);
         Ok(input)
     }
 
@@ -227,8 +222,17 @@ impl ChatRequest {
     }
 }
 
+/// Adds the instruction about the answer's format to the last message, so that the model reads it right before it answers.
+pub(super) fn with_format(input: &mut ChatInput) {
+    if let Some(format) = &input.format
+        && let Some(last) = input.messages.last_mut()
+    {
+        last.content.push(Block::text(format!("\n\n{}", format.instruction())));
+    }
+}
+
 /// Returns `true` if a parameter asks for something. Client libraries also send parameters with an empty value.
-fn is_given(value: &Option<Value>) -> bool {
+pub(super) fn is_given(value: &Option<Value>) -> bool {
     match value {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::Array(list)) => !list.is_empty(),
@@ -277,7 +281,8 @@ fn blocks(content: Option<Content>, at: usize, images: &mut usize) -> Result<Vec
     Ok(blocks)
 }
 
-fn image(url: &str) -> Result<Block, &'static str> {
+/// Reads a picture that a client sent as a data URL.
+pub(super) fn image(url: &str) -> Result<Block, &'static str> {
     // The gateway never fetches a URL for a client, because it could reach addresses that the client can't.
     let Some(rest) = url.strip_prefix("data:") else {
         return Err("is no data URL: the gateway fetches nothing, send data:image/png;base64,…");

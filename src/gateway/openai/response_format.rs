@@ -9,8 +9,6 @@ use serde_json::Value;
 use crate::gateway::error::ApiError;
 use crate::provider::AnswerFormat;
 
-/// Name of the parameter.
-const PARAM: &str = "response_format";
 /// Most bytes of a schema.
 const MAX_SCHEMA: usize = 256 << 10;
 /// Most characters of the text that says what is wrong with an answer.
@@ -25,44 +23,58 @@ pub(crate) struct ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// Returns the format that a request asks for, or `None` if any text will do.
+    /// Returns the format that `response_format` of a chat completion asks for, or `None` if any text will do.
     ///
     /// # Errors
     ///
     /// Returns 400 for an unknown format, and for a schema that is too large or can't be checked.
-    pub(crate) fn read(wanted: &Value) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn of_chat(wanted: &Value) -> Result<Option<Self>, ApiError> {
+        Self::read(
+            wanted,
+            &wanted["json_schema"],
+            &Place { param: "response_format", schema: "response_format.json_schema" },
+        )
+    }
+
+    /// Returns the format that `text.format` of a response asks for, or `None` if any text will do.
+    ///
+    /// # Errors
+    ///
+    /// Returns 400 for an unknown format, and for a schema that is too large or can't be checked.
+    pub(crate) fn of_response(wanted: &Value) -> Result<Option<Self>, ApiError> {
+        Self::read(wanted, wanted, &Place { param: "text.format", schema: "text.format" })
+    }
+
+    fn read(wanted: &Value, schema: &Value, place: &Place) -> Result<Option<Self>, ApiError> {
         match wanted["type"].as_str() {
             Some("text") => Ok(None),
             Some("json_object") => Ok(Some(Self { asked: AnswerFormat::JsonObject, validator: None })),
-            Some("json_schema") => Self::from_schema(&wanted["json_schema"]).map(Some),
-            _ => Err(invalid_format("response_format.type is none of text, json_object and json_schema")),
+            Some("json_schema") => Self::from_schema(schema, place).map(Some),
+            _ => {
+                let param = place.param;
+                Err(place.invalid(&format!("{param}.type is none of text, json_object and json_schema")))
+            }
         }
     }
 
-    fn from_schema(wanted: &Value) -> Result<Self, ApiError> {
+    fn from_schema(wanted: &Value, place: &Place) -> Result<Self, ApiError> {
+        let at = place.schema;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let name = wanted["name"].as_str().unwrap_or_default();
         if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
-            return Err(invalid_format(
-                "response_format.json_schema.name is 1 to 64 letters, digits, '_' and '-'",
-            ));
+            return Err(place.invalid(&format!("{at}.name is 1 to 64 letters, digits, '_' and '-'")));
         }
         let schema = &wanted["schema"];
         if !schema.is_object() {
-            return Err(invalid_format("response_format.json_schema.schema must be an object"));
+            return Err(place.invalid(&format!("{at}.schema must be an object")));
         }
         if schema.to_string().len() > MAX_SCHEMA {
-            let most = MAX_SCHEMA >> 10;
-            return Err(invalid_format(&format!(
-                "response_format.json_schema.schema has more than {most} KiB"
-            )));
+            return Err(place.invalid(&format!("{at}.schema has more than {} KiB", MAX_SCHEMA >> 10)));
         }
         // Only references inside the schema are resolved. Nothing is fetched.
         let validator = jsonschema::validator_for(schema).map_err(|error| {
             let wrong = crate::clean::summary(&error.to_string(), MAX_PROBLEM_CHARS);
-            invalid_format(&format!(
-                "response_format.json_schema.schema is no JSON schema that can be checked: {wrong}"
-            ))
+            place.invalid(&format!("{at}.schema is no JSON schema that can be checked: {wrong}"))
         })?;
         let strict = wanted["strict"].as_bool();
         let asked = AnswerFormat::JsonSchema { name: name.to_owned(), schema: schema.clone(), strict };
@@ -125,8 +137,17 @@ fn strip_fence(text: &str) -> &str {
     inner.map_or(text, |(_, inner)| inner.trim())
 }
 
-fn invalid_format(message: &str) -> ApiError {
-    ApiError::invalid("invalid_response_format", message).with_param(PARAM)
+/// The place of a format in its request, for errors.
+struct Place {
+    param: &'static str,
+    /// The object that has the name and the schema.
+    schema: &'static str,
+}
+
+impl Place {
+    fn invalid(&self, message: &str) -> ApiError {
+        ApiError::invalid("invalid_response_format", message).with_param(self.param)
+    }
 }
 
 #[cfg(test)]
@@ -135,12 +156,14 @@ mod tests {
     use serde_json::json;
 
     fn schema(schema: Value) -> Result<Option<ResponseFormat>, ApiError> {
-        ResponseFormat::read(&json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}))
+        ResponseFormat::of_chat(
+            &json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}),
+        )
     }
 
     #[test]
     fn an_answer_is_json_with_or_without_a_fence() {
-        let any = ResponseFormat::read(&json!({"type": "json_object"})).unwrap().unwrap();
+        let any = ResponseFormat::of_chat(&json!({"type": "json_object"})).unwrap().unwrap();
         for good in ["{\"a\": 1}", "  {\"a\": 1}\n", "```json\n{\"a\": 1}\n```", "```\n{\"a\": 1}```"] {
             assert_eq!(any.check(good).unwrap(), "{\"a\": 1}");
         }
@@ -164,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_format_that_cannot_be_checked_is_refused_by_name() {
-        assert!(ResponseFormat::read(&json!({"type": "text"})).unwrap().is_none());
+        assert!(ResponseFormat::of_chat(&json!({"type": "text"})).unwrap().is_none());
         for wrong in [
             json!({"type": "xml"}),
             json!("json"),
@@ -172,12 +195,16 @@ mod tests {
             json!({"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}),
             json!({"type": "json_schema", "json_schema": {"name": "x", "schema": []}}),
         ] {
-            let error = ResponseFormat::read(&wrong).unwrap_err();
+            let error = ResponseFormat::of_chat(&wrong).unwrap_err();
             assert_eq!(
                 (&*error.code, error.details.param),
                 ("invalid_response_format", Some("response_format"))
             );
         }
+        let flat = json!({"type": "json_schema", "name": "a b", "schema": {}});
+        assert_eq!(ResponseFormat::of_response(&flat).unwrap_err().details.param, Some("text.format"));
+        let flat = json!({"type": "json_schema", "name": "x", "schema": {"type": "object"}, "strict": true});
+        assert!(ResponseFormat::of_response(&flat).unwrap().unwrap().check("{}").is_ok());
         assert!(schema(json!({"type": "nothing"})).is_err());
         assert!(schema(json!({"$ref": "http://127.0.0.1:9/x"})).is_err(), "nothing is fetched");
         assert!(schema(json!({"description": "x".repeat(MAX_SCHEMA)})).is_err());

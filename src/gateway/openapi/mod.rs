@@ -11,6 +11,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("health.json", include_str!("health.json")),
     ("openapi.json", include_str!("openapi.json")),
     ("chat.json", include_str!("chat.json")),
+    ("responses.json", include_str!("responses.json")),
     ("models.json", include_str!("models.json")),
     ("messages.json", include_str!("messages.json")),
     ("sessions.json", include_str!("sessions.json")),

@@ -22,7 +22,7 @@ use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REP
 use crate::gateway::openai::chunk::{ChunkWriter, StreamExtras};
 use crate::gateway::openai::response_format::correction_prompt;
 use crate::gateway::openai::{
-    AnswerLimits, ChatRequest, CompletionHead, ResponseFormat, completion, finish_reason,
+    AnswerLimits, AnswerWriter as _, ChatRequest, CompletionHead, ResponseFormat, completion, finish_reason,
 };
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
@@ -52,7 +52,7 @@ const FILES_FOLDER: &str = "chat";
 const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
 
 /// Longest time for which a streamed answer waits for its first word before its head is sent.
-const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a turn and returns its text, as a whole or as a stream.
 pub(crate) async fn complete(
@@ -92,18 +92,12 @@ pub(crate) async fn complete(
         activity: headers.get(ACTIVITY_HEADER).is_some_and(|value| value == "1"),
     };
     let mut input = request.into_input()?;
-    // Only a session that continues can be compacted or left.
-    let asked = key.as_ref().and_then(|_| input.messages.last());
-    let command = asked.and_then(|asked| Command::parse(&asked.joined_text()));
     let turn = TurnId::new();
-    let session = match key {
-        Some(key) => {
-            // The session remembers what came before, so only the last message is new.
-            input.messages.drain(..input.messages.len() - 1);
-            key
-        }
-        None => SessionKey::new(&agent, SessionKind::Request, &new_peer(&caller, turn)),
-    };
+    if key.is_some() {
+        // The session remembers what came before, so only the last message is new.
+        input.messages.drain(..input.messages.len() - 1);
+    }
+    let TurnPlace { session, command } = place(&caller, &agent, key, turn, &input.messages);
     let claim = match idempotency::claim(&gateway, idempotency, &session, turn).await? {
         ClaimOutcome::Now(claim) => claim,
         ClaimOutcome::Before(earlier) => {
@@ -166,6 +160,27 @@ async fn give_files(
     Ok(())
 }
 
+/// The session of a turn, and the command that its input is.
+pub(super) struct TurnPlace {
+    pub(super) session: SessionKey,
+    pub(super) command: Option<Command>,
+}
+
+/// Returns the place of a turn in the session of this key, or in a new one without a key.
+pub(super) fn place(
+    caller: &Caller,
+    agent: &AgentId,
+    key: Option<SessionKey>,
+    turn: TurnId,
+    messages: &[Message],
+) -> TurnPlace {
+    // Only a session that continues can be compacted or left.
+    let asked = key.as_ref().and_then(|_| messages.last());
+    let command = asked.and_then(|asked| Command::parse(&asked.joined_text()));
+    let new = || SessionKey::new(agent, SessionKind::Request, &new_peer(caller, turn));
+    TurnPlace { session: key.unwrap_or_else(new), command }
+}
+
 /// Returns the peer of a session that begins with this turn. A client's session is marked as the client's own.
 fn new_peer(caller: &Caller, turn: TurnId) -> String {
     caller.client().map_or_else(|| turn.to_string(), |token| format!("{}:{turn}", scope::peer(token)))
@@ -178,18 +193,27 @@ fn with_claim(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
     claim.began();
     let (session, id) = (turn.session.clone(), turn.id);
     let turn = turn.then(move |ended, did_something| async move {
-        let kept = ended.as_ref().map(written).map_err(|failure| {
-            let error = describe_failure(failure).finally().of_turn(&session, id);
-            if did_something && !never_ran(failure) { error.after_work() } else { error }
-        });
+        let kept =
+            ended.as_ref().map(written).map_err(|failure| failure_of(failure, did_something, &session, id));
         claim.end(&kept).await;
         ended
     });
     turn.detached()
 }
 
+/// Returns the failure of a turn in the form in which it is stored for a repeat of the request.
+pub(super) fn failure_of(
+    failure: &TurnFailure,
+    did_something: bool,
+    session: &SessionKey,
+    turn: TurnId,
+) -> ApiError {
+    let error = describe_failure(failure).finally().of_turn(session, turn);
+    if did_something && !never_ran(failure) { error.after_work() } else { error }
+}
+
 /// Starts a turn. Its answer is checked and stored if the client asked for that.
-fn start(
+pub(super) fn start(
     gateway: &Arc<Gateway>,
     order: TurnRequest,
     (claim, format): (Option<Claim>, Option<ResponseFormat>),
@@ -275,7 +299,8 @@ fn written(outcome: &TurnOutcome) -> Value {
     })
 }
 
-fn read(kept: &Value) -> Option<TurnOutcome> {
+/// Reads an outcome in that form.
+pub(super) fn read(kept: &Value) -> Option<TurnOutcome> {
     let stop = kept["stop"].as_str()?;
     Some(TurnOutcome {
         text: kept["text"].as_str()?.to_owned(),
@@ -336,7 +361,7 @@ async fn stream(
 }
 
 /// Returns the agent that `model` and the header name. Both may be given if they agree.
-fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
+pub(super) fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
     let header = text(headers, AGENT_HEADER)?;
     let name = match (agent_name(model), header) {
         // With one of these names for the model, the header chooses the agent. This is OpenClaw's convention.
@@ -352,7 +377,8 @@ fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<A
     Ok(gateway.agent(name).map_err(as_model)?.id)
 }
 
-async fn session_key(
+/// Returns the session that the header names.
+pub(super) async fn session_key(
     gateway: &Gateway,
     headers: &HeaderMap,
     agent: &AgentId,

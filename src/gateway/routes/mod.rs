@@ -31,6 +31,7 @@ pub(crate) mod push;
 pub(crate) mod races;
 pub(crate) mod receipts;
 pub(crate) mod search;
+pub(crate) mod responses;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;

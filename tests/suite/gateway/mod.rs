@@ -22,6 +22,7 @@ mod push;
 mod queue;
 mod relay;
 mod reload;
+mod responses;
 mod replaced;
 mod retries;
 mod stop;

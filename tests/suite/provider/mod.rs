@@ -113,6 +113,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         port: 0,
         token: String::new(),
         chat_completions: true,
+        responses: true,
         providers: BTreeMap::from(providers.map(|(name, settings)| (name.to_owned(), settings))),
         bedrock_region: None,
         nix_flake: None,

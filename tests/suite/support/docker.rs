@@ -55,6 +55,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         port: 0,
         token: String::new(),
         chat_completions: true,
+        responses: true,
         providers: BTreeMap::new(),
         bedrock_region: None,
         nix_flake: None,

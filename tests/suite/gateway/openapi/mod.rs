@@ -117,6 +117,7 @@ async fn every_answer_fits_the_document() {
     use_channels(&scene).await;
     use_sessions(&scene).await;
     use_models(&scene).await;
+    use_responses(&scene).await;
     use_tasks(&scene).await;
     decide(&scene).await;
     use_agents(&scene).await;
@@ -437,6 +438,26 @@ async fn use_models(scene: &Scene) {
     let settings = json!({"agent": "coder", "cli": "native", "effort": "low"});
     document.done(owner, "PUT", "/api/settings", &settings).await;
     scene.fails("PUT", "/api/settings", json!({"cli": "emacs"}), 400, "unknown_runtime").await;
+}
+
+async fn use_responses(scene: &Scene) {
+    let document = &scene.document;
+    let first = scene.post("/v1/responses", json!({"model": "coder", "input": "hello"})).await;
+    let path = format!("/v1/responses/{}", first["id"].as_str().unwrap());
+    assert_eq!(scene.get(&path).await, first);
+    let asked = json!({"model": "coder", "input": "look around", "previous_response_id": first["id"], "stream": true});
+    let answer = document.open(&scene.owner, "POST", "/v1/responses", &asked, &[]).await;
+    let parts = events(answer).await;
+    for part in &parts {
+        document.check_event("POST", "/v1/responses", &part.name, &part.data);
+    }
+    assert!(parts.iter().any(|part| part.name == "response.mcp_call.completed"), "{parts:?}");
+    assert_eq!(parts.last().unwrap().name, "response.completed");
+    let tools = json!({"model": "coder", "input": "x", "tools": [{"type": "web_search"}]});
+    scene.fails("POST", "/v1/responses", tools, 400, "parameter_not_supported").await;
+    assert_eq!(scene.delete(&path).await["deleted"], true);
+    scene.fails("GET", &path, NOTHING, 404, "response_not_found").await;
+    scene.fails("DELETE", &path, NOTHING, 404, "response_not_found").await;
 }
 
 /// A call of A2A that begins a task.
