@@ -121,6 +121,9 @@ _flock() {
             flock,rollback)
                 cmd="flock__subcmd__rollback"
                 ;;
+            flock,search)
+                cmd="flock__subcmd__search"
+                ;;
             flock,service)
                 cmd="flock__subcmd__service"
                 ;;
@@ -513,6 +516,9 @@ _flock() {
                 ;;
             flock__subcmd__help,rollback)
                 cmd="flock__subcmd__help__subcmd__rollback"
+                ;;
+            flock__subcmd__help,search)
+                cmd="flock__subcmd__help__subcmd__search"
                 ;;
             flock__subcmd__help,service)
                 cmd="flock__subcmd__help__subcmd__service"
@@ -1142,7 +1148,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3172,7 +3178,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4586,6 +4592,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__rollback)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__search)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -6895,6 +6915,40 @@ _flock() {
                     return 0
                     ;;
                 --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__search)
+            opts="-q -v -y -h --agent --in --limit --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --in)
+                    COMPREPLY=($(compgen -W "memory findings sessions vaults channels" -- "${cur}"))
+                    return 0
+                    ;;
+                --limit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -115,10 +115,10 @@ pub(crate) use recovery::{LostSession, RestoreOutcome, restore};
 pub(crate) use request::digest as body_digest;
 pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
+pub(crate) use response::StoredResponse;
 pub(crate) use search_index::{
     IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
 };
-pub(crate) use response::StoredResponse;
 pub use session::NewSession;
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};

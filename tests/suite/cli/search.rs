@@ -36,7 +36,7 @@ fn a_person_finds_everything_and_as_an_agent_what_it_may_read() {
     let post = results.iter().find(|found| found["in"] == "channels").unwrap();
     assert_eq!(
         (&post["channel"], &post["seq"], &post["author"]),
-        (&json!("dev"), &json!(1), &json!("human:ann"))
+        (&json!("dev"), &json!(2), &json!("human:ann"))
     );
 
     let shown = home.flock(["search", "zebra", "--in", "memory,vaults"]).ok().stdout;

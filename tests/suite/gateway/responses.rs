@@ -22,7 +22,7 @@ impl Scene {
             let replies = json!([
                 {"when": "look around", "steps": [
                     {"say": "I look.", "calls": [{"name": "flock_status", "arguments": {}}]}, {"say": "seen"}]},
-                {"when": "as JSON", "steps": [{"say": "no"}]},
+                {"when": "count them", "steps": [{"say": "no"}]},
                 {"when": "does not have the form", "steps": [{"say": "{\"n\": 3}"}]},
                 {"when": "second", "steps": [{"say": "two"}]},
                 {"steps": [{"say": "hello"}]},
@@ -80,7 +80,10 @@ fn text(response: &Value) -> String {
 async fn a_response_continues_another_one_and_only_the_newest() {
     let scene = Scene::new().await;
     let first = scene.create(json!({"metadata": {"case": "7"}, "user": "ann"})).await;
-    assert_eq!((text(&first), &first["status"], &first["store"]), ("hello".into(), &json!("completed"), &json!(true)));
+    assert_eq!(
+        (text(&first), &first["status"], &first["store"]),
+        ("hello".into(), &json!("completed"), &json!(true))
+    );
     assert_eq!((&first["metadata"], &first["user"]), (&json!({"case": "7"}), &json!("ann")));
     let second = scene.create(json!({"input": "second", "previous_response_id": first["id"]})).await;
     assert_eq!((text(&second), &second["previous_response_id"]), ("two".into(), &first["id"]));
@@ -116,7 +119,8 @@ async fn a_response_that_is_not_stored_leaves_no_conversation() {
     let audit = scene.send(&scene.owner, Call::get("/api/audit")).await.1.to_string();
     assert!(audit.contains("chat.turn") && !audit.contains(planted), "{audit}");
     let key = "agent:coder:flock:main:ann";
-    let call = Call::post("/v1/responses").json(&json!({"model": "coder", "input": "x", "store": false})).unwrap();
+    let call =
+        Call::post("/v1/responses").json(&json!({"model": "coder", "input": "x", "store": false})).unwrap();
     let (status, body) = scene.send(&scene.owner, call.header("x-openclaw-session-key", key)).await;
     assert_eq!((status, &body["error"]["param"]), (400, &json!("store")), "{body}");
 }
@@ -141,10 +145,13 @@ async fn the_format_of_a_response_is_checked_as_that_of_a_completion() {
     let scene = Scene::new().await;
     let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
     let format = json!({"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": true}});
-    let first = scene.create(json!({"input": "as JSON", "text": format})).await;
+    let first = scene.create(json!({"input": "count them", "text": format})).await;
     assert_eq!((text(&first), &first["text"]), ("{\"n\": 3}".into(), &format));
     // The second attempt of the agent is no response of its own.
-    assert_eq!(text(&scene.create(json!({"input": "second", "previous_response_id": first["id"]})).await), "two");
+    assert_eq!(
+        text(&scene.create(json!({"input": "second", "previous_response_id": first["id"]})).await),
+        "two"
+    );
 }
 
 #[tokio::test]

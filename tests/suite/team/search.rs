@@ -51,7 +51,7 @@ fn an_agent_finds_its_own_texts_and_shared_ones_and_a_person_finds_them_too() {
     for part in [
         "MEMORY.md line 1\n| ",
         "vault shared: animals.md line 1",
-        "#dev seq 1, human:ann",
+        "#dev seq 2, human:ann",
         "the zebra story of ada",
         "to you",
     ] {

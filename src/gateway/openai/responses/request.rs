@@ -258,7 +258,9 @@ fn blocks(content: &Value, at: usize, images: &mut usize) -> Result<Vec<Block>, 
                 blocks.push(image(url).map_err(wrong)?);
             }
             _ => {
-                return Err(wrong("has a type that is none of input_text, input_image, output_text, refusal"));
+                return Err(wrong(
+                    "has a type that is none of input_text, input_image, output_text, refusal",
+                ));
             }
         }
     }
