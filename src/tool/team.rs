@@ -227,8 +227,7 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
 
 pub(crate) static MEMORY_SEARCH: ToolDefinition = ToolDefinition {
     name: "flock_memory_search",
-    description: "Search your memory and findings, your sessions, vaults and channels. in: memory, findings, sessions, \
-                  vaults, channels (default all).",
+    description: "Search memory, findings, sessions, vaults, channels; in: some of these.",
     properties: || json!({"query": text(), "in": texts(), "limit": number()}),
     required: &["query"],
     parallel: true,

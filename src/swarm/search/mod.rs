@@ -137,7 +137,7 @@ impl Swarm {
             let hits = best(index, &query, &sources, limit)?;
             let results =
                 Results { store, vaults: &vaults, corpus: &corpus, terms: &query.terms, turn: request.turn };
-            Ok(SearchAnswer { results: results.read(hits, limit)?, is_complete, closed })
+            Ok(SearchAnswer { results: results.read(&hits, limit)?, is_complete, closed })
         };
         let done = tokio::task::spawn_blocking(work).await;
         Ok(done.unwrap_or(Err(StoreError::Stopped))?)

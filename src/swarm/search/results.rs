@@ -67,7 +67,7 @@ pub(super) struct Results<'a> {
 
 impl Results<'_> {
     /// Returns the results of these hits that are still there and may be shown, at most `limit`.
-    pub(super) fn read(&self, hits: Vec<IndexHit>, limit: usize) -> Result<Vec<SearchResult>, StoreError> {
+    pub(super) fn read(&self, hits: &[IndexHit], limit: usize) -> Result<Vec<SearchResult>, StoreError> {
         let rows: Vec<i64> =
             hits.iter().filter(|hit| hit.source.kind == SourceKind::Channel).map(|hit| hit.place).collect();
         let posts = Handle::current().block_on(self.store.posts().by_rows(&rows))?;
@@ -76,7 +76,7 @@ impl Results<'_> {
         let mut results = Vec::new();
         // The messages of channels that the session's own records repeat.
         let mut delivered: Vec<Option<Provenance>> = Vec::new();
-        for hit in &hits {
+        for hit in hits {
             if results.len() >= limit + limit / 2 {
                 break;
             }

@@ -294,7 +294,7 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
         }
         assert!(body.to_string().contains("AGENTS.md") && body.to_string().contains("Shared knowledge"));
         let (size, schemas) = (body.to_string().len(), offered.len());
-        assert!(schemas <= 11 * 1024, "{api}: {schemas} bytes of tools");
+        assert!(schemas <= 10 * 1024, "{api}: {schemas} bytes of tools");
         assert!(size <= 16 * 1024, "{api}: {size} bytes: {body:#}");
     }
 }

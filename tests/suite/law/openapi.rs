@@ -13,10 +13,12 @@ use super::verdict;
 const METHODS: [&str; 5] = ["get", "post", "put", "delete", "patch"];
 
 /// Schemas that may have keys which they do not name: requests with keys that have no effect, and documents of others.
-const OPEN: [&str; 8] = [
+const OPEN: [&str; 10] = [
     "ChatCompletionRequest",
     "ChatMessage",
     "ChatContentPart",
+    "ResponseRequest",
+    "ResponseInputItem",
     "JsonRpcRequest",
     "PluginCall",
     "PluginReport",
