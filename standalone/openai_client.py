@@ -79,8 +79,38 @@ check("no messages is BadRequestError", error is not None, error)
 for size in (10, 3 << 20):
     error = raises(openai.NotFoundError, lambda: client.embeddings.create(model="coder", input="x" * size))
     check(f"a missing path is NotFoundError after {size} bytes", error is not None and "/v1/models" in str(error), error)
-error = raises(openai.NotFoundError, lambda: client.responses.create(model="coder", input="hello"))
-check("the Responses API is said not to be there", error is not None and "Responses API" in str(error), error)
+
+# The Responses API.
+first = client.responses.create(model="coder", input="hello", metadata={"case": "7"})
+check("a response has text", first.output_text == "Hello from here." and first.status == "completed", first)
+check("it counts tokens and repeats metadata", first.usage.total_tokens >= 0 and first.metadata == {"case": "7"}, first)
+check("it can be read again", client.responses.retrieve(first.id) == first, first.id)
+second = client.responses.create(model="coder", input="look around", previous_response_id=first.id)
+kinds = [item.type for item in second.output]
+check("the agent's own calls are items", kinds == ["mcp_call", "message"], second)
+events = list(client.responses.create(model="coder", input="look around", previous_response_id=second.id, stream=True))
+check("a stream ends with the response", events[-1].type == "response.completed", [event.type for event in events])
+text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+check("its pieces are its text", text == events[-1].response.output_text == "Seen.", events[-1])
+with client.responses.stream(model="coder", input="hello") as stream:
+    check("the client's own reader of streams agrees", stream.get_final_response().output_text == "Hello from here.")
+shape = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+shape = {"format": {"type": "json_schema", "name": "answer", "schema": shape}}
+told = client.responses.create(model="coder", input="which colour?", text=shape)
+check("a response has the form of its schema", json.loads(told.output_text) == {"colour": "blue"}, told)
+error = raises(openai.BadRequestError, lambda: client.responses.create(model="coder", input="x", previous_response_id=first.id))
+check("only the newest can be continued", error is not None and error.code == "response_already_continued", error)
+error = raises(
+    openai.BadRequestError,
+    lambda: client.responses.create(model="coder", input="x", tools=[{"type": "web_search"}]),
+)
+check("tools of a client are BadRequestError", error is not None and error.param == "tools", error)
+unkept = client.responses.create(model="coder", input="hello", store=False)
+error = raises(openai.NotFoundError, lambda: client.responses.retrieve(unkept.id))
+check("what is not stored is NotFoundError", error is not None and error.code == "response_not_found", error)
+client.responses.delete(told.id)
+error = raises(openai.NotFoundError, lambda: client.responses.retrieve(told.id))
+check("what was deleted, too", error is not None, error)
 
 
 # A client's retries never run a turn again that did something.
