@@ -89,7 +89,7 @@ pub(crate) struct SourceKey {
     pub path: String,
 }
 
-/// What the index knows of a source.
+/// The state of a source in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceState {
     pub id: i64,

@@ -1,4 +1,4 @@
-//! What there is to find, and what of it somebody may find.
+//! The texts that can be found, and those that somebody may find.
 //!
 //! An agent finds only what its other tools would show it: its files if it has `read`, its sessions if it has
 //! `sessions_history`, vaults if it has `flock_workspace_read`, and the channels that it may read if it has

@@ -21,7 +21,7 @@ const COMMON: [&str; 58] = [
     "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you", "your",
 ];
 
-/// What somebody searches for.
+/// The words that somebody searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchQuery {
     /// The expression for texts with any of the words. Texts with more of them rank higher.
