@@ -289,7 +289,7 @@ fn replay_response(
 }
 
 /// Returns the outcome of a turn in the form in which it is stored for a repeat of the request.
-fn written(outcome: &TurnOutcome) -> Value {
+pub(super) fn written(outcome: &TurnOutcome) -> Value {
     json!({
         "text": outcome.text,
         "stop": finish_reason(outcome.stop),

@@ -91,8 +91,7 @@ pub(crate) async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
-    check_enabled(&gateway)?;
-    let found = find(&gateway, &caller, &id).await?.ok_or_else(|| not_found(&id))?;
+    let found = stored(&gateway, &caller, &id).await?;
     serde_json::from_str(&found.body).map(axum::Json).map_err(ApiError::internal)
 }
 
@@ -102,8 +101,7 @@ pub(crate) async fn delete(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
-    check_enabled(&gateway)?;
-    let found = find(&gateway, &caller, &id).await?.ok_or_else(|| not_found(&id))?;
+    let found = stored(&gateway, &caller, &id).await?;
     gateway.swarm.store().responses().delete(found.turn).await.map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"id": id, "object": "response", "deleted": true})))
 }
@@ -120,6 +118,12 @@ fn check_enabled(gateway: &Gateway) -> Result<(), ApiError> {
 fn not_found(id: &str) -> ApiError {
     let id = crate::clean::summary(id, 80);
     ApiError::not_found("response_not_found", format!("there is no response {id:?}, or it was not stored"))
+}
+
+/// Returns the stored response that a path names.
+async fn stored(gateway: &Gateway, caller: &Caller, id: &str) -> Result<StoredResponse, ApiError> {
+    check_enabled(gateway)?;
+    find(gateway, caller, id).await?.ok_or_else(|| not_found(id))
 }
 
 /// Returns a stored response, unless it is another client's.
@@ -225,12 +229,11 @@ fn start(
     let has_claim = claim.as_mut().map(Claim::began).is_some();
     let (session, id) = (turn.session.clone(), turn.id);
     let turn = turn.then(move |ended, did_something| async move {
+        let body = ended.as_ref().ok().and_then(|outcome| lock(&output).finish(outcome));
+        settle(&gateway, (&session, id), is_stored, body.as_ref()).await?;
         let kept = match &ended {
-            Ok(outcome) => {
-                let body = lock(&output).finish(outcome);
-                settle(&gateway, (&session, id), is_stored, body.as_ref()).await?;
-                Ok(body.unwrap_or_default())
-            }
+            // A stream whose text was replaced has no whole response, but its turn has an answer.
+            Ok(outcome) => Ok(body.unwrap_or_else(|| chat::written(outcome))),
             Err(failure) => Err(chat::failure_of(failure, did_something, &session, id)),
         };
         if let Some(claim) = claim {

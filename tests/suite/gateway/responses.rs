@@ -24,6 +24,7 @@ impl Scene {
                     {"say": "I look.", "calls": [{"name": "flock_status", "arguments": {}}]}, {"say": "seen"}]},
                 {"when": "count them", "steps": [{"say": "no"}]},
                 {"when": "does not have the form", "steps": [{"say": "{\"n\": 3}"}]},
+                {"when": "break", "steps": [{"error": {"status": 400, "message": "no"}}]},
                 {"when": "second", "steps": [{"say": "two"}]},
                 {"steps": [{"say": "hello"}]},
             ]);
@@ -115,6 +116,11 @@ async fn a_response_that_is_not_stored_leaves_no_conversation() {
     let sessions = scene.send(&scene.owner, Call::get("/api/sessions?agent=coder")).await.1;
     assert_eq!(sessions["sessions"], json!([]), "{sessions}");
     scene.fails(json!({"previous_response_id": first["id"]}), 400, "previous_response_not_found").await;
+    // Nor does one that failed.
+    let (status, _) = scene.create_as(&scene.owner, json!({"input": "break", "store": false})).await;
+    assert_ne!(status, 200);
+    let sessions = scene.send(&scene.owner, Call::get("/api/sessions?agent=coder")).await.1;
+    assert_eq!(sessions["sessions"], json!([]), "{sessions}");
     // The audit still has that it was asked.
     let audit = scene.send(&scene.owner, Call::get("/api/audit")).await.1.to_string();
     assert!(audit.contains("chat.turn") && !audit.contains(planted), "{audit}");
