@@ -42,6 +42,8 @@ vars! {
     DISPLAY = "DISPLAY", "Any value tells `flock dashboard` that there is a screen on which it can open a browser";
     WAYLAND_DISPLAY = "WAYLAND_DISPLAY", "The same as `DISPLAY`";
     OLLAMA_HOST = "OLLAMA_HOST", "The port on which `flock init` looks for an Ollama server on this machine, as in `127.0.0.1:11434`";
+    NPM_REGISTRY = "FLOCK_NPM_REGISTRY", "Address of the npm registry from which packages of MCP servers are fetched. Default: `https://registry.npmjs.org/`";
+    PYPI_INDEX = "FLOCK_PYPI_INDEX", "Address of the Python package index from which packages of MCP servers are fetched, with the index in JSON. Default: `https://pypi.org/simple/`";
 
     // Tokens of bridges.
     DISCORD_BOT_TOKEN = "DISCORD_BOT_TOKEN", "Token that `flock bridge add discord` offers, or takes with `--from-env`";
@@ -68,7 +70,7 @@ vars! {
     AWS_DEFAULT_REGION = "AWS_DEFAULT_REGION", "The same, if `AWS_REGION` is not set";
 
     // The network.
-    HTTPS_PROXY = "HTTPS_PROXY", "Proxy for requests to model APIs on other machines. The HTTP client reads it, and `HTTP_PROXY` and `ALL_PROXY` as well";
+    HTTPS_PROXY = "HTTPS_PROXY", "Proxy for requests to model APIs and package registries on other machines. The HTTP client reads it, and `HTTP_PROXY` and `ALL_PROXY` as well";
     NO_PROXY = "NO_PROXY", "Hosts that are reached without that proxy. `127.0.0.1` always is";
     SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for HTTPS instead of the system's";
 

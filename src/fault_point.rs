@@ -38,6 +38,8 @@ pub enum FaultPoint {
     Rewinding,
     /// A step of a fork of a team is done. A fork passes this moment several times.
     Forking,
+    /// A step of a schedule is done. A schedule passes this moment before its first step and after each.
+    Scheduling,
     /// The next generation is written down, and the configuration is still the old one.
     GenerationDrafted,
     /// The configuration is replaced, and its generation has no number yet.
@@ -58,6 +60,14 @@ pub enum FaultPoint {
     RollbackKept,
     /// A rollback that failed has put the configuration back.
     RollbackUndone,
+    /// The files of a skill are complete beside their final place.
+    SkillStaged,
+    /// The files of a skill are in their final place, and what was there before still exists.
+    SkillPlaced,
+    /// The package of an MCP server is fetched and unpacked, and nothing of it is in its place.
+    PackageStaged,
+    /// A step of putting a package into its place is done. Each package passes this moment five times.
+    PackagePlacing,
     /// A part of a source is in the search index. A catch-up passes this moment many times.
     Indexing,
 }

@@ -35,6 +35,21 @@ pub enum IdError {
         "{0:?} is not the name of a project: use 1 to 32 of a-z, 0-9 and '-', starting with a letter or a digit"
     )]
     Project(String),
+    /// Does not match the grammar of MCP servers' names.
+    #[error(
+        "{0:?} is not the name of an MCP server: use 1 to 24 of a-z, 0-9 and '-', starting with a letter or a digit"
+    )]
+    McpServer(String),
+    /// Does not match the grammar of schedules' names.
+    #[error(
+        "{0:?} is not the name of a schedule: use 1 to 40 of a-z, 0-9 and '-', starting with a letter or a digit"
+    )]
+    Schedule(String),
+    /// Does not match the grammar of webhooks' names.
+    #[error(
+        "{0:?} is not the name of a webhook: use 1 to 40 of a-z, 0-9 and '-', starting with a letter or a digit"
+    )]
+    Hook(String),
     /// Does not match the grammar of session keys.
     #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
     Session(String),
@@ -113,23 +128,97 @@ macro_rules! stored_as_text {
     )*};
 }
 
-stored_as_text!(AgentId, ChannelId, FolderName, Party, ProjectName, SessionKey, ModelRef);
+stored_as_text!(
+    AgentId,
+    ChannelId,
+    FolderName,
+    HookName,
+    McpServerName,
+    Party,
+    ProjectName,
+    ScheduleName,
+    SessionKey,
+    ModelRef
+);
 
 text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
 text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
 text_id!(ProjectName, "The name of a project: `[a-z0-9][a-z0-9-]{0,31}`.");
+text_id!(HookName, "The name of a webhook: `[a-z0-9][a-z0-9-]{0,39}`.");
+text_id!(McpServerName, "The name of an MCP server: `[a-z0-9][a-z0-9-]{0,23}`.");
+text_id!(ScheduleName, "The name of a schedule: `[a-z0-9][a-z0-9-]{0,39}`.");
 text_id!(FolderName, "The name of a vault or a skill: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.");
+
+/// Returns `true` for 1 to `longest` lower-case letters, digits and hyphens that do not begin with a hyphen.
+fn is_lowercase_name(text: &str, longest: usize) -> bool {
+    let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.len() <= longest && text.starts_with(first) && text.chars().all(|c| first(c) || c == '-')
+}
 
 impl FromStr for ProjectName {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         // It names a folder on the host and in the sandboxes, and a part of an address.
-        if text.len() > 32 || !text.starts_with(first) || !text.chars().all(|c| first(c) || c == '-') {
+        if !is_lowercase_name(text, 32) {
             return Err(IdError::Project(truncate(text)));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for HookName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // It is a part of an address and of a file's name.
+        if !is_lowercase_name(text, 40) {
+            return Err(IdError::Hook(truncate(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for McpServerName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // It is a part of the names of tools. Without `_` in it, the end of the server's name is clear there, and its
+        // length leaves room for the tool's own name.
+        if !is_lowercase_name(text, 24) {
+            return Err(IdError::McpServer(truncate(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for ScheduleName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // It is a part of a session's key and of an address.
+        if !is_lowercase_name(text, 40) {
+            return Err(IdError::Schedule(truncate(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Begins the id under which the sandbox of an MCP server is known. It has a character that no agent's id can have.
+const MCP_SANDBOX: &str = "mcp.";
+
+impl AgentId {
+    /// Returns the id under which the sandbox of an MCP server is known. No agent can have it, and it can't be read
+    /// back from its text.
+    #[must_use]
+    pub(crate) fn of_mcp_server(server: &McpServerName) -> Self {
+        Self(format!("{MCP_SANDBOX}{server}"))
+    }
+
+    /// Returns the name of the MCP server if this is the id of one's sandbox.
+    #[must_use]
+    pub(crate) fn mcp_server(&self) -> Option<&str> {
+        self.0.strip_prefix(MCP_SANDBOX)
     }
 }
 

@@ -8,7 +8,7 @@
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
 //! | 4 | `swarm`, `project`, `receipt`, `checkpoint` |
-//! | 3 | `agent`, `runtime` |
+//! | 3 | `agent`, `mcp`, `runtime`, `skill` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `generation`, `home` |
 //! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `secret_text`, `sync` |
@@ -45,6 +45,7 @@ pub mod id;
 pub mod install;
 pub(crate) mod json;
 pub(crate) mod markdown;
+pub mod mcp;
 pub mod nix_store;
 pub mod openclaw;
 pub(crate) mod picture;
@@ -55,9 +56,11 @@ pub mod receipt;
 pub mod runtime;
 pub mod sandbox;
 mod secret_text;
+pub(crate) mod skill;
 pub mod store;
 pub mod supervise;
 pub mod swarm;
 mod sync;
+pub mod telemetry;
 pub mod tool;
 pub mod ui;

@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns prompt hygiene context scheduler channels clone docker`; all of them where none is named. Prints a Markdown
+//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker`; all of them where none is named. Prints a Markdown
 //! table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +21,7 @@ mod process;
 mod prompt;
 mod scheduler;
 mod stub;
+mod telemetry;
 mod turns;
 
 use std::time::Duration;
@@ -37,6 +38,9 @@ fn main() {
     }
     if runs("turns") {
         turns::run();
+    }
+    if runs("telemetry") {
+        telemetry::run();
     }
     if runs("prompt") {
         prompt::run();

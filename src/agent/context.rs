@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use super::client_tools::{OpenCall, client_call_id};
 use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, MarkerInput};
 use super::compaction::retention::{self, RetentionItem};
@@ -55,6 +56,10 @@ pub struct ConversationContext {
     is_elsewhere: bool,
     /// A cached prefix in front of all items.
     prefix: Option<Prefix>,
+    /// The calls of the last answer that have no result yet. The turn that comes answers them.
+    open: Vec<OpenCall>,
+    /// The turn of the last answer that was loaded.
+    answered_by: Option<TurnId>,
 }
 
 #[derive(Clone, Debug)]
@@ -129,6 +134,8 @@ impl ConversationContext {
             whole: None,
             is_elsewhere: is_import,
             prefix: None,
+            open: Vec::new(),
+            answered_by: None,
         };
         if let Some(compaction) = compaction {
             context.items = context.replacement_items(&compaction, false);
@@ -143,9 +150,47 @@ impl ConversationContext {
             let nothing = Message { role: record.message.role, content: Vec::new() };
             let message = std::mem::replace(&mut record.message, nothing);
             let message = shown_as(message, &record, &context.zone);
+            if message.role == Role::Assistant {
+                context.answered_by = Some(record.turn).filter(|_| !record.imported);
+            }
             context.add_message(&record, message, ItemRole::Free, false);
         }
+        context.open_last_step();
         context
+    }
+
+    /// Looks for calls without a result at the end of the conversation. The step that they belong to counts as one of
+    /// the turn that comes: no compaction takes it out before its results are there.
+    fn open_last_step(&mut self) {
+        let Some(turn) = self.answered_by else { return };
+        let from = self.items.iter().rposition(|item| item.entry.role() != Role::Tool);
+        let Some(from) = from.filter(|at| self.items[*at].entry.role() == Role::Assistant) else { return };
+        let results = self.items[from + 1..].iter().flat_map(|item| &item.entry.message.content);
+        let answered: Vec<&str> = results
+            .filter_map(|block| match block {
+                Block::ToolResult { call_id, .. } => Some(call_id.as_str()),
+                _ => None,
+            })
+            .collect();
+        let calls = self.items[from].entry.message.tool_calls().enumerate();
+        let open = calls.filter(|(_, call)| !answered.contains(&call.id));
+        self.open = open
+            .map(|(place, call)| OpenCall {
+                id: client_call_id(turn, place),
+                call_id: call.id.to_owned(),
+                name: call.name.to_owned(),
+            })
+            .collect();
+        if !self.open.is_empty() {
+            for item in &mut self.items[from..] {
+                item.is_of_this_turn = true;
+            }
+        }
+    }
+
+    /// Returns the calls of the last answer that have no result yet.
+    pub(super) fn open_calls(&self) -> &[OpenCall] {
+        &self.open
     }
 
     /// Puts the context behind a cached prefix. Until [`Self::unfold`] has read that prefix, the context can only be
@@ -173,8 +218,8 @@ impl ConversationContext {
     /// Returns the messages of earlier turns behind the cached prefix, with their cost. Empty if the context is more
     /// than a plain list of all messages, for instance after a compaction.
     pub(super) fn earlier(&self) -> Vec<(&Entry, u64)> {
-        if self.head > 0 || self.last.is_some() || self.has_more || self.whole.is_some() || self.is_elsewhere
-        {
+        let is_shortened = self.head > 0 || self.last.is_some() || self.has_more || self.whole.is_some();
+        if is_shortened || self.is_elsewhere || !self.open.is_empty() {
             return Vec::new();
         }
         let earlier = self.items.iter().take_while(|item| !item.is_of_this_turn);
@@ -185,7 +230,15 @@ impl ConversationContext {
     pub fn ask(&mut self, said: &[MessageRecord]) {
         self.has_begun = false;
         for record in said {
-            self.deliver(record);
+            // The results of open calls belong to the step before, and go with it.
+            if record.message.role == Role::Tool && self.said.is_empty() {
+                self.add(record, ItemRole::Free, true);
+                if let Some(whole) = &mut self.whole {
+                    whole.add(record, ItemRole::Free, true);
+                }
+            } else {
+                self.deliver(record);
+            }
         }
     }
 

@@ -139,8 +139,18 @@ impl Engine {
     /// Returns the tools of flock's own that the agent may use: those that a program which runs its turns lacks.
     #[must_use]
     pub(crate) fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
-        let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
+        let offered = self.parts.registry.offered(agent);
         offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
+    }
+
+    /// Returns the name of flock's own tool that a client's tool of this name could be taken for.
+    #[must_use]
+    pub(crate) fn shadowed_tool(&self, name: &str) -> Option<String> {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        let mut tools = self.parts.registry.iter();
+        let found =
+            tools.find(|tool| is_it(&tool.spec().name) || tool.aliases().iter().any(|alias| is_it(alias)));
+        found.map(|tool| tool.spec().name.clone())
     }
 
     /// Returns at most `limit` sessions of one agent or of all, the most recently used first.

@@ -39,6 +39,7 @@ pub enum ModelFailure {
 pub(super) fn trouble(error: &TurnError) -> Option<ModelFailure> {
     match error {
         TurnError::Provider(error) => of_provider(error),
+        TurnError::Parked(_) => Some(ModelFailure::Limited(None)),
         TurnError::TooLong { .. } | TurnError::Overflow { .. } => Some(ModelFailure::TooLong),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 
+use super::client_tools::{ClientCall, client_call_id};
 use super::context_wrapper::unwrapped;
 use super::engine::Engine;
 use super::imported;
@@ -65,6 +66,38 @@ impl Engine {
         // An answer with calls is not final: the turn broke off before the model answered again.
         let last = last.filter(|record| record.message.tool_calls().next().is_none());
         Ok(last.map(|record| joined_text(&record.message.content)))
+    }
+
+    /// Returns the text and the calls with which a turn went to its client, or `None` if it did not end that way.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or the transcript can't be read.
+    pub(crate) async fn handed_out(
+        &self,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<(String, Vec<ClientCall>)>, TurnError> {
+        let records = self.records_of(session, turn).await?;
+        let Some(last) = records.iter().rfind(|record| record.message.role == Role::Assistant) else {
+            return Ok(None);
+        };
+        let results = records.iter().flat_map(|record| &record.message.content);
+        let answered: Vec<&str> = results
+            .filter_map(|block| match block {
+                Block::ToolResult { call_id, .. } => Some(call_id.as_str()),
+                _ => None,
+            })
+            .collect();
+        let open = last.message.tool_calls().enumerate().filter(|(_, call)| !answered.contains(&call.id));
+        let calls: Vec<ClientCall> = open
+            .map(|(place, call)| ClientCall {
+                id: client_call_id(turn, place),
+                name: call.name.to_owned(),
+                arguments: call.arguments.clone(),
+            })
+            .collect();
+        Ok((!calls.is_empty()).then(|| (joined_text(&last.message.content), calls)))
     }
 
     /// Returns the newest `limit` messages of a session, oldest first and without thinking, or `None` if the session

@@ -4,8 +4,11 @@
 //! of a turn is committed to the session's transcript before the next one begins.
 
 mod cache_key;
+mod call_trace;
+pub(crate) mod client_tools;
 pub(crate) mod command;
 pub(crate) mod compaction;
+pub(crate) mod content_json;
 pub mod context;
 mod context_wrapper;
 mod deadline;
@@ -30,18 +33,22 @@ pub(crate) mod preview;
 pub mod prompt;
 pub(crate) mod prompt_report;
 mod provenance;
+pub mod quota;
 mod recent_exchanges;
 mod recover;
 mod rejected_thinking;
 mod repetition;
 pub(crate) mod replay;
 mod reservation;
+mod result_limits;
 mod run;
+pub(crate) mod sampling;
 pub(crate) mod session;
 mod session_command;
 mod summary_request;
 pub(crate) mod text_calls;
 mod tool_call;
+mod tool_trace;
 mod trace_buffer;
 pub mod transcript;
 pub(crate) mod turn;
@@ -49,6 +56,7 @@ pub(crate) mod turn_listing;
 mod turn_recorder;
 mod turn_watch;
 
+pub use client_tools::{ClientCall, ClientResult, ClientTool, ClientTools};
 pub use command::Command;
 pub use engine::{Engine, EngineParts, TurnLimits};
 pub(crate) use failover::{Cooldowns, FailoverDecision, ModelFailure, ModelQueue, of_provider as trouble_of};

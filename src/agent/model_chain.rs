@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::client_tools::ClientTools;
 use super::context::ConversationContext;
 use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
@@ -10,11 +11,11 @@ use super::prompt::{ToolCallStyle, locale};
 use super::text_calls::TextCalling;
 use super::transcript::hygiene::Target;
 use super::turn::TurnError;
-use crate::config::{Agent, Config};
+use crate::config::{Agent, Api, Config};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::{self, known_models};
-use crate::provider::{Effort, Request, ResolvedModel, ToolSpec, effort};
+use crate::provider::{Effort, Request, ResolvedModel, ToolChoice, ToolSpec, effort};
 use crate::store::StoredPrompt;
 use crate::tool::policy;
 
@@ -32,6 +33,8 @@ pub(super) struct ModelChain {
     pub(super) passed: Option<String>,
     pub(super) config: Arc<Config>,
     pub(super) agent: Agent,
+    /// The tools that the client brings.
+    pub(super) client: ClientTools,
     /// Start of the session or of its last compaction, in Unix milliseconds. The prompt names it.
     pub(super) began: i64,
 }
@@ -41,6 +44,8 @@ pub(super) struct PromptSpec {
     pub(super) label: String,
     pub(super) tools: Vec<ToolSpec>,
     pub(super) calls: ToolCallStyle,
+    /// Number of the tools, at the end of the list, that are the client's.
+    pub(super) of_client: usize,
 }
 
 impl ModelChain {
@@ -55,6 +60,13 @@ impl ModelChain {
     /// model's.
     pub(super) fn reach(&self, room: u64) -> u64 {
         if self.is_smaller_fallback() { self.widest() } else { room }
+    }
+
+    /// Returns the tools that the system prompt names. The client's are not among them if the API has tool calls: their
+    /// texts are untrusted, and the prompt stays the same whatever a client brings.
+    pub(super) fn prompted_tools(&self) -> &[ToolSpec] {
+        let PromptSpec { tools, calls, of_client, .. } = &self.prompt_spec;
+        if *calls == ToolCallStyle::Native { &tools[..tools.len() - of_client] } else { tools }
     }
 
     /// Returns the context window of the agent's own model.
@@ -79,9 +91,9 @@ impl ModelChain {
             }
             let key = model_request.cache_key.clone();
             // A model that can't be resolved, for instance without a key, is skipped like one that failed.
-            let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
-                continue;
-            };
+            let next = ready(engine, &config, agent, &model, self.began, key)
+                .and_then(|next| next.with_client_tools(engine, agent, &self.client, self.began));
+            let Ok(next) = next else { continue };
             if !self.others.admit(next.resolved.context_window) {
                 continue;
             }
@@ -110,6 +122,48 @@ pub(super) struct PreparedModel {
     pub(super) room: u64,
 }
 
+impl PreparedModel {
+    /// Adds the tools that a client brings.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the prompt can't be built.
+    pub(super) fn with_client_tools(
+        mut self,
+        engine: &Engine,
+        agent: &Agent,
+        client: &ClientTools,
+        began: i64,
+    ) -> Result<Self, TurnError> {
+        if client.tools.is_empty() {
+            return Ok(self);
+        }
+        // The gateway has refused such names. flock's own tools may have changed since.
+        let own = &self.prompt_spec.tools;
+        let is_free = |spec: &&ToolSpec| !own.iter().any(|own| own.name.eq_ignore_ascii_case(&spec.name));
+        let offered: Vec<ToolSpec> = client.specs().filter(is_free).cloned().collect();
+        self.prompt_spec.of_client = offered.len();
+        self.prompt_spec.tools.extend(offered.iter().cloned());
+        if self.prompt_spec.calls == ToolCallStyle::Native {
+            self.model_request.tools.extend(offered);
+            self.model_request.choice = client.choice.clone();
+            // These APIs refuse a request that both demands a call and lets the model think.
+            let api = self.resolved.route.api;
+            if !client.choice.is_auto() && matches!(api, Api::AnthropicMessages | Api::BedrockConverseStream)
+            {
+                self.model_request.effort = Some(Effort::Off);
+            }
+        } else {
+            // Without tool calls in the API, the prompt is the only place for them.
+            let PromptSpec { label, tools, calls, .. } = &self.prompt_spec;
+            self.prompt = engine.prompt(agent, label, tools, *calls, began)?;
+            self.model_request.system = self.prompt.text.to_string();
+        }
+        self.room = room(&self.resolved, &self.model_request);
+        Ok(self)
+    }
+}
+
 /// Prepares a model for a session that began at `began` (Unix milliseconds).
 pub(super) fn ready(
     engine: &Engine,
@@ -120,8 +174,8 @@ pub(super) fn ready(
     cache_key: Option<String>,
 ) -> Result<PreparedModel, TurnError> {
     let mut resolved = engine.parts.catalog.resolve(model, config)?;
-    let specs = engine.parts.registry.iter().map(|tool| tool.spec());
-    let prompt_spec = prompt_spec(engine.home(), config, agent, &resolved, specs);
+    let specs = engine.parts.registry.offered(agent);
+    let prompt_spec = prompt_spec(engine.home(), config, agent, &resolved, &specs);
     let prompt = engine.prompt(agent, &prompt_spec.label, &prompt_spec.tools, prompt_spec.calls, began)?;
     let model_request = model_request(&mut resolved, agent, &prompt_spec, prompt.text.to_string(), cache_key);
     let room = room(&resolved, &model_request);
@@ -141,7 +195,7 @@ pub(super) fn prompt_spec<'a>(
     locale::describe(home, agent.language.as_deref(), &mut tools);
     let is_native = known_models::supports_tools(config, &resolved.route.model);
     let calls = if is_native { ToolCallStyle::Native } else { ToolCallStyle::Text };
-    PromptSpec { label: resolved.label.clone(), tools, calls }
+    PromptSpec { label: resolved.label.clone(), tools, calls, of_client: 0 }
 }
 
 /// Returns the request without its messages. For a model whose API has no tool calls, its provider is wrapped in
@@ -166,6 +220,7 @@ pub(super) fn model_request(
         system,
         messages: Vec::new(),
         tools,
+        choice: ToolChoice::Auto,
         max_tokens: answer_limit(resolved),
         effort: effort::effective(resolved.reasons, agent.effort),
         cache_key,

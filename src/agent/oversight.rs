@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::metering::CallUsage;
-use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
-use crate::provider::BoxFuture;
+use super::quota::{CallPermit, QuotaParked, QuotaRefusal};
+use crate::id::{AgentId, McpServerName, ModelRef, SessionKey, TurnId};
+use crate::provider::{BoxFuture, Credential};
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
 
@@ -32,6 +33,25 @@ pub trait Oversight: Send + Sync {
     /// Settles a reservation with the call's real usage. Called exactly once for each reservation, even if the turn is
     /// dropped. Must not block.
     fn settle(&self, reservation: Reservation, taken: CallUsage);
+
+    /// Decides if a model may be asked with a credential now, or its quota is used up.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaParked`] if it may not. Another model may be asked, or the turn ends with it and goes on later.
+    fn admit_call(&self, _credential: &Credential, _model: &ModelRef) -> Result<CallPermit, QuotaParked> {
+        Ok(CallPermit::free())
+    }
+
+    /// Returns the error that [`Self::admit_call`] would return now.
+    fn parked(&self, _credential: &Credential, _model: &ModelRef) -> Option<QuotaParked> {
+        None
+    }
+
+    /// Reports a refusal that says that a quota is used up. The turn waits for this.
+    fn quota_refused(&self, _refused: QuotaRefusal) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Requests a person's approval for a call, which is not run. Returns the text for the model, for instance that a
     /// request is pending.
@@ -64,8 +84,10 @@ pub struct ModelCall {
     pub input_estimate: u64,
     /// The most tokens of the answer.
     pub max_output: u64,
-    /// Number of the model call within the turn, from 1.
+    /// Number of the model call within the turn, from 1. 0 if a server asked for it.
     pub step: u32,
+    /// The MCP server that asked for the call (sampling).
+    pub server: Option<McpServerName>,
 }
 
 /// The reservation of one model call. It is not `Clone`, so it can be settled only once.
@@ -149,6 +171,8 @@ pub struct ToolCallRecord {
     pub preview: String,
     /// SHA-256 of the arguments as JSON without spaces, in hex.
     pub arguments_sha256: String,
+    /// `true` if the tool is the client's: the call is handed to it, and its result comes with a later request.
+    pub is_handed_out: bool,
     /// The report of another program that decided and ran the call itself. The decision is then not flock's.
     pub reported: Option<ProgramCallReport>,
 }

@@ -143,7 +143,7 @@ impl RequestPreviewer<'_> {
     ) -> Result<ReplayedRequest, TurnError> {
         let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
-        let PromptSpec { label, tools, calls } = &prompt_spec;
+        let PromptSpec { label, tools, calls, .. } = &prompt_spec;
         let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
         let prompt = PromptContext { agent, model: label, tools, calls, knowledge, began, zone };
         let sections = SystemPromptBuilder::for_team().parts(&prompt)?;
@@ -275,7 +275,7 @@ impl RequestPreviewer<'_> {
         let mut tools = policy::offered(agent, self.tools);
         // The program has its own tools, so it is offered only flock's.
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
-        let spec = PromptSpec { label: model.to_string(), tools, calls: ToolCallStyle::Native };
+        let spec = PromptSpec { label: model.to_string(), tools, calls: ToolCallStyle::Native, of_client: 0 };
         self.build(&SystemPromptBuilder::for_runtime(), agent, &spec, began)
     }
 
@@ -289,7 +289,7 @@ impl RequestPreviewer<'_> {
         let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let prompt_spec = prompt_spec(self.home, self.config, agent, &resolved, self.tools);
-        let PromptSpec { label, tools, calls } = &prompt_spec;
+        let PromptSpec { label, tools, calls, .. } = &prompt_spec;
         let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
         let context = PromptContext { agent, model: label, tools, calls, knowledge, began, zone };
         let parts = SystemPromptBuilder::for_team().parts(&context)?.into_iter();
@@ -307,7 +307,7 @@ impl RequestPreviewer<'_> {
         spec: &PromptSpec,
         began: i64,
     ) -> Result<String, TurnError> {
-        let PromptSpec { label: model, tools, calls } = spec;
+        let PromptSpec { label: model, tools, calls, .. } = spec;
         let (knowledge, calls, zone) = (&Knowledge::read(self.home, agent), *calls, &self.zone);
         Ok(builder.build(&PromptContext { agent, model, tools, calls, knowledge, began, zone })?)
     }

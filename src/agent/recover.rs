@@ -199,12 +199,15 @@ impl TurnRecords {
         };
         // If the transcript has an end, the process died between its writes to the transcript and to the database. The
         // transcript is written first, so it is right.
-        let (steps, usage, error, at) = match self.end {
-            Some(end) => (end.steps, end.usage, end.error, end.at),
-            None => (None, None, None, clock::unix_ms()),
+        let has_answered = self.is_there && !self.is_followed;
+        let (steps, usage, error, at, pending) = match self.end {
+            Some(end) => (end.steps, end.usage, end.error, end.at, end.pending),
+            None => (None, None, None, clock::unix_ms(), Vec::new()),
         };
+        // A later turn of the session may have answered the calls, or may wait itself.
+        let pending = has_answered.then_some(pending);
         let tokens = tokens(usage.unwrap_or(self.usage));
-        TurnCompletion { state, steps: steps.unwrap_or(self.steps), tokens, error, at }
+        TurnCompletion { state, steps: steps.unwrap_or(self.steps), tokens, error, at, pending }
     }
 
     fn note(&mut self, message: &MessageRecord) {

@@ -3,18 +3,22 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::call_trace::CallTrace;
 use super::estimate;
 use super::metering::CallUsage;
 use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
 use crate::sync::lock;
+use crate::telemetry::{self, Current};
 
 /// A reservation for a model call. Dropping it settles it.
 pub struct CallReservation {
     oversight: Arc<dyn Oversight>,
     reservation: Option<Reservation>,
     meter: Mutex<CallMeter>,
+    /// The call's span, if telemetry is on.
+    trace: Mutex<Option<CallTrace>>,
     on_settled: Option<Box<dyn FnOnce(CallUsage) + Send + Sync>>,
 }
 
@@ -42,7 +46,30 @@ impl CallReservation {
     /// Returns [`PauseReason`] if no budget is left.
     pub async fn reserve(oversight: &Arc<dyn Oversight>, call: &ModelCall) -> Result<Self, PauseReason> {
         let reservation = Some(oversight.reserve(call).await?);
-        Ok(Self { oversight: Arc::clone(oversight), reservation, meter: Mutex::default(), on_settled: None })
+        Ok(Self {
+            oversight: Arc::clone(oversight),
+            reservation,
+            meter: Mutex::default(),
+            trace: Mutex::new(CallTrace::new(call)),
+            on_settled: None,
+        })
+    }
+
+    /// Observes the call as a whole turn of a program whose own calls are not seen.
+    pub(super) fn observe_as_turn(&self) {
+        self.trace(CallTrace::count_turn);
+    }
+
+    /// Returns what the request to the provider belongs to, if telemetry is on and the request was begun.
+    #[must_use]
+    pub(crate) fn current(&self) -> Option<Current> {
+        lock(&self.trace).as_ref().and_then(CallTrace::current)
+    }
+
+    fn trace(&self, note: impl FnOnce(&mut CallTrace)) {
+        if let Some(trace) = &mut *lock(&self.trace) {
+            note(trace);
+        }
     }
 
     /// Sets a function that receives the usage once it is settled.
@@ -60,11 +87,13 @@ impl CallReservation {
     /// Records that the provider is being asked.
     pub fn start_attempt(&self) {
         lock(&self.meter).begun = Some(false);
+        self.trace(CallTrace::start_attempt);
     }
 
     /// Records that the answer has begun.
     pub fn start_answer(&self) {
         lock(&self.meter).begun = Some(true);
+        self.trace(CallTrace::start_answer);
     }
 
     /// Records the usage reported so far. It counts if the attempt ends without a final report.
@@ -82,11 +111,14 @@ impl CallReservation {
         };
         // Several attempts of one call count as their greatest usage, because the reservation is for one call.
         meter.ended = meter.ended.or(taken);
+        drop(meter);
+        self.trace(|trace| trace.fail_attempt(error));
     }
 
     /// Records that the running attempt never began, whatever was assumed when it was started.
     pub fn discard_attempt(&self) {
         lock(&self.meter).begun = None;
+        self.trace(CallTrace::discard);
     }
 
     /// Records the end of the running attempt with the usage that was reported.
@@ -98,6 +130,9 @@ impl CallReservation {
 
     /// Settles the reservation at once with no usage, for a call that is charged elsewhere.
     pub fn release(&mut self) {
+        // It is observed where it is charged.
+        self.trace(CallTrace::discard);
+        *lock(&self.trace) = None;
         self.settle(CallUsage::Nothing, TokenEstimate::default());
     }
 
@@ -112,11 +147,14 @@ impl CallReservation {
     ) -> Result<Response, ProviderError> {
         let mut watch = |delta: Delta| {
             let mut meter = lock(&self.meter);
-            meter.begun = Some(true);
+            let is_first = meter.begun.replace(true) != Some(true);
             // A tool call alone shows nothing to a person, so another model may still be asked after it.
             meter.shown |= delta != Delta::ToolCall;
             // Released before `sink`, which is another module's code.
             drop(meter);
+            if is_first {
+                self.trace(CallTrace::start_answer);
+            }
             sink(delta);
         };
         let mut retried = |notice: RetryNotice<'_>| {
@@ -125,9 +163,12 @@ impl CallReservation {
             on_retry(notice);
         };
         self.start_attempt();
-        let answered = retry::call(policy, provider, request, &mut watch, &mut retried).await;
+        self.trace(|trace| trace.ask(request));
+        let work = retry::call(policy, provider, request, &mut watch, &mut retried);
+        let answered = telemetry::scoped(self.current(), work).await;
         match &answered {
             Ok(response) => {
+                self.trace(|trace| trace.answer(response));
                 self.estimate(|seen| {
                     seen.input = estimate::asked(request);
                     seen.output = estimate::written(&response.content);
@@ -152,6 +193,9 @@ impl CallReservation {
     fn settle(&mut self, taken: CallUsage, seen: TokenEstimate) {
         let Some(reservation) = self.reservation.take() else { return };
         self.oversight.settle(reservation.with_estimate(seen), taken);
+        if let Some(trace) = lock(&self.trace).take() {
+            trace.settle(taken);
+        }
         if let Some(observer) = self.on_settled.take() {
             observer(taken);
         }
@@ -223,6 +267,7 @@ mod tests {
             input_estimate: 1,
             max_output: 1,
             step: 1,
+            server: None,
         };
         let error = |status| ProviderError::from_status("lab", status, "x", None);
         type Steps<'a> = (&'a str, &'a dyn Fn(&mut CallReservation), CallUsage);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
+use super::client_tools;
 use super::deadline::Deadline;
-use super::delegated::DelegatedTurn;
+use super::delegated::{DelegatedTurn, ProgramQuota};
 use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
 use super::failover::{self, ModelQueue};
@@ -15,7 +16,8 @@ use super::identity;
 use super::model_chain::{ModelChain, PreparedModel, fallback_notice, ready};
 use super::session_command;
 use super::turn::{
-    EventSink, PlannedRequest, TurnError, TurnEvent, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
+    EventSink, FinalAnswer, PlannedRequest, TurnError, TurnEvent, TurnLoop, TurnOutcome, TurnRequest,
+    TurnScope, TurnStop,
 };
 use super::turn_recorder::{TurnRecorder, tokens};
 use crate::clock;
@@ -63,7 +65,8 @@ impl Engine {
             let text =
                 session_command::run(self, &request.session, command, request.provenance, &deadline).await?;
             on_event(TurnEvent::TextDelta(text.clone()));
-            return Ok(TurnOutcome { text, stop: TurnStop::End, usage: Usage::default(), model, steps: 0 });
+            let (stop, usage) = (TurnStop::End, Usage::default());
+            return Ok(TurnOutcome { text, stop, calls: Vec::new(), usage, model, steps: 0 });
         }
         // Held until the turn ends: two turns of one session would write into each other's records.
         let _claim = self.claim(&request.session)?;
@@ -81,13 +84,14 @@ impl Engine {
             session: request.session.clone(),
             turn: request.turn,
             cancel: deadline.cancel.clone(),
+            progress: None,
         };
         let events = &EventSink::new(on_event);
         let scope = TurnScope { engine: self, deadline: &deadline, events, context, watched };
         if agent.runtime == NATIVE {
             run_native(&scope, &config, agent, request).await
         } else {
-            run_delegated(&scope, agent, request).await
+            run_delegated(&scope, &config, agent, request).await
         }
     }
 }
@@ -106,22 +110,34 @@ async fn run_native(
         Ok(last) => last,
         Err(error) => return Err(recorder.failed(error).await),
     };
-    let text = joined_text(&last.message.content);
+    let FinalAnswer { message, response, stop, calls } = last;
+    let text = joined_text(&message.content);
     let model = recorder.route.model.clone();
-    let (steps, usage) = recorder.done(last.message, &last.response).await?;
-    Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
+    let (steps, usage) = match stop {
+        TurnStop::ToolCalls => recorder.handed_out(client_tools::pending(&calls)).await?,
+        _ => recorder.done(message, &response).await?,
+    };
+    Ok(TurnOutcome { text, stop, calls, usage, model, steps })
 }
 
 /// Lets the program that the agent names run the turn.
 async fn run_delegated(
     scope: &TurnScope<'_>,
+    config: &Config,
     agent: &Agent,
     request: TurnRequest,
 ) -> Result<TurnOutcome, TurnError> {
     let engine = scope.engine;
-    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
+    // Such a program has its own loop, in which a call of a client can't be left open.
+    if request.client.is_used() {
+        return Err(wrong_runtime_error(agent));
+    }
+    let runtime = &engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
     // The program calls the models itself, so flock resolves none and tries no fallbacks.
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    // A frozen agent must not be the probe that others wait for.
+    scope.deadline.thawed().await?;
+    let quota = ProgramQuota::admit(engine, agent, config)?;
     let known = engine.parts.store.sessions().find(&request.session).await?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
@@ -130,7 +146,7 @@ async fn run_delegated(
     let route = Route { model: model.clone(), api: Api::OpenAiCompletions };
     let (session, mut recorder) = begin(engine, &request, &model, prompt, route).await?;
     recorder.runtime = Some(runtime.name());
-    DelegatedTurn { scope, runtime, system, session: &session, effort: agent.effort }
+    DelegatedTurn { scope, runtime, system, session: &session, effort: agent.effort, quota }
         .run(request, recorder)
         .await
 }
@@ -159,6 +175,11 @@ async fn plan(
                 model_chain.others = models;
                 return Ok(plan);
             }
+            // A quota comes back by itself, so the turn waits for it, whatever is wrong with the other models.
+            Err(TurnError::Parked(later)) => match &mut failed {
+                Some((_, TurnError::Parked(sooner))) if sooner.until <= later.until => {}
+                _ => failed = Some((model, later.into())),
+            },
             // If every model fails, the first error is reported: that model is the one a person wants fixed.
             Err(error) if failover::trouble(&error).is_some() => {
                 failed.get_or_insert((model, error));
@@ -180,10 +201,18 @@ async fn plan_with(
     let known = engine.parts.store.sessions().find(&request.session).await?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let key = cache_key::of(engine.home(), &request.session);
+    let prepared = ready(engine, config, agent, &model, began, key)?;
     let PreparedModel { resolved, prompt, prompt_spec, model_request, room } =
-        ready(engine, config, agent, &model, began, key)?;
+        prepared.with_client_tools(engine, agent, &request.client, began)?;
+    if let Some(credential) = &resolved.credential
+        && let Some(parked) = engine.parts.oversight.parked(credential, &model)
+    {
+        return Err(parked.into());
+    }
     let images = ImageEstimate::of(&resolved);
-    let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
+    let results = request.client.results.iter().map(|result| &result.content);
+    let contents = request.input.iter().map(|message| &message.content).chain(results);
+    let said = contents.map(|content| estimate::cost(content, images)).sum::<u64>();
     let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
     // An input that alone exceeds the room can't be helped by any compaction.
     if tokens > room {
@@ -197,6 +226,7 @@ async fn plan_with(
         passed: None,
         config: Arc::clone(config),
         agent: agent.clone(),
+        client: request.client.clone(),
         began,
     };
     let model_request = Request { format: request.format.clone(), ..model_request };
@@ -280,6 +310,7 @@ async fn end_without_transcript(engine: &Engine, turn: TurnId, error: TurnError)
         tokens: tokens(Usage::default()),
         error: Some(chain(&error)),
         at: clock::unix_ms(),
+        pending: None,
     };
     if let Err(second) = engine.parts.store.turns().end(turn, ended).await {
         tracing::error!(%turn, error = %chain(&second), "failed to end a turn");

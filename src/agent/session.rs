@@ -168,6 +168,7 @@ pub(crate) async fn set_back(
     if !rewind::has(transcript.file(), &record.id).map_err(TranscriptError::reading(&path))? {
         transcript.append(&[Record::Rewind(record)])?;
     }
+    store.sessions().forget_calls(key.clone()).await?;
     // A program that runs the agent's turns begins a new conversation, and is told the last exchanges of what is left.
     Ok(store.sessions().renew(key.clone(), None, at).await?)
 }
@@ -277,6 +278,7 @@ impl Engine {
         self.open_transcript(&session)?.append(&[Record::Reset(record)])?;
         // The cached prefix belongs to the old conversation.
         self.prefixes.forget(key);
+        self.parts.store.sessions().forget_calls(key.clone()).await?;
         self.parts.store.sessions().renew(key.clone(), None, at).await?;
         Ok(())
     }

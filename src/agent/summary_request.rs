@@ -87,7 +87,14 @@ impl SummaryRequest<'_> {
             input_estimate: fixed_cost(&request) + input,
             max_output: u64::from(request.max_tokens),
             step: self.step,
+            server: None,
         };
+        // A summary is not worth being the probe of a quota that is used up, or being refused again.
+        if let Some(credential) = &resolved.credential
+            && engine.parts.oversight.parked(credential, &resolved.route.model).is_some()
+        {
+            return None;
+        }
         let work = async {
             // A missing budget is no error here. The turn reserves for its own calls and stops there if it has to.
             let reserved = CallReservation::reserve(&engine.parts.oversight, &call).await.ok()?;

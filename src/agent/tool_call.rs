@@ -2,6 +2,7 @@
 //! result that it can read. Only a tool itself can fail the turn.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -10,28 +11,25 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::client_tools::ClientSide;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::oversight::ToolCallRecord;
 use super::repetition::{Repetition, RepetitionOutcome};
+use super::result_limits::{bound, text};
+use super::tool_trace;
 use super::turn::{TurnError, TurnEvent};
 use crate::config::Agent;
 use crate::fault_point::{self, FaultPoint};
 use crate::id::hex;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, StopReason};
+use crate::telemetry::{self, OpenSpan};
 use crate::tool::policy::{self, Decision};
-use crate::tool::{CallContext, Registry, Tool, ToolError, ToolOutput, safe_text};
+use crate::tool::{CallContext, ProgressSink, Registry, Tool, ToolError, safe_text};
 
 /// The most calls of one answer that are run.
 const MAX_CALLS: usize = 64;
-
-/// The most bytes of text in one result.
-const MAX_TEXT_BYTES: usize = 64 * 1024;
-
-/// The most pictures in one result, and the most bytes of one in base64.
-const MAX_IMAGES: usize = 4;
-const MAX_IMAGE_BYTES: usize = 8 * 1024 * 1024;
 
 const MAX_NAME: usize = 64;
 const PREVIEW_CHARS: usize = 160;
@@ -43,29 +41,39 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) type CallResult = (Vec<Block>, bool);
 
 /// The decision about a call.
-enum CallDecision<'r> {
-    Run(&'r dyn Tool),
+enum CallDecision {
+    Run(Arc<dyn Tool>),
     /// Ask a person about this tool, for this reason.
-    Ask(&'r str, String),
+    Ask(String, String),
+    /// Hand it to the client.
+    HandOut,
     /// Don't run it. The model reads the reason.
     Refuse(String),
 }
 
 /// Decides if a call can be run. `place` is its position in the answer.
-fn check<'r>(
+fn check(
     agent: &Agent,
-    registry: &'r Registry,
+    registry: &Registry,
+    client: Option<ClientSide<'_>>,
     call: &ToolCall<'_>,
     place: usize,
     stop: StopReason,
-) -> CallDecision<'r> {
+) -> CallDecision {
     if place >= MAX_CALLS {
         return CallDecision::Refuse(format!("not run: one answer can make at most {MAX_CALLS} calls"));
     }
-    let Some(tool) = registry.get(call.name) else {
+    // flock's own tools come first: a client's tool can't take the place of one that was added since.
+    let Some(tool) = registry.find(agent, call.name) else {
+        if let Some(decision) = client.and_then(|client| client.decide(call)) {
+            return match argument_fault(call.arguments, stop).map_or(decision, Err) {
+                Ok(()) => CallDecision::HandOut,
+                Err(reason) => CallDecision::Refuse(reason),
+            };
+        }
         // A model that made up a name learns from the answer which tools it really has.
-        let specs = registry.iter().map(|tool| tool.spec());
-        let names: Vec<String> = policy::offered(agent, specs).into_iter().map(|spec| spec.name).collect();
+        let mut names: Vec<String> = registry.offered(agent).into_iter().map(|spec| spec.name).collect();
+        names.extend(client.iter().flat_map(|client| client.tools.specs()).map(|spec| spec.name.clone()));
         let name = safe_text::start(call.name, MAX_NAME);
         return CallDecision::Refuse(format!(
             "there is no tool {name:?}; your tools are: {}",
@@ -82,8 +90,8 @@ fn check<'r>(
         return CallDecision::Refuse(reason);
     }
     match decision {
-        Decision::Ask(reason) => CallDecision::Ask(name, reason),
-        _ => CallDecision::Run(&**tool),
+        Decision::Ask(reason) => CallDecision::Ask(name.clone(), reason),
+        _ => CallDecision::Run(tool),
     }
 }
 
@@ -135,6 +143,8 @@ pub(super) struct CallEnd {
     pub(super) answer: Option<CallResult>,
     /// The error that ends the turn, if the call ends it.
     pub(super) halted: Option<TurnError>,
+    /// `true` if the client has to answer the call.
+    pub(super) is_handed_out: bool,
 }
 
 /// Decides about single tool calls and runs them, for one agent in one session.
@@ -144,11 +154,15 @@ pub(super) struct ToolCaller<'a> {
     pub(super) context: &'a CallContext,
     /// Cancels the call alone, not the turn.
     pub(super) given_up: &'a CancellationToken,
+    /// The tools that the client brings, if the turn takes any.
+    pub(super) client: Option<ClientSide<'a>>,
+    /// The recipient of the call's progress.
+    pub(super) progress: Option<&'a ProgressSink>,
 }
 
 impl From<CallResult> for CallEnd {
     fn from(answer: CallResult) -> Self {
-        Self { answer: Some(answer), halted: None }
+        Self { answer: Some(answer), halted: None, is_handed_out: false }
     }
 }
 
@@ -167,30 +181,40 @@ impl ToolCaller<'_> {
         let id = &self.context.agent;
         let agent = config.agent(id).ok_or_else(|| TurnError::UnknownAgent(id.clone()))?;
         let oversight = &*self.engine.parts.oversight;
-        let (decision, ended) = match check(agent, &self.engine.parts.registry, asked, place, stop) {
-            CallDecision::Run(tool) => (Decision::Allow, self.run_tool(tool, asked).await),
-            CallDecision::Ask(tool, reason) => {
-                let told = oversight.ask(self.context, tool, asked.arguments, &reason).await;
-                let answer = match told {
-                    Ok(told) => (text(&told), false),
-                    Err(reason) => (text(&reason), true),
-                };
-                (Decision::Ask(reason), answer.into())
-            }
-            CallDecision::Refuse(reason) => {
-                let answer = (text(&reason), true);
-                (Decision::Deny(reason), answer.into())
-            }
-        };
+        let span = tool_trace::begin(self.context, asked);
+        let (decision, ended) =
+            match check(agent, &self.engine.parts.registry, self.client, asked, place, stop) {
+                CallDecision::Run(tool) => {
+                    let work = self.run_tool(&*tool, asked);
+                    (Decision::Allow, telemetry::scoped(span.as_ref().map(OpenSpan::current), work).await)
+                }
+                CallDecision::Ask(tool, reason) => {
+                    let told = oversight.ask(self.context, &tool, asked.arguments, &reason).await;
+                    let answer = match told {
+                        Ok(told) => (text(&told), false),
+                        Err(reason) => (text(&reason), true),
+                    };
+                    (Decision::Ask(reason), answer.into())
+                }
+                CallDecision::HandOut => {
+                    (Decision::Allow, CallEnd { answer: None, halted: None, is_handed_out: true })
+                }
+                CallDecision::Refuse(reason) => {
+                    let answer = (text(&reason), true);
+                    (Decision::Deny(reason), answer.into())
+                }
+            };
+        tool_trace::end(span, self.context, asked, (&decision, ended.answer.as_ref()));
         // The audit also gets refused calls and those whose outcome is unknown.
         let called = ToolCallRecord {
             call_id: asked.id.to_owned(),
             name: asked.name.to_owned(),
             decision,
-            is_error: ended.answer.as_ref().is_none_or(|(_, is_error)| *is_error),
+            is_error: ended.answer.as_ref().map_or(!ended.is_handed_out, |(_, is_error)| *is_error),
             took: started.elapsed(),
             preview: preview(asked.arguments),
             arguments_sha256: digest(asked.arguments),
+            is_handed_out: ended.is_handed_out,
             reported: None,
         };
         oversight.called(self.context, &called).await;
@@ -203,7 +227,11 @@ impl ToolCaller<'_> {
     /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> CallEnd {
         // A child token: it is cancelled with the turn, and can be cancelled for this tool alone.
-        let own = CallContext { cancel: self.deadline.cancel.child_token(), ..self.context.clone() };
+        let own = CallContext {
+            cancel: self.deadline.cancel.child_token(),
+            progress: self.progress.cloned(),
+            ..self.context.clone()
+        };
         let mut work = std::pin::pin!(run(tool, &own, asked.arguments));
         let stopped = tokio::select! {
             // A tool that is ready counts as ended even if the turn is stopped in the same instant: its result is
@@ -213,7 +241,7 @@ impl ToolCaller<'_> {
                 Ok(answer) => answer.into(),
                 Err(source) => {
                     let failed = TurnError::Tool { name: asked.name.to_owned(), source };
-                    CallEnd { answer: None, halted: Some(failed) }
+                    CallEnd { answer: None, halted: Some(failed), is_handed_out: false }
                 }
             },
             error = self.deadline.wait() => Some(error),
@@ -226,7 +254,7 @@ impl ToolCaller<'_> {
             Ok(Err(_)) | Err(_) => None,
         };
         if stopped.is_some() {
-            return CallEnd { answer, halted: stopped };
+            return CallEnd { answer, halted: stopped, is_handed_out: false };
         }
         // The call was given up and the turn goes on, so the call needs a result all the same.
         match answer {
@@ -237,44 +265,6 @@ impl ToolCaller<'_> {
             None => (text("the call was cancelled; its effect is unknown"), true).into(),
         }
     }
-}
-
-/// Returns a text as a result's content, cut to its limit.
-pub(super) fn text(text: &str) -> Vec<Block> {
-    vec![Block::text(safe_text::middle_cut(text, MAX_TEXT_BYTES))]
-}
-
-fn bound(output: ToolOutput) -> Vec<Block> {
-    // The limits are for the whole result, so that many small blocks can't exceed them.
-    let mut room = MAX_TEXT_BYTES;
-    let mut images = 0;
-    let mut bound = Vec::with_capacity(output.content.len());
-    for block in output.content {
-        match block {
-            Block::Text { text, .. } => {
-                let text = if text.len() > room { safe_text::middle_cut(&text, room) } else { text };
-                room = room.saturating_sub(text.len());
-                bound.push(Block::text(text));
-            }
-            Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE_BYTES => {
-                let text = format!(
-                    "[a picture of {} bytes was left out: it is too large, or there are too many]",
-                    data.len()
-                );
-                bound.push(Block::text(text));
-            }
-            Block::Image { .. } => {
-                images += 1;
-                bound.push(block);
-            }
-            // A result may only contain texts and pictures.
-            _ => {}
-        }
-    }
-    if bound.is_empty() {
-        bound.push(Block::text("(no output)"));
-    }
-    bound
 }
 
 /// Counts a finished call. A warning about repetitions becomes a part of the result, so that the model reads it with
@@ -342,18 +332,6 @@ pub(super) fn digest(arguments: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn bounded_results_state_the_cut() {
-        let image = |size| Block::Image { media_type: "image/png".into(), data: "A".repeat(size) };
-        let mut content = vec![Block::text("x".repeat(1 << 20)), image(MAX_IMAGE_BYTES + 1)];
-        content.extend((0..6).map(|_| image(4)));
-        let bound = bound(ToolOutput { content });
-        let text = crate::provider::message::joined_text(&bound);
-        assert!(text.len() < MAX_TEXT_BYTES + 1_000 && text.contains("left out"), "{}", text.len());
-        assert_eq!(bound.iter().filter(|block| matches!(block, Block::Image { .. })).count(), MAX_IMAGES);
-        assert_eq!(super::bound(ToolOutput { content: Vec::new() }).len(), 1);
-    }
 
     #[test]
     fn calls_get_ids_and_names_that_providers_accept() {

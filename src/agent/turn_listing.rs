@@ -105,7 +105,10 @@ impl Engine {
             let mut newest = Vec::new();
             let (mut size, mut has_more) = (0, false);
             let mut is_reached = place == ListingPlace::End;
+            // The turns come newest first, so the results of calls that were handed to a client come before the calls.
+            let mut later = Vec::new();
             read(path, ExchangeScope::Whole, |exchange| {
+                let late = std::mem::replace(&mut later, late_results(&exchange));
                 if !is_reached {
                     match place {
                         ListingPlace::At(turn) if exchange.turn() == Some(turn) => is_reached = true,
@@ -120,7 +123,8 @@ impl Engine {
                     has_more = true;
                     return false;
                 }
-                if let Some(turn) = listed(&exchange, &agent, with_trace) {
+                if let Some(mut turn) = listed(&exchange, &agent, with_trace) {
+                    late.iter().for_each(|record| add_results(&mut turn.items, record));
                     size += turn.items.iter().map(TurnItem::size).sum::<usize>();
                     newest.push(turn);
                 }
@@ -231,6 +235,20 @@ fn items(exchange: &Exchange) -> Vec<TurnItem> {
         }
     }
     items
+}
+
+/// Returns the results at the beginning of a turn. They are those of calls of the turn before.
+fn late_results(exchange: &Exchange) -> Vec<MessageRecord> {
+    let records = in_order(exchange).into_iter();
+    records.take_while(|record| record.message.role == Role::Tool).cloned().collect()
+}
+
+fn add_results(items: &mut [TurnItem], record: &MessageRecord) {
+    for block in &record.message.content {
+        if let Block::ToolResult { call_id, content, is_error, .. } = block {
+            answer(items, call_id, content, *is_error, record.at);
+        }
+    }
 }
 
 /// Adds a result to its call. A result whose call is missing is left out: a repair has removed the call.

@@ -17,7 +17,7 @@ use crate::fault_point::{self, FaultPoint};
 use crate::id::TurnId;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
-use crate::store::{Store, TokenCounts, TurnCompletion, TurnState};
+use crate::store::{PendingCall, Store, TokenCounts, TurnCompletion, TurnState};
 
 /// The most bytes of an error message that are stored.
 const MAX_ERROR_BYTES: usize = 1_000;
@@ -36,6 +36,8 @@ pub(super) struct TurnRecorder {
     pub(super) trace: TraceBuffer,
     /// Calls whose result is not committed yet, as id and name.
     open: Vec<(String, String)>,
+    /// Calls that the client has to answer.
+    pending: Vec<PendingCall>,
     /// `true` once the transcript has the turn's beginning. Until then it has nothing about the turn.
     has_begun: bool,
     ended: bool,
@@ -54,23 +56,26 @@ impl TurnRecorder {
             runtime: None,
             trace: TraceBuffer::default(),
             open: Vec::new(),
+            pending: Vec::new(),
             has_begun: false,
             ended: false,
         }
     }
 
-    /// Creates the records of the turn's input. A client's system text and flock's own remarks are stored with the last
-    /// message.
+    /// Creates the records of the turn's input, after those of the results of calls that were pending. A client's system
+    /// text and flock's own remarks are stored with the last message of a user.
     pub(super) fn said(
         &self,
+        results: Vec<Block>,
         input: Vec<Message>,
         (context, guidance): (Vec<String>, Vec<String>),
         provenance: Option<Provenance>,
     ) -> Vec<MessageRecord> {
         let now = clock::unix_ms();
+        let results = results.into_iter().map(|result| Message { role: Role::Tool, content: vec![result] });
         let mut said: Vec<MessageRecord> =
-            input.into_iter().map(|message| MessageRecord::new(self.turn, now, message)).collect();
-        if let Some(last) = said.last_mut() {
+            results.chain(input).map(|message| MessageRecord::new(self.turn, now, message)).collect();
+        if let Some(last) = said.iter_mut().rfind(|record| record.message.role == Role::User) {
             last.context = Some(context);
             last.guidance = guidance;
             // Text of others must not be able to imitate what flock puts beside a message.
@@ -175,6 +180,19 @@ impl TurnRecorder {
         Ok((self.steps, self.usage))
     }
 
+    /// Commits the turn's end after an answer whose calls were handed to the client. They stay without a result until
+    /// the session's next turn.
+    pub(super) async fn handed_out(mut self, calls: Vec<PendingCall>) -> Result<(u32, Usage), TurnError> {
+        let end = TurnRecord { pending: calls.clone(), ..self.end_record(TurnPhase::Done, None) };
+        if let Err(error) = self.transcript.append(&[Record::Turn(end)]) {
+            return Err(self.failed(error.into()).await);
+        }
+        self.open.clear();
+        self.pending = calls;
+        self.end_row(TurnState::Done, None).await;
+        Ok((self.steps, self.usage))
+    }
+
     /// Ends the turn with an error and returns that error.
     pub(super) async fn failed(mut self, error: TurnError) -> TurnError {
         let (phase, state) = match error {
@@ -237,7 +255,10 @@ impl TurnRecorder {
     }
 
     fn turn_end(&self, state: TurnState, error: Option<String>) -> TurnCompletion {
-        TurnCompletion { state, steps: self.steps, tokens: tokens(self.usage), error, at: clock::unix_ms() }
+        // A turn without a beginning in the transcript has answered no call.
+        let pending = self.has_begun.then(|| self.pending.clone());
+        let (steps, tokens) = (self.steps, tokens(self.usage));
+        TurnCompletion { state, steps, tokens, error, at: clock::unix_ms(), pending }
     }
 }
 

@@ -123,7 +123,7 @@ impl NewFolder {
 /// The folders of a workspace by their path in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// As it is stored. Empty if nothing is known.
+    /// The stored form. Empty if nothing is known.
     bytes: Vec<u8>,
     /// The places of the folders, sorted by path.
     folders: Vec<Place>,

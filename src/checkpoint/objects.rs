@@ -290,7 +290,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// As [`Self::copy_to`].
+    /// The same as [`Self::copy_to`].
     pub(super) fn clone_to(&self, id: ContentId, size: u64, to: &File) -> Result<(), CheckpointError> {
         if size > 0 && clone_file(&self.file(id)?, to) {
             return Ok(());

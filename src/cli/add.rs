@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Exit, Failure, images, list, models, openclaw, pending_operations, person, programs, settings,
-    team,
+    Context, Exit, Failure, images, list, models, openclaw, pending_operations, person, programs,
+    runtime_name, settings, team,
 };
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
@@ -23,7 +22,7 @@ use crate::id::{AgentId, ModelRef};
 use crate::nix_store::Attribute;
 use crate::openclaw::{RUNTIME, port};
 use crate::runtime::NATIVE;
-use crate::runtime::program::{self, Program};
+use crate::runtime::program;
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::Level;
@@ -58,7 +57,7 @@ pub(crate) struct Args {
     pub archetype: Option<String>,
     /// Program that runs the agent's turns: flock itself (native), OpenClaw if it is installed, or an installed agent
     /// program
-    #[arg(long, default_value = NATIVE, value_name = "NAME", value_parser = runtimes())]
+    #[arg(long, default_value = NATIVE, value_name = "NAME", value_parser = runtime_name::parser())]
     pub runtime: String,
     /// Thinking effort of the agent's model [default: left to the provider]
     #[arg(long, value_enum)]
@@ -248,11 +247,6 @@ fn print_added(
 /// Returns the warning for an agent that runs on this machine itself.
 pub(super) fn on_host_text(id: &AgentId) -> String {
     format!("agent {id} runs on this machine itself, with your rights; flock status keeps showing this")
-}
-
-/// Returns the names of all runtimes that this build knows, as the values of an option.
-pub(super) fn runtimes() -> PossibleValuesParser {
-    [NATIVE, RUNTIME].into_iter().chain(program::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
 }
 
 /// Checks everything that can be checked without the home, and returns the agent to add.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, person, team};
@@ -22,7 +22,7 @@ use crate::swarm::triage::{self, ApprovalDecision, DecideError, FiledRequest, Re
 use crate::ui::pager::{self, PagerRow};
 use crate::ui::{StyledLine, Table, TextStyle, ask};
 
-/// Show, approve, deny and revoke the requests of agents
+/// Show, approve, answer, deny and revoke the requests of agents
 ///
 /// RED requests wait here for a person. An approval is valid for exactly what was shown, is used once and expires.
 #[derive(Debug, clap::Args)]
@@ -30,6 +30,7 @@ use crate::ui::{StyledLine, Table, TextStyle, ask};
 Examples:
   flock approvals list
   flock approvals show r-7k3m9qwx
+  flock approvals answer r-7k3m9qwx table=notes rows=10
   flock approvals deny r-7k3m9qwx --reason \"use the package instead\"")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -53,6 +54,18 @@ enum Verb {
     Approve {
         /// Id of the request
         id: String,
+    },
+    /// Answer the question of an MCP server
+    ///
+    /// The server gets the values as they are: never give a password, a key or anything private. To decline, deny the
+    /// request.
+    Answer {
+        /// Id of the request
+        id: String,
+        /// Values of the fields; several choices are separated by commas. What is missing is asked for, or gets its
+        /// default
+        #[arg(value_name = "FIELD=VALUE", value_parser = assignment)]
+        values: Vec<(String, String)>,
     },
     /// Deny a request, or withdraw an approval that has had no effect yet
     Deny {
@@ -110,6 +123,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             print_decision(&row, "approved", context);
             Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
         }
+        Verb::Answer { id, values } => {
+            let home = context.writable_home()?;
+            let row = answer(&home, id, values, context)?;
+            print_decision(&row, "answered", context);
+            Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
+        }
         Verb::Deny { id, reason } => {
             let home = context.writable_home()?;
             let row = context.block_on(take(
@@ -128,6 +147,62 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
     }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or("write the name of a field, = and its value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Answers a question: shows it, asks for what was not given, and sends the values.
+fn answer(
+    home: &Home,
+    id: &str,
+    given: &[(String, String)],
+    context: &Context,
+) -> Result<RequestRow, Failure> {
+    let row = find(home, id)?;
+    let Some(FiledRequest { request: Request::McpQuestion { fields, .. }, .. }) =
+        FiledRequest::read(&row.body)
+    else {
+        return Err(DecideError::NoQuestion(row.id).into());
+    };
+    let mut values = Map::new();
+    for (name, text) in given {
+        let value = fields.iter().find(|field| field.name == *name).map(|field| field.typed(text));
+        // A field that is not there is refused with the others.
+        values.insert(name.clone(), value.unwrap_or_else(|| json!(text)));
+    }
+    if row.state == RequestState::Waiting && context.may_ask() {
+        if !show(&row, context)? {
+            return Err(Failure::new(Kind::Failed, format!("{id} was not answered: the end was not read")));
+        }
+        for field in &fields {
+            if values.contains_key(&field.name) {
+                continue;
+            }
+            let default = field
+                .default
+                .as_ref()
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            let check = {
+                let field = field.clone();
+                move |text: &str| match text {
+                    "" if !field.required || field.default.is_some() => Ok(()),
+                    text => field.check(&field.typed(text)),
+                }
+            };
+            let typed = ask::text(&field.describe(), &default.unwrap_or_default(), check)?;
+            if !typed.is_empty() {
+                values.insert(field.name.clone(), field.typed(&typed));
+            }
+        }
+    }
+    let body = json!({"sha256": row.sha256, "values": values, "by": person::name()});
+    let call = Call::post(&path(id, "answer")?).json(&body)?;
+    context.block_on(Reconnector::new(home, context).send(call, Repeat::Unsent, TIMEOUT))?;
+    find(home, id)
 }
 
 fn list(open: bool, context: &Context) -> Result<Exit, Failure> {

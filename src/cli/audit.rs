@@ -7,13 +7,15 @@ use crate::cli::database;
 use crate::clock;
 use crate::error::Kind;
 use crate::home::Home;
+use crate::skill::{InstalledSkill, SkillState, installed};
 use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS};
 use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the audit, or verify that it is intact
 ///
 /// The audit records every decision and tool call. Each row has the hash of the row before it. --verify checks all
-/// rows. If a row was changed, removed or inserted, it names the first such row and exits with code 1.
+/// rows. If a row was changed, removed or inserted, it names the first such row and exits with code 1. It also names
+/// imported skills that were changed since a person agreed to them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -89,9 +91,15 @@ fn verify(home: &Home, context: &Context) -> Result<Exit, Failure> {
     // A home without a database has an empty audit log, which is valid.
     let found = found.unwrap_or(AuditVerification { rows: 0, last: 0, broken: None });
     let is_whole = found.broken.is_none();
+    let skills = installed::all(home);
+    let is_changed = |skill: &&InstalledSkill| {
+        matches!(skill.state, SkillState::Changed { .. } | SkillState::Unknown { .. })
+    };
+    let changed: Vec<&InstalledSkill> = skills.iter().filter(is_changed).collect();
     if context.printer.is_json() {
         context.printer.json(&json!({
             "valid": is_whole, "rows": found.rows, "last": found.last, "broken": found.broken,
+            "changedSkills": changed.iter().map(|skill| &skill.name).collect::<Vec<_>>(),
         }));
     } else if let Some(broken) = &found.broken {
         let text = format!("the audit of {} is not whole: {broken}", home.root().display());
@@ -99,6 +107,14 @@ fn verify(home: &Home, context: &Context) -> Result<Exit, Failure> {
     } else {
         let line = StyledLine::new().with(TextStyle::Good, "whole").plain(format!(": {} rows", found.rows));
         context.printer.line(line);
+    }
+    if !context.printer.is_json() {
+        for skill in changed {
+            let name = &skill.name;
+            context.printer.warn(&format!(
+                "the skill {name} is not what was imported; `flock skill update {name}` shows the difference"
+            ));
+        }
     }
     Ok(if is_whole { Exit::Done } else { Exit::Failed(Kind::Failed) })
 }

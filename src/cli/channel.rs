@@ -39,7 +39,7 @@ enum Verb {
     Reopen(reopen::Args),
 }
 
-/// As whom a person does something.
+/// The name under which a person does something.
 #[derive(Debug, clap::Args)]
 struct AuthorArg {
     /// Name to act under [default: your login]

@@ -20,7 +20,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 pub(crate) struct MakeArgs {
     /// Id of the agent
     agent: AgentId,
-    /// What the checkpoint is for, in one line
+    /// Purpose of the checkpoint, in one line
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }

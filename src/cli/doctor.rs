@@ -10,12 +10,18 @@ mod data;
 mod egress;
 mod engine;
 mod fix;
+mod hooks;
 mod machine;
+mod mcp;
 mod mounts;
 mod notifications;
 mod projects;
+mod quota;
 mod records;
+mod schedules;
 mod setup;
+mod skills;
+mod telemetry;
 
 use std::path::PathBuf;
 
@@ -33,7 +39,7 @@ use check::{Check, CheckState};
 
 /// Find problems, and show how to fix them
 ///
-/// Checks the home, its configuration, granted folders, the engine, images, the package store, the gateway, ports,
+/// Checks the home, its configuration, granted folders, MCP servers, imported skills, the engine, images, the package store, the gateway, ports,
 /// PATH, provider keys, and the other program named flock. Also checks the database, its audit and the transcripts, and
 /// reports lost data. Exits with code 1 if something is broken.
 #[derive(Debug, clap::Args)]
@@ -106,6 +112,8 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(records::rewinds(home, config));
         checks.extend(records::team_fork(home));
         checks.extend(records::races(home, config));
+        checks.extend(schedules::all(home, config));
+        checks.extend(hooks::all(home));
         checks.extend(records::clock(home));
         checks.extend(records::update(home));
         checks.extend(records::generations(home));
@@ -122,8 +130,11 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(egress::all(home, config));
         checks.extend(bridges::all(home, config));
         checks.extend(projects::all(home, config));
+        checks.extend(mcp::all(home, config));
+        checks.extend(skills::all(home, config));
         checks.extend(approvers::unbound(home, config));
         checks.extend(notifications::failing(home));
+        checks.extend(quota::parked(home));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {
@@ -132,13 +143,17 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
             let gateway = team::gateway(home, config).await;
             let troubled = match &gateway {
                 Ok(Some(gateway)) => {
-                    let disconnected = Box::pin(bridges::disconnected(gateway)).await;
-                    disconnected.into_iter().chain(Box::pin(projects::waiting(gateway)).await).collect()
+                    let mut troubled = Box::pin(bridges::disconnected(gateway)).await;
+                    troubled.extend(Box::pin(projects::waiting(gateway)).await);
+                    troubled.extend(Box::pin(mcp::failed(gateway)).await);
+                    troubled.extend(Box::pin(telemetry::losses(gateway)).await);
+                    troubled
                 }
                 _ => Vec::new(),
             };
             found.push(machine::gateway(home, config.port, gateway).await);
             found.extend(troubled);
+            found.extend(Box::pin(telemetry::collector(home, config)).await);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

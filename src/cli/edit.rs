@@ -6,7 +6,9 @@ mod values;
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, add, list, models, openclaw, pending_operations, programs, settings};
+use super::{
+    Context, Exit, Failure, add, list, models, openclaw, pending_operations, programs, runtime_name, settings,
+};
 use crate::agent::prompt::archetype;
 use crate::config::setting::{self, Setting, SettingChange, SettingValue};
 use crate::config::{self, Agent, Autonomy, Config, Network, Role, ignored};
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     pub archetype: Option<String>,
     /// Program that runs the agent's turns: flock itself (native), OpenClaw if it is installed, or an installed agent
     /// program
-    #[arg(long, value_name = "NAME", value_parser = add::runtimes())]
+    #[arg(long, value_name = "NAME", value_parser = runtime_name::parser())]
     pub runtime: Option<String>,
     /// Run the agent program on this machine itself, with your rights, instead of in the container
     #[arg(long, conflicts_with = "no_on_host")]

@@ -14,6 +14,7 @@ use crate::error::chain;
 use crate::gateway::agent_services;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::mcp;
 use crate::gateway::projects::Projects;
 use crate::gateway::races::Races;
 use crate::gateway::routes::{self, TeamState};
@@ -108,16 +109,29 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     swarm.agent_events().await?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
-    let checkpoints = Arc::new(Checkpoints::new(Arc::new(Live::open(home.clone())?), Arc::clone(&store)));
+    let live = Arc::new(Live::open(home.clone())?);
+    let servers = mcp::servers(&live, &store);
+    let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store)));
     checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store) }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
     let races = Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
-    let state = TeamState { swarm, triage: None, sandbox: None, bridges: None, checkpoints, projects, races };
+    let state = TeamState {
+        swarm,
+        triage: None,
+        sandbox: None,
+        bridges: None,
+        checkpoints,
+        projects,
+        races,
+        servers: Arc::clone(&servers),
+    };
     let mut routes = routes::team().with_state(state);
     let mut response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
+    // Nobody would stop them later.
+    servers.stop_all().await;
     if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>().and_then(Arc::into_inner) {
         return Err(error.into());
     }

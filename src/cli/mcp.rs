@@ -1,221 +1,216 @@
-//! `flock mcp`: flock's tools over stdin and stdout, for a program that runs an agent's turn and can't use MCP over
-//! HTTP.
-//!
-//! It only passes messages on. The gateway decides from the turn's token who may call what.
+//! `flock mcp`: MCP servers whose tools agents can be granted. Without a verb it passes messages between an agent program
+//! and the gateway.
 
-use std::io::{BufRead as _, Read as _};
+mod add;
+mod browser;
+mod grant;
+mod login;
+mod look;
+mod package;
+mod stdio;
+
 use std::time::Duration;
 
-use hyper::Uri;
+use clap::Subcommand;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use super::{Context, Exit, Failure};
-use crate::env;
-use crate::error::{Kind, chain};
-use crate::gateway::routes::mcp::MAX_BODY;
-use crate::runtime::program::environment;
-use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
+use super::channel::backend;
+use super::reconnect::{Reconnector, Repeat};
+use super::{Context, Exit, Failure, person};
+use crate::config::{McpServer, secret};
+use crate::error::Kind;
+use crate::gateway::routes::mcp_servers::Revocation;
+use crate::id::{AgentId, McpServerName};
+use crate::store::McpCapability;
+use crate::supervise::gateway_client::Call;
 
-/// Time limit for one message, slightly longer than the gateway's limit for a call.
-const TIMEOUT: Duration = environment::FORWARD_TIMEOUT;
-
-/// Largest answer in bytes.
-const MAX_RESPONSE: usize = 32 << 20;
-
-/// Number of messages that are in progress at once. Further ones are not read. The gateway limits how many calls run.
-const MAX_CONCURRENT: usize = 64;
-
-/// JSON-RPC error code for errors that are not an answer of the gateway's tools.
-const ERROR_CODE: i32 = -32_000;
-
-/// Pass MCP messages between a program and the gateway
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
-/// Passes each line of stdin to the gateway and each answer to stdout.
+/// Give agents the tools of MCP servers
 ///
-/// The end of stdin ends the running calls, because their caller is gone.
+/// A server is a program, which runs in a sandbox of its own, or it is at a URL. Agents may call only the tools that you
+/// grant. Without a verb, flock's own tools are passed to an agent program over stdin and stdout.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Add(Box<add::AddArgs>),
+    /// Add the servers of a file in the form that other programs use: {"mcpServers": {…}}
+    ///
+    /// The variables of their environments and their headers often are keys. They become secrets.
+    Import {
+        /// File, or "-" for stdin
+        file: String,
+        /// Fetch the packages of servers that the file runs with npx, uvx or pipx
+        #[arg(long)]
+        fetch: bool,
+    },
+    /// List the servers
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a server, its grants and its state
+    Show {
+        /// Name of the server
+        server: McpServerName,
+    },
+    /// Start a server if it does not run, and list its tools
+    Test {
+        /// Name of the server
+        server: McpServerName,
+    },
+    Update(package::UpdateArgs),
+    Grant(grant::GrantArgs),
+    /// Take tools, or what the server may ask for, away from an agent
+    ///
+    /// Without options, all grants of the agent end.
+    Revoke {
+        /// Name of the server
+        server: McpServerName,
+        /// Agent that may call them no longer
+        agent: AgentId,
+        /// Tools by the server's own names, separated by commas
+        #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+        tools: Vec<String>,
+        /// The server may ask the agent's model no longer
+        #[arg(long)]
+        sampling: bool,
+        /// The server may ask people no longer
+        #[arg(long)]
+        elicitation: bool,
+    },
+    /// Store a secret of a server, read from stdin or asked for
+    Secret {
+        /// Name of the server
+        server: McpServerName,
+        /// Variable of the server's environment, or header
+        variable: String,
+    },
+    Login(login::LoginArgs),
+    /// End the sign-in to a server: revoke its tokens, if the server offers that, and remove them
+    Logout {
+        /// Name of the server
+        server: McpServerName,
+    },
+    /// Remove a server with its grants and its sandbox
+    ///
+    /// The files that it wrote stay in its folder of the home.
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Name of the server
+        server: McpServerName,
+    },
+}
+
+/// Time that a request may take. A server is started in a new sandbox first, perhaps twice.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Runs the verb below `mcp`.
 ///
 /// # Errors
 ///
-/// Returns an error if the environment does not hold the gateway's URL and the turn's token.
-pub(crate) fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
-    let (gateway, path) = gateway()?;
-    context.block_on(async {
-        let mut lines = read();
-        let mut under_way = JoinSet::new();
-        let mut calls = RunningCalls::default();
-        loop {
-            tokio::select! {
-                line = lines.recv(), if under_way.len() < MAX_CONCURRENT => {
-                    let Some(line) = line else { break };
-                    match McpMessage::of(&line) {
-                        // The cancellation is handled here. By way of the gateway it could arrive before the call that
-                        // it ends.
-                        McpMessage::Cancel(id) => calls.cancel(&id),
-                        McpMessage::Call(id) => {
-                            let ends = calls.begin(&id);
-                            let carried = forward(gateway.clone(), path.clone(), line);
-                            under_way.spawn(await_call(id, carried, ends, calls.over.clone()));
-                        }
-                        McpMessage::Other => {
-                            under_way.spawn(forward(gateway.clone(), path.clone(), line));
-                        }
-                    }
-                }
-                Some(done) = under_way.join_next() => print_answer(done, context),
-            }
-            if context.printer.closed() {
-                return Ok(Exit::Done);
-            }
+/// Returns an error if the server or the agent does not exist, if the server does not start, if its tools have changed
+/// since they were shown, or if the gateway, the configuration or the database fails.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        None => stdio::run(context),
+        Some(Verb::Add(wanted)) => add::add(wanted, context),
+        Some(Verb::Import { file, fetch }) => add::import(file, *fetch, context),
+        Some(Verb::Update(wanted)) => package::update(wanted, context),
+        Some(Verb::List) => look::list(context),
+        Some(Verb::Show { server }) => look::show(server, context),
+        Some(Verb::Test { server }) => look::test(server, context),
+        Some(Verb::Grant(wanted)) => grant::run(wanted, context),
+        Some(Verb::Revoke { server, agent, tools, sampling, elicitation }) => {
+            let asked = [(*sampling, McpCapability::Sampling), (*elicitation, McpCapability::Elicitation)];
+            let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked);
+            let capabilities = asked.map(|(_, capability)| capability).collect();
+            let by = Some(person::name());
+            let taken = Revocation { agent: agent.clone(), tools: tools.clone(), capabilities, by };
+            revoke(server, &taken, context)
         }
-        // The answers of the ended calls are still written: the caller may only have closed its side for writing.
-        calls.over.cancel();
-        while let Some(done) = under_way.join_next().await {
-            print_answer(done, context);
-        }
-        Ok(Exit::Done)
-    })
-}
-
-/// A message, as far as this program has to understand it.
-enum McpMessage {
-    /// A tool call, with its id.
-    Call(Value),
-    /// The cancellation of the request with this id.
-    Cancel(Value),
-    Other,
-}
-
-impl McpMessage {
-    fn of(line: &[u8]) -> Self {
-        let message: Value = serde_json::from_slice(line).unwrap_or_default();
-        match (message["method"].as_str(), message.get("id")) {
-            (Some("tools/call"), Some(id)) => Self::Call(id.clone()),
-            (Some("notifications/cancelled"), None) => Self::Cancel(message["params"]["requestId"].clone()),
-            _ => Self::Other,
-        }
+        Some(Verb::Secret { server, variable }) => store_secret(server, variable, context),
+        Some(Verb::Login(wanted)) => login::login(wanted, context),
+        Some(Verb::Logout { server }) => login::logout(server, context),
+        Some(Verb::Remove { server }) => remove(server, context),
     }
 }
 
-/// The running calls and the tokens that end them.
-#[derive(Default)]
-struct RunningCalls {
-    /// The request id of each call, and the token that ends only this call.
-    running: Vec<(Value, CancellationToken)>,
-    /// The token that ends all calls.
-    over: CancellationToken,
+fn revoke(server: &McpServerName, taken: &Revocation, context: &Context) -> Result<Exit, Failure> {
+    let answer = change(context, Call::post(&format!("/api/mcp/servers/{server}/revoke")).json(taken)?)?;
+    let agent = &taken.agent;
+    let text = match answer["revoked"].as_u64() {
+        Some(0) => format!("{agent} had none of these grants of {server}"),
+        Some(1) => format!("one grant of {server} to {agent} has ended"),
+        count => format!("{} grants of {server} to {agent} have ended", count.unwrap_or_default()),
+    };
+    done(context, &answer, &text)
 }
 
-impl RunningCalls {
-    /// Registers a call. The returned token ends it without an answer.
-    fn begin(&mut self, id: &Value) -> CancellationToken {
-        // Finished calls cancel their own token, so the list is cleaned up here.
-        self.running.retain(|(_, ends)| !ends.is_cancelled());
-        let ends = self.over.child_token();
-        self.running.push((id.clone(), ends.clone()));
-        ends
+fn remove(server: &McpServerName, context: &Context) -> Result<Exit, Failure> {
+    if !context.yes() {
+        let unasked = Failure::new(Kind::Usage, format!("removing {server} must be confirmed"))
+            .hint(format!("flock mcp remove {server} --yes"));
+        let question = format!("Remove the MCP server {server} with all of its grants?");
+        context.confirm(&question, unasked, &format!("{server} was not removed"))?;
     }
-
-    fn cancel(&self, request: &Value) {
-        self.running.iter().filter(|(id, _)| id == request).for_each(|(_, ends)| ends.cancel());
-    }
+    let path = backend::path(&format!("/api/mcp/servers/{server}"), &json!({"by": person::name()}));
+    let answer = change(context, Call::delete(&path))?;
+    let folder = context.writable_home()?.mcp_server(server);
+    let kept =
+        if folder.exists() { format!("; its files stay in {}", folder.display()) } else { String::new() };
+    done(context, &answer, &format!("{server} is removed{kept}"))
 }
 
-/// Waits for the answer of a call or for its end. Ending it closes its connection, and the gateway then cancels the
-/// call.
-async fn await_call(
-    id: Value,
-    carried: impl Future<Output = Option<Value>>,
-    ends: CancellationToken,
-    over: CancellationToken,
-) -> Option<Value> {
-    let answer = ends.run_until_cancelled(carried).await;
-    ends.cancel();
-    // A caller that cancelled its call does not expect an answer. Only the end of stdin gives one.
-    let cut_off =
-        || over.is_cancelled().then(|| error_response(&id, "the call was ended: standard input has ended"));
-    answer.unwrap_or_else(cut_off)
+fn store_secret(server: &McpServerName, variable: &str, context: &Context) -> Result<Exit, Failure> {
+    let home = context.writable_home()?;
+    let config = crate::config::read(&home)?;
+    let found = config.mcp_server(server).ok_or_else(|| unknown(server))?;
+    // Headers are the same in any case, and no variable has the name of a header.
+    let is_meant = |known: &str| known == variable || known == variable.to_ascii_lowercase();
+    let name = found.all_secrets().find(|(known, _)| is_meant(known)).map(|(_, name)| name);
+    let name = name.ok_or_else(|| {
+        let known = found.all_secrets().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() { "none".to_owned() } else { known };
+        Failure::new(Kind::Usage, format!("{server} has no secret for {variable}; it has: {known}"))
+            .hint(format!("flock mcp show {server}"))
+    })?;
+    let value = add::read_secret(variable, context)?;
+    secret::set(&home, name, &value)?;
+    let text = format!("the secret {name} is stored; {server} gets it at its next start");
+    done(context, &json!({"server": server, "variable": variable, "secret": name}), &text)
 }
 
-fn print_answer(done: Result<Option<Value>, tokio::task::JoinError>, context: &Context) {
-    if let Ok(Some(answer)) = done {
-        context.printer.json_line(&answer);
-    }
+/// Returns the error for a server that does not exist.
+fn unknown(server: &McpServerName) -> Failure {
+    Failure::new(Kind::Failed, format!("there is no MCP server {server}")).hint("flock mcp list")
 }
 
-/// Returns a client of the gateway with the turn's token, and the path of its MCP endpoint.
-fn gateway() -> Result<(Client, String), Failure> {
-    let missing = |var: env::Var| {
-        Failure::new(Kind::Usage, format!("{} is not set: flock sets it for the programs it runs", var.name))
-    };
-    let url = env::MCP_URL.get().ok_or_else(|| missing(env::MCP_URL))?;
-    let token = env::MCP_TOKEN.get().ok_or_else(|| missing(env::MCP_TOKEN))?;
-    let uri: Option<Uri> = url.parse().ok();
-    // The token must never go to another host, so only a URL on loopback is accepted.
-    let here = uri.filter(|uri| {
-        uri.scheme_str() == Some("http") && matches!(uri.host(), Some("127.0.0.1" | "localhost"))
-    });
-    let Some((uri, port)) = here.and_then(|uri| uri.port_u16().map(|port| (uri, port))) else {
-        let text = format!("{} is not http://127.0.0.1:PORT/mcp", env::MCP_URL.name);
-        return Err(Failure::new(Kind::Usage, text));
-    };
-    Ok((Client::new(port).with_token(&token), uri.path().to_owned()))
+/// Returns the secrets of a server that are not stored.
+fn missing_secrets(home: &crate::home::Home, server: &McpServer) -> Vec<String> {
+    let is_missing = |name: &str| !matches!(secret::get(home, name), Ok(Some(_)));
+    server.all_secrets().filter(|(_, name)| is_missing(name)).map(|(variable, _)| variable.clone()).collect()
 }
 
-/// Reads stdin line by line.
-///
-/// The thread is not joined at the end: it blocks in a read that only the other program can end.
-fn read() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        loop {
-            let mut line = Vec::new();
-            // One byte more than the gateway accepts, so that the gateway refuses the message. The rest of the line is
-            // skipped.
-            let mut bounded = (&mut input).take(MAX_BODY as u64 + 1);
-            match bounded.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
-            }
-            if line.len() > MAX_BODY && !line.ends_with(b"\n") && input.skip_until(b'\n').is_err() {
-                return;
-            }
-            if !line.trim_ascii().is_empty() && sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
+/// Makes a change by the gateway or, if none runs, in this process.
+fn change(context: &Context, call: Call) -> Result<Value, Failure> {
+    let home = context.writable_home()?;
+    Ok(context.block_on(Reconnector::new(&home, context).send(call, Repeat::Unsent, TIMEOUT))?.answer)
 }
 
-/// Sends a message and returns its answer. A notification has none.
-async fn forward(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
-    let answer = async {
-        let call = Call::post(&path).header("content-type", "application/json").bytes(line.trim_ascii());
-        let answer = gateway.send(call, TIMEOUT).await?;
-        let bytes = answer.bytes(MAX_RESPONSE, TIMEOUT).await?;
-        Ok::<_, GatewayClientError>(serde_json::from_slice::<Value>(&bytes).ok())
-    };
-    let text = match answer.await {
-        Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => return Some(answer),
-        // The gateway refused the request before it read the message, so the error has flock's own format.
-        Ok(Some(refusal)) => {
-            refusal["error"]["message"].as_str().unwrap_or("the gateway refused it").to_owned()
-        }
-        Ok(None) => return None,
-        Err(error) => chain(&error),
-    };
-    let message: Value = serde_json::from_slice(&line).unwrap_or_default();
-    // A notification has no id and expects no answer. Invalid JSON is answered with a null id, as JSON-RPC requires.
-    let id = message.get("id").cloned().or_else(|| message.is_null().then_some(Value::Null))?;
-    Some(error_response(&id, &text))
+/// Asks for something that may be asked again.
+fn fetch(context: &Context, call: Call) -> Result<Value, Failure> {
+    let home = context.writable_home()?;
+    Ok(context.block_on(Reconnector::new(&home, context).send(call, Repeat::Safe, TIMEOUT))?.answer)
 }
 
-fn error_response(id: &Value, text: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": ERROR_CODE, "message": text}})
+fn done(context: &Context, answer: &Value, text: &str) -> Result<Exit, Failure> {
+    context.printer.if_json(answer);
+    context.printer.say(text);
+    Ok(Exit::Done)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 //! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit, Failure>`, a
 //! variant of `Verb` and an arm of `Verb::run`. Verbs write all output through [`Printer`] and never end the process.
 
+mod acp;
 mod add;
 mod approvals;
 mod audit;
@@ -22,6 +23,7 @@ mod freeze;
 mod gateway;
 mod generations;
 mod hold;
+mod hook;
 mod images;
 mod in_process;
 mod init;
@@ -46,13 +48,17 @@ mod rename;
 mod replay;
 mod restart;
 mod restore;
+mod resume;
 mod rewind;
 mod rollback;
+mod runtime_name;
+mod schedule;
 mod search;
 mod service;
 mod session;
 mod settings;
 mod sim;
+mod skill;
 mod start;
 mod status;
 mod stop;
@@ -120,7 +126,7 @@ struct GlobalArgs {
     /// Print more details
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     verbose: u8,
-    /// When to use colour
+    /// Use of colour
     #[arg(
         long,
         global = true,
@@ -160,15 +166,20 @@ enum Verb {
     Approvals(approvals::Args),
     Token(token::Args),
     Bridge(bridge::Args),
+    Mcp(mcp::Args),
+    Skill(skill::Args),
     Project(project::Args),
     Person(people::Args),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
+    Resume(resume::Args),
     Checkpoint(checkpoint::MakeArgs),
     Checkpoints(checkpoint::ListArgs),
     Rewind(rewind::Args),
     Fork(fork::Args),
     Race(race::Args),
+    Schedule(schedule::Args),
+    Hook(hook::Args),
     Usage(usage::Args),
     Audit(audit::Args),
     Search(search::Args),
@@ -179,6 +190,7 @@ enum Verb {
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
+    Acp(acp::Args),
     Dashboard(dashboard::Args),
     Top(top::Args),
     Channel(channel::Args),
@@ -190,8 +202,6 @@ enum Verb {
     Gateway(gateway::Args),
     #[command(hide = true)]
     Hold(hold::Args),
-    #[command(hide = true)]
-    Mcp(mcp::Args),
     #[command(hide = true)]
     Supervise(supervise::Args),
 }
@@ -220,15 +230,20 @@ impl Verb {
             Self::Approvals(args) => approvals::run(&args, context),
             Self::Token(args) => token::run(&args, context),
             Self::Bridge(args) => bridge::run(&args, context),
+            Self::Mcp(args) => mcp::run(&args, context),
+            Self::Skill(args) => skill::run(&args, context),
             Self::Project(args) => project::run(&args, context),
             Self::Person(args) => people::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),
+            Self::Resume(args) => resume::run(&args, context),
             Self::Checkpoint(args) => checkpoint::make(&args, context),
             Self::Checkpoints(args) => checkpoint::list(&args, context),
             Self::Rewind(args) => rewind::run(&args, context),
             Self::Fork(args) => fork::run(&args, context),
             Self::Race(args) => race::run(&args, context),
+            Self::Schedule(args) => schedule::run(&args, context),
+            Self::Hook(args) => hook::run(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Search(args) => search::run(&args, context),
@@ -239,6 +254,7 @@ impl Verb {
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
+            Self::Acp(args) => acp::run(&args, context),
             Self::Dashboard(args) => dashboard::run(&args, context),
             Self::Top(args) => top::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),
@@ -248,7 +264,6 @@ impl Verb {
             Self::Sim(args) => sim::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Hold(args) => hold::run(&args, context),
-            Self::Mcp(args) => mcp::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),
         }
     }
@@ -288,6 +303,10 @@ pub fn parse_and_run(args: &[OsString]) -> ExitCode {
             // These run for long and make changes that have nothing to do with each other.
             if matches!(cli.verb, Verb::Gateway(_) | Verb::Supervise(_)) {
                 origin = Origin { operation: None, ..Origin::new("system", "the gateway") };
+            }
+            // Its changes are those that a person makes in an editor, over days.
+            if matches!(cli.verb, Verb::Acp(_)) {
+                origin.operation = None;
             }
             origin.makes_home = matches!(cli.verb, Verb::Init(_));
             Origin::set_for_process(origin);

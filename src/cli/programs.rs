@@ -127,6 +127,17 @@ fn check_model_access(
     }
 }
 
+/// Returns the programs in use that are in no list, because the name of their runtime describes them.
+fn described(config: &Config) -> Vec<&'static dyn Program> {
+    let mut found: Vec<&'static dyn Program> = Vec::new();
+    for program in config.agents.iter().filter_map(|agent| program::named(&agent.runtime)) {
+        if program.facts().converses && !found.iter().any(|known| known.name() == program.name()) {
+            found.push(program);
+        }
+    }
+    found
+}
+
 /// Returns the problems of agents that programs run, as (stops the agent, text, command). Each program in use has at
 /// most one.
 pub(crate) async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
@@ -158,6 +169,12 @@ pub(crate) async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 found.push((false, text, renewal_hint(program)));
             }
             Some(_) => {}
+        }
+    }
+    for program in described(config) {
+        if let Err(why) = locate::find(program) {
+            let text = format!("{} can't run its agents: {why}", program.title());
+            found.push((true, text, install_hint(program)));
         }
     }
     for agent in &config.agents {

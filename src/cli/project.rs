@@ -109,7 +109,7 @@ struct AddArgs {
     /// Minutes that one command may take
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=240))]
     check_minutes: Option<u64>,
-    /// Who reviews a change before it is merged
+    /// Reviewer of a change before it is merged
     #[arg(long, value_enum, default_value_t)]
     review: Review,
     /// Agent that gets a clone; can be given more than once

@@ -2,7 +2,7 @@
 //!
 //! A request waits for as long as the supervisor says that the gateway is coming back.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -50,12 +50,12 @@ pub(crate) struct Reconnector<'a> {
     home: &'a Home,
     context: &'a Context,
     /// `true` once the person was told.
-    announced: Cell<bool>,
+    announced: AtomicBool,
 }
 
 impl<'a> Reconnector<'a> {
     pub(crate) const fn new(home: &'a Home, context: &'a Context) -> Self {
-        Self { home, context, announced: Cell::new(false) }
+        Self { home, context, announced: AtomicBool::new(false) }
     }
 
     /// Returns the running gateway of a home. It waits for a gateway that is starting, and returns `None` if nobody
@@ -142,7 +142,7 @@ impl<'a> Reconnector<'a> {
                 Some(state) if is_coming(state) => {}
                 _ => return false,
             }
-            if !self.announced.replace(true) {
+            if !self.announced.swap(true, Ordering::SeqCst) {
                 self.context.printer.say("the gateway is being restarted: waiting for it");
             }
             tokio::time::sleep(POLL_INTERVAL).await;

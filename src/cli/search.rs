@@ -103,6 +103,14 @@ fn place(result: &Value) -> String {
             format!("#{channel} {seq}  {}  {}", at("createdAt"), text(result, "author"))
         }
         "vaults" => format!("vault {}: {}:{}", text(result, "vault"), text(result, "path"), result["line"]),
+        _ if result["submission"].is_i64() => {
+            let (project, reviewer) = (text(result, "project"), text(result, "reviewer"));
+            let (submission, finding) = (&result["submission"], &result["finding"]);
+            format!(
+                "{project}: finding {finding} about submission {submission}  {}  {reviewer}",
+                at("createdAt")
+            )
+        }
         _ => format!("{}: {}:{}", text(result, "agent"), text(result, "path"), result["line"]),
     }
 }

@@ -93,6 +93,7 @@ fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
         UsageBy::Channel => "CHANNEL",
         UsageBy::Model => "MODEL",
         UsageBy::Day => "DAY",
+        UsageBy::Server => "MCP SERVER",
     };
     let mut table = Table::new(&[name, "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"]);
     for (tone, sum) in sums.iter().map(|sum| (TextStyle::Accent, sum)).chain([(TextStyle::Strong, total)]) {

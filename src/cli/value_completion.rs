@@ -16,7 +16,8 @@ use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
 use crate::generation::{self, Generation};
 use crate::home::Home;
-use crate::id::{AgentId, ChannelId, Party, ProjectName, SessionKey};
+use crate::id::{AgentId, ChannelId, HookName, McpServerName, Party, ProjectName, ScheduleName, SessionKey};
+use crate::skill::{InstalledSkill, installed};
 use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt, SubmissionFilter};
 use crate::ui::{OutputOptions, Printer};
 
@@ -170,14 +171,27 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
     if is::<ProjectName>(parser) && place.verbs.last() != Some(&"add") {
         return projects(home);
     }
+    // The name of a new server can't be completed.
+    if is::<McpServerName>(parser) && place.verbs.last() != Some(&"add") {
+        return mcp_servers(home);
+    }
+    // The name of a new schedule can't be completed.
+    if is::<ScheduleName>(parser) && place.verbs.last() != Some(&"add") {
+        return schedules(home);
+    }
+    // The name of a new webhook can't be completed.
+    if is::<HookName>(parser) && place.verbs.last() != Some(&"add") {
+        return hooks(home);
+    }
     match (verb, id) {
         ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
         ("race", "race") => return races(home),
-        ("fork", "source") => {
+        ("fork", "source") | ("schedule", "to") => {
             return Some([agents(home)?, channels(home, false).unwrap_or_default()].concat());
         }
+        ("skill", "skill") => return skills(home),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
         ("project", "number" | "show") => return submissions(home),
@@ -225,6 +239,27 @@ fn agents(home: &Home) -> Option<Vec<(String, String)>> {
 fn projects(home: &Home) -> Option<Vec<(String, String)>> {
     let projects = config(home)?.projects;
     Some(projects.into_iter().map(|project| (project.name.to_string(), description(&project.repo))).collect())
+}
+
+fn mcp_servers(home: &Home) -> Option<Vec<(String, String)>> {
+    let servers = config(home)?.mcp_servers;
+    Some(servers.into_iter().map(|one| (one.name.to_string(), description(&one.place()))).collect())
+}
+
+fn skills(home: &Home) -> Option<Vec<(String, String)>> {
+    let skills = installed::all(home);
+    let described = |skill: &InstalledSkill| (skill.name.to_string(), skill.state.as_str().to_owned());
+    Some(skills.iter().map(described).collect())
+}
+
+fn schedules(home: &Home) -> Option<Vec<(String, String)>> {
+    let all = database::read(home, async |reader| reader.schedules().list().await).ok()??;
+    Some(all.iter().map(|one| (one.name.to_string(), description(&one.text))).collect())
+}
+
+fn hooks(home: &Home) -> Option<Vec<(String, String)>> {
+    let all = database::read(home, async |reader| reader.hooks().list().await).ok()??;
+    Some(all.iter().map(|one| (one.name.to_string(), format!("#{}", one.channel))).collect())
 }
 
 /// Returns the submissions that are on their way.

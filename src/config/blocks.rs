@@ -162,6 +162,16 @@ pub(super) fn race_idle(view: &View<'_>) -> Result<Duration, Problem> {
     Ok(seconds.map_or(RACE_IDLE, Duration::from_secs))
 }
 
+/// Least time between two runs of a schedule that an agent asked for, unless another one is set.
+pub const SCHEDULE_DISTANCE: Duration = Duration::from_secs(3600);
+
+/// Reads the settings of schedules.
+pub(super) fn schedule_distance(view: &View<'_>) -> Result<Duration, Problem> {
+    view.only(&["agentMinutes"])?;
+    let minutes = view.get("agentMinutes")?.within::<u64>(1..=10_080, "a number of minutes")?;
+    Ok(minutes.map_or(SCHEDULE_DISTANCE, |minutes| Duration::from_secs(minutes * 60)))
+}
+
 /// Reads the settings of compaction.
 pub(super) fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
     let most = Compaction::default().most_staged;
@@ -177,6 +187,17 @@ pub(super) fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
     let block = own.get("compaction")?;
     block.only(&["summary"])?;
     Ok(Compaction { most_staged, summary: block.get("summary")?.flag()?.unwrap_or(false) })
+}
+
+/// Default of the longest wait that a provider may ask a running turn for.
+pub(crate) const QUOTA_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Reads the block about quotas that are used up. An unknown key is refused.
+pub(super) fn quota_patience(view: &View<'_>) -> Result<Duration, Problem> {
+    view.only(&["patienceSeconds"])?;
+    // A turn has a time limit of its own, so a longer patience would only be cut off by it.
+    let seconds = view.get("patienceSeconds")?.within(0..=3_600, "a number of seconds")?;
+    Ok(seconds.map_or(QUOTA_PATIENCE, Duration::from_secs))
 }
 
 /// Reads the retention block. An unknown key is refused, because a misspelt setting would keep records forever.

@@ -96,18 +96,9 @@ pub(super) fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSetting
         settings.binds.extend(block.get("binds")?.texts()?);
         settings.network = block.get("network")?.text()?.or(settings.network);
         settings.image = block.get("image")?.text()?.or(settings.image);
-        settings.memory = block
-            .get("memory")?
-            .convert(bytes, "must be a size as in \"512m\" or \"2g\", at least 32m")?
-            .or(settings.memory);
-        settings.cpu_millis = block
-            .get("cpus")?
-            .convert(cpu_millis, "must be a number of cores as in 1.5, at least 0.1")?
-            .or(settings.cpu_millis);
-        settings.runtime = block
-            .get("runtime")?
-            .text_if(is_runtime_name, "must be the engine's name of a runtime, as in \"runsc\"")?
-            .or(settings.runtime);
+        settings.memory = block.get("memory")?.convert(bytes, MEMORY_FORM)?.or(settings.memory);
+        settings.cpu_millis = block.get("cpus")?.convert(cpu_millis, CPUS_FORM)?.or(settings.cpu_millis);
+        settings.runtime = block.get("runtime")?.text_if(is_runtime_name, RUNTIME_FORM)?.or(settings.runtime);
         let whole = block.value.cloned().unwrap_or_default();
         // Unsupported keys are collected, not refused here: the configuration stays readable, and only the sandbox is
         // refused.
@@ -121,6 +112,22 @@ pub(super) fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSetting
     }
     Ok(settings)
 }
+
+/// Reads the limits, the image and the runtime of a sandbox that has nothing else to set.
+pub(super) fn limits(block: &View<'_>) -> Result<DockerSettings, Problem> {
+    Ok(DockerSettings {
+        memory: block.get("memory")?.convert(bytes, MEMORY_FORM)?,
+        cpu_millis: block.get("cpus")?.convert(cpu_millis, CPUS_FORM)?,
+        image: block.get("image")?.text()?,
+        runtime: block.get("runtime")?.text_if(is_runtime_name, RUNTIME_FORM)?,
+        ..DockerSettings::default()
+    })
+}
+
+/// The forms of values, which complete an error message.
+const MEMORY_FORM: &str = "must be a size as in \"512m\" or \"2g\", at least 32m";
+const CPUS_FORM: &str = "must be a number of cores as in 1.5, at least 0.1";
+const RUNTIME_FORM: &str = "must be the engine's name of a runtime, as in \"runsc\"";
 
 /// Stands for a size limit that is `none`.
 pub(super) const NO_LIMIT: u64 = u64::MAX;
@@ -158,7 +165,7 @@ pub fn bytes(value: &Value) -> Option<u64> {
     clippy::cast_sign_loss,
     reason = "the range is checked before the cast"
 )]
-fn cpu_millis(value: &Value) -> Option<u64> {
+pub(crate) fn cpu_millis(value: &Value) -> Option<u64> {
     let cpus = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,

@@ -17,6 +17,8 @@ pub mod ignored;
 pub(crate) mod ineffective;
 mod key_line;
 pub mod live;
+pub(crate) mod mcp_package;
+pub(crate) mod mcp_servers;
 pub mod model;
 mod origins;
 pub mod parse;
@@ -31,6 +33,7 @@ pub mod secret;
 pub mod setting;
 pub mod starter;
 mod stored_keys;
+mod telemetry;
 mod tool_lists;
 pub(crate) mod unassign;
 mod view;
@@ -39,17 +42,19 @@ use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
-use crate::id::{AgentId, IdError};
+use crate::id::{AgentId, IdError, McpServerName};
 
 pub(crate) use budgets::Allowance;
 pub use budgets::Budgets;
 pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
+pub use mcp_package::{McpPackage, PackageSource};
+pub use mcp_servers::{McpRemote, McpServer};
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, CheckpointSettings, Compaction, Config,
-    DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network, PlatformName,
-    Retention, Role, SandboxMode, SkillsMode, TrustedOrigin,
+    DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network, OtlpSettings,
+    PlatformName, Retention, Role, SandboxMode, SkillsMode, TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;
@@ -117,6 +122,11 @@ pub enum ConfigError {
     Exists(AgentId),
     #[error("there is no agent {0}")]
     Unknown(AgentId),
+    /// An MCP server with this name exists already.
+    #[error("the MCP server {0} exists already")]
+    McpServerExists(McpServerName),
+    #[error("there is no MCP server {0}")]
+    NoMcpServer(McpServerName),
     #[error(transparent)]
     Id(#[from] IdError),
     #[error(transparent)]
@@ -137,13 +147,19 @@ impl Config {
 impl Explain for ConfigError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Exists(_) | Self::Changed | Self::RollingBack | Self::UnusableBackup { .. } => {
-                Kind::Conflict
-            }
+            Self::Exists(_)
+            | Self::McpServerExists(_)
+            | Self::Changed
+            | Self::RollingBack
+            | Self::UnusableBackup { .. } => Kind::Conflict,
             Self::Refused { .. } | Self::Blocked { .. } | Self::Ignored(_) | Self::NoPlaceForKey { .. } => {
                 Kind::Usage
             }
-            Self::Syntax { .. } | Self::Shape { .. } | Self::Unknown(_) | Self::NoBackup(_) => Kind::Failed,
+            Self::Syntax { .. }
+            | Self::Shape { .. }
+            | Self::Unknown(_)
+            | Self::NoMcpServer(_)
+            | Self::NoBackup(_) => Kind::Failed,
             Self::Id(error) => error.kind(),
             Self::Home(error) => error.kind(),
         }
@@ -165,6 +181,7 @@ impl Explain for ConfigError {
             Self::NoPlaceForKey { hint, .. } => Some(hint.clone()),
             Self::NoBackup(_) | Self::UnusableBackup { .. } => Some("flock config validate".to_owned()),
             Self::Exists(_) | Self::Unknown(_) => Some("flock list".to_owned()),
+            Self::McpServerExists(_) | Self::NoMcpServer(_) => Some("flock mcp list".to_owned()),
             Self::Id(error) => error.hint(),
             Self::Home(error) => error.hint(),
         }

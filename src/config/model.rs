@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use super::blocks::OpenClawSettings;
@@ -13,12 +14,14 @@ pub use super::choices::{
     Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
 };
 pub use super::docker::DockerSettings;
+use super::mcp_servers::McpServer;
 pub use super::origins::TrustedOrigin;
 use super::policy::CommandPolicy;
 use super::projects::Project;
 pub(crate) use super::providers::ModelCost;
 pub use super::providers::{Api, ModelSettings, ProviderSettings};
-use crate::id::{AgentId, ModelRef, Party};
+pub use super::telemetry::OtlpSettings;
+use crate::id::{AgentId, McpServerName, ModelRef, Party};
 
 /// The gateway's default port.
 pub(crate) const DEFAULT_PORT: u16 = 3779;
@@ -152,12 +155,18 @@ pub struct Config {
     pub image_side: u32,
     /// Longest duration of a turn. Time in which the agent is frozen does not count. `None` is the engine's default.
     pub turn_time: Option<Duration>,
+    /// The longest wait that a provider may ask a running turn for. If it asks for more, the turn waits without running.
+    pub quota_patience: Duration,
     /// Settings for shortening long conversations.
     pub compaction: Compaction,
     /// Settings of checkpoints.
     pub checkpoints: CheckpointSettings,
     /// Time after which the copy of a team in a race has given up if none of its agents does anything.
     pub race_idle: Duration,
+    /// The addresses at which the owner's tunnel offers the paths of webhooks, and nothing else.
+    pub hook_origins: Vec<TrustedOrigin>,
+    /// Least time between two runs of a schedule that an agent asked for.
+    pub schedule_distance: Duration,
     /// Time after which a request that no person has decided expires. An approved request must begin within the same
     /// time.
     pub approval_time: Duration,
@@ -173,6 +182,10 @@ pub struct Config {
     pub bridges: Vec<Bridge>,
     /// Repositories that agents work on, sorted by name.
     pub projects: Vec<Project>,
+    /// Programs whose tools agents can be granted, sorted by name.
+    pub mcp_servers: Vec<McpServer>,
+    /// The collector of spans and metrics. `None` sends none.
+    pub otlp: Option<Arc<OtlpSettings>>,
 }
 
 impl Config {
@@ -180,6 +193,12 @@ impl Config {
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.id == *id)
+    }
+
+    /// Returns the MCP server with this name.
+    #[must_use]
+    pub(crate) fn mcp_server(&self, name: &McpServerName) -> Option<&McpServer> {
+        self.mcp_servers.iter().find(|server| server.name == *name)
     }
 
     /// Returns the configured settings of a model, or `None` if no custom provider lists it.

@@ -1,4 +1,5 @@
-//! The origins at which browsers reach the dashboard through the owner's own tunnel or reverse proxy.
+//! The origins at which browsers reach the dashboard, and senders the webhooks, through the owner's own tunnel or reverse
+//! proxy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,7 +50,7 @@ impl FromStr for TrustedOrigin {
     }
 }
 
-/// Reads the block of the dashboard.
+/// Reads the block of the dashboard, or that of the webhooks.
 pub(super) fn trusted(view: &View<'_>) -> Result<Vec<TrustedOrigin>, Problem> {
     view.only(&["trustedOrigins"])?;
     let origins = view.get("trustedOrigins")?.items()?;

@@ -128,6 +128,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         approvers: approvers(&own)?,
         approvals: blocks::approvals(&own.get("approvals")?)?,
         trusted_origins: origins::trusted(&own.get("dashboard")?)?,
+        hook_origins: origins::trusted(&own.get("hooks")?)?,
         approval_time: Duration::from_secs(
             own.get("approvalHours")?.within::<u64>(1..=720, "a number of hours")?.unwrap_or(24) * 3600,
         ),
@@ -148,11 +149,15 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .get("timeoutSeconds")?
             .within(1..=2_592_000, "a number of seconds")?
             .map(Duration::from_secs),
+        quota_patience: blocks::quota_patience(&own.get("quota")?)?,
         compaction: blocks::compaction(&own)?,
         checkpoints: blocks::checkpoints(&own.get("checkpoints")?)?,
         race_idle: blocks::race_idle(&own.get("races")?)?,
+        schedule_distance: blocks::schedule_distance(&own.get("schedules")?)?,
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
         projects,
+        mcp_servers: super::mcp_servers::servers(&own.get("mcpServers")?)?,
+        otlp: super::telemetry::otlp(&own.get("telemetry")?)?,
     })
 }
 

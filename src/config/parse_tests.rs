@@ -376,6 +376,21 @@ fn a_turn_timeout_is_one_second_to_thirty_days() {
 }
 
 #[test]
+fn the_patience_with_a_quota_is_two_minutes_or_the_owners_time() {
+    let with = |quota: Value| {
+        let mut document = starter::document(&home(), None, "token", 3779);
+        document["plugins"]["entries"]["flock"]["config"]["quota"] = quota;
+        config(&document, &home())
+    };
+    assert_eq!(with(json!({})).unwrap().quota_patience.as_secs(), 120);
+    assert_eq!(with(json!({"patienceSeconds": 0})).unwrap().quota_patience.as_secs(), 0);
+    for wrong in [json!({"patienceSeconds": 3_601}), json!({"patienceSeconds": "1m"}), json!({"patience": 1})]
+    {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_copy_in_a_race_gives_up_after_two_minutes_or_the_owners_time() {
     let with = |races: Value| {
         let mut document = starter::document(&home(), None, "token", 3779);
@@ -385,6 +400,35 @@ fn a_copy_in_a_race_gives_up_after_two_minutes_or_the_owners_time() {
     assert_eq!(with(json!({})).unwrap().race_idle.as_secs(), 120);
     assert_eq!(with(json!({"idleSeconds": 5})).unwrap().race_idle.as_secs(), 5);
     for wrong in [json!({"idleSeconds": 0}), json!({"idle": 5})] {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn webhooks_come_from_the_owners_own_addresses_alone() {
+    let with = |hooks: Value| {
+        let mut document = starter::document(&home(), None, "token", 3779);
+        document["plugins"]["entries"]["flock"]["config"]["hooks"] = hooks;
+        config(&document, &home())
+    };
+    assert!(with(json!({})).unwrap().hook_origins.is_empty());
+    let set = with(json!({"trustedOrigins": ["https://hooks.example.org"]})).unwrap();
+    assert!(set.hook_origins[0].has_authority("hooks.example.org"));
+    assert!(set.trusted_origins.is_empty(), "the dashboard stays where it is");
+    assert!(with(json!({"trustedOrigins": ["http://hooks.example.org"]})).is_err());
+    assert!(with(json!({"trustedHosts": []})).is_err());
+}
+
+#[test]
+fn schedules_of_agents_have_an_hour_between_two_runs_or_the_owners_time() {
+    let with = |schedules: Value| {
+        let mut document = starter::document(&home(), None, "token", 3779);
+        document["plugins"]["entries"]["flock"]["config"]["schedules"] = schedules;
+        config(&document, &home())
+    };
+    assert_eq!(with(json!({})).unwrap().schedule_distance.as_secs(), 3600);
+    assert_eq!(with(json!({"agentMinutes": 5})).unwrap().schedule_distance.as_secs(), 300);
+    for wrong in [json!({"agentMinutes": 0}), json!({"agentMinutes": 10_081}), json!({"minutes": 5})] {
         assert!(with(wrong.clone()).is_err(), "{wrong}");
     }
 }
@@ -430,5 +474,48 @@ fn requests_are_decided_over_every_bridge_unless_the_owner_says_less() {
         let problem = read(value).unwrap_err();
         assert!(problem.message.contains(message), "{problem:?}");
         assert!(problem.at.starts_with("plugins.entries.flock.config.approvals."), "{problem:?}");
+    }
+}
+
+#[test]
+fn telemetry_is_off_until_it_has_an_endpoint() {
+    let read = |otlp: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["telemetry"] = json!({ "otlp": otlp });
+        config(&document, &home()).map(|config| config.otlp).map_err(|problem| problem.message)
+    };
+    assert_eq!(config(&document(), &home()).unwrap().otlp, None);
+    assert_eq!(read(json!({"contents": true})).unwrap(), None);
+    let settings = read(json!({"endpoint": "http://127.0.0.1:4318/"})).unwrap().unwrap();
+    assert_eq!((settings.endpoint.as_str(), settings.service.as_str()), ("http://127.0.0.1:4318", "flock"));
+    assert_eq!((settings.contents, settings.metrics_interval.as_secs()), (false, 60));
+    assert!(settings.headers.is_empty() && !settings.propagates_to_models);
+    let settings = read(json!({
+        "endpoint": "https://cloud.example.org/api/public/otel",
+        "headers": {"Authorization": "secret:otlp.authorization", "x-key": "env:KEY"},
+        "contents": true, "propagateToModels": true, "metricsSeconds": 5, "serviceName": "my team",
+    }));
+    let settings = settings.unwrap().unwrap();
+    assert_eq!(settings.headers[0], ("Authorization".to_owned(), "secret:otlp.authorization".to_owned()));
+    assert!(settings.contents && settings.propagates_to_models);
+    for (otlp, expected) in [
+        (json!({"endpoint": "localhost"}), "must be a URL"),
+        (json!({"endpoint": "https://ann:pw@example.org"}), "without a password"),
+        (json!({"endpoint": "ftp://example.org"}), "must be a URL"),
+        (json!({"endpoint": "http://example.org", "headers": {"a": "secret:a"}}), "must be https"),
+        (json!({"headers": {"Authorization": "Basic c2VjcmV0"}}), "must be a reference"),
+        (json!({"headers": {"content-type": "secret:a"}}), "flock sets itself"),
+        (json!({"headers": {"a b": "secret:a"}}), "with a name of letters"),
+        (json!({"metricsSeconds": 0}), "a number of seconds"),
+        (json!({"serviceName": ""}), "must be a name"),
+        (json!({"endpiont": "http://127.0.0.1"}), "endpoint"),
+    ] {
+        let message = read(otlp.clone()).unwrap_err();
+        assert!(message.contains(expected), "{otlp}: {message}");
+    }
+    // A collector on this machine or in its network may have keys without TLS.
+    for near in ["http://127.0.0.1:4318", "http://[::1]:4318", "http://192.168.1.7", "http://collector:4318"]
+    {
+        assert!(read(json!({"endpoint": near, "headers": {"a": "secret:a"}})).unwrap().is_some(), "{near}");
     }
 }

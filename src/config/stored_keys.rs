@@ -6,10 +6,11 @@ use super::ConfigError;
 use super::bridges::{self, BridgeSecret};
 use super::path::ConfigPath;
 use super::secret::{self, is_reference};
+use super::telemetry;
 use crate::home::Home;
 
-/// Moves literal `apiKey` values and tokens of bridges below `path` to the home's secrets and returns the names of the
-/// new secrets.
+/// Moves literal `apiKey` values, tokens of bridges and headers of telemetry below `path` to the home's secrets and
+/// returns the names of the new secrets.
 ///
 /// # Errors
 ///
@@ -30,7 +31,8 @@ pub(crate) fn store_keys(
     Ok(taken.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Replaces literal `apiKey` values and tokens of bridges by references and collects the names of their secrets with the keys.
+/// Replaces literal `apiKey` values, tokens of bridges and headers of telemetry by references, and collects the names of
+/// their secrets with the keys.
 ///
 /// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
 fn take_below(
@@ -39,9 +41,13 @@ fn take_below(
     taken: &mut Vec<(String, String)>,
 ) -> Result<(), ConfigError> {
     let below = |key: &str| -> Vec<String> { way.iter().cloned().chain([key.to_owned()]).collect() };
+    if value.is_number() && telemetry::header_secret(way).is_some() {
+        // A number on the command line is one in JSON, but a header is a text.
+        *value = Value::String(value.to_string());
+    }
     match value {
         Value::String(text) if !is_reference(text) => {
-            let name = match bridge_secret(way) {
+            let name = match bridge_secret(way).or_else(|| telemetry::header_secret(way)) {
                 Some(name) => name,
                 None if is_key(way) => secret_name(way)?.to_owned(),
                 None => return Ok(()),
@@ -143,6 +149,25 @@ mod tests {
         let mut token = json!("t");
         assert!(store_keys(&home, &"gateway.auth.token".parse().unwrap(), &mut token).unwrap().is_empty());
         assert_eq!(token, "t");
+    }
+
+    #[test]
+    fn literal_headers_of_telemetry_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let block: ConfigPath = "plugins.entries.flock.config.telemetry.otlp".parse().unwrap();
+        let mut value =
+            json!({"endpoint": "https://x", "headers": {"Authorization": "Basic c", "x-a": "env:A"}});
+        assert_eq!(store_keys(&home, &block, &mut value).unwrap(), ["otlp.authorization"]);
+        assert_eq!(value["headers"], json!({"Authorization": "secret:otlp.authorization", "x-a": "env:A"}));
+        assert_eq!(secret::get(&home, "otlp.authorization").unwrap().as_deref(), Some("Basic c"));
+        let one = "plugins.entries.flock.config.telemetry.otlp.headers.x-key".parse().unwrap();
+        for (mut value, stored) in [(json!("k"), "k"), (json!(7), "7")] {
+            store_keys(&home, &one, &mut value).unwrap();
+            assert_eq!(value, "secret:otlp.x-key");
+            assert_eq!(secret::get(&home, "otlp.x-key").unwrap().as_deref(), Some(stored));
+        }
     }
 
     #[test]

@@ -32,11 +32,12 @@ pub(super) enum NavItem {
     Cost,
     Graph,
     Machine,
+    Search,
 }
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Team,
         Self::Channels,
         Self::Sessions,
@@ -45,6 +46,7 @@ impl NavItem {
         Self::Cost,
         Self::Graph,
         Self::Machine,
+        Self::Search,
     ];
 
     pub(super) const fn address(self) -> &'static str {
@@ -57,6 +59,7 @@ impl NavItem {
             Self::Cost => "/dashboard/cost",
             Self::Graph => "/dashboard/graph",
             Self::Machine => "/dashboard/machine",
+            Self::Search => "/dashboard/search",
         }
     }
 
@@ -70,6 +73,7 @@ impl NavItem {
             Self::Cost => texts.cost,
             Self::Graph => texts.graph,
             Self::Machine => texts.machine,
+            Self::Search => texts.search,
         }
     }
 
@@ -84,6 +88,7 @@ impl NavItem {
             Self::Cost => 'o',
             Self::Graph => 'h',
             Self::Machine => 'm',
+            Self::Search => 'f',
         }
     }
 }
@@ -132,7 +137,7 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    pub(super) fn items(&self) -> [NavItem; 8] {
+    pub(super) fn items(&self) -> [NavItem; 9] {
         NavItem::ALL
     }
 

@@ -12,6 +12,13 @@ pub(crate) fn value(query: &str, name: &str) -> Option<String> {
     pairs.find_map(|(found, value)| (found == name).then(|| value.into_owned()))
 }
 
+/// Returns all values of a parameter, decoded.
+#[must_use]
+pub(super) fn values(query: &str, name: &str) -> Vec<String> {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.filter(|(found, _)| found == name).map(|(_, value)| value.into_owned()).collect()
+}
+
 /// Returns a text as a part of a path or as a value in a query.
 #[must_use]
 pub(super) fn encoded(text: &str) -> String {
@@ -29,5 +36,6 @@ mod tests {
         }
         assert_eq!(encoded("a/b c"), "a%2Fb%20c");
         assert_eq!(value("aq=1", "q"), None);
+        assert_eq!(values("in=a&q=b&in=c+d", "in"), ["a", "c d"]);
     }
 }

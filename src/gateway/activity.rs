@@ -6,6 +6,7 @@ use super::driver::ActiveTurn;
 use crate::id::{SessionKey, TurnId};
 use crate::runtime::model_problem::ModelProblem;
 use crate::store::{AgentState, Freeze, RequestRow, RequestState};
+use crate::swarm::ParkedQuota;
 use crate::swarm::pause::Pause;
 
 /// The state of an agent, the one that matters most to a person.
@@ -16,6 +17,8 @@ pub(crate) enum ActivityState {
     Frozen,
     /// A request of it waits for a person.
     Asking,
+    /// The quota of its model's credential is used up, and its turns wait for more.
+    Parked,
     /// A turn runs.
     Working,
     /// Its model can't be asked: a provider, a key or the model itself is missing.
@@ -36,7 +39,8 @@ pub(crate) struct Activity {
     pub state: ActivityState,
     /// Unix milliseconds at which the state began, if that is known.
     pub since: Option<i64>,
-    /// The reason: who froze it, the request, the tool that runs, the used-up budget, why its model can't be asked, or why it sleeps.
+    /// The reason: who froze it, the request, the credential whose quota is used up, the tool that runs, the used-up
+    /// budget, why its model can't be asked, or why it sleeps.
     pub detail: Option<String>,
     /// The turn that runs or waits.
     pub turn: Option<TurnId>,
@@ -51,6 +55,8 @@ pub(crate) struct Activity {
 pub(crate) struct AgentFacts<'a> {
     pub frozen: Option<&'a Freeze>,
     pub paused: Option<&'a Pause>,
+    /// The used-up quota that it waits for.
+    pub parked: Option<&'a ParkedQuota>,
     /// The reason for which its model can't be asked.
     pub problem: Option<&'a ModelProblem>,
     pub state: Option<&'a AgentState>,
@@ -84,6 +90,11 @@ pub(crate) fn activity(facts: &AgentFacts<'_>) -> Activity {
     }
     if let Some(row) = request {
         return of(ActivityState::Asking, Some(row.created_at), Some(row.kind.clone()));
+    }
+    // A turn that runs a tool goes on until it asks its model again.
+    let is_in_tool = running.is_some_and(|(_, turn)| turn.tool.is_some());
+    if let Some(parked) = facts.parked.filter(|_| !is_in_tool) {
+        return of(ActivityState::Parked, Some(parked.since), Some(parked.credential.clone()));
     }
     if let Some((_, turn)) = running {
         return of(ActivityState::Working, Some(turn.since), turn.tool.clone());
@@ -145,6 +156,25 @@ mod tests {
         facts.turns = vec![&waiting, &running];
         assert_eq!(state_of(&facts), (ActivityState::Working, Some(4)));
         assert_eq!(activity(&facts).session.as_ref(), Some(&running.1.session));
+        let parked = ParkedQuota {
+            credential: "openai".to_owned(),
+            model: "openai/gpt".parse().unwrap(),
+            since: 6,
+            until: 7,
+            named: true,
+            refusals: 1,
+            probing: false,
+            reason: String::new(),
+            agents: Vec::new(),
+        };
+        facts.parked = Some(&parked);
+        assert_eq!(state_of(&facts), (ActivityState::Parked, Some(6)));
+        assert_eq!(activity(&facts).detail.as_deref(), Some("openai"));
+        let mut in_tool = running.clone();
+        in_tool.1.tool = Some("exec".to_owned());
+        facts.turns = vec![&in_tool];
+        assert_eq!(state_of(&facts), (ActivityState::Working, Some(4)));
+        facts.turns = vec![&running];
         facts.frozen = Some(&freeze);
         assert_eq!(state_of(&facts), (ActivityState::Frozen, Some(1)));
         assert_eq!(activity(&facts).detail.as_deref(), Some("human:ann"));

@@ -11,6 +11,7 @@ use super::events::EventBuffer;
 use super::git::GitService;
 use super::grants::TeamGrants;
 use super::limits::ServerLimits;
+use super::mcp;
 use super::middleware::Middleware;
 use super::projects::Projects;
 use super::relay::Relay;
@@ -75,23 +76,34 @@ impl GatewayAssembly {
         let notifier = Notifier::new(ringer, Arc::new(publish));
         let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         swarm.load_frozen().await?;
+        swarm.load_quotas().await?;
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
             let newest = live.clone();
             let git = Arc::new(GitService::new(live.home().clone(), Arc::new(move || newest.current())));
             let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
-            let triage = tools::triage(&live, &swarm, &sandboxes);
+            let servers = mcp::recorded_servers(&live, &store, grants.clone());
+            let triage = tools::triage(&live, &swarm, &sandboxes, &servers);
             let projects = Arc::new(Projects::new(swarm.clone()));
             let catalog = Catalog::new(live.home().clone());
             let approval = Arc::new(TriageApproval(triage.clone()));
             let oversight = Arc::new(TeamOversight::new(swarm.clone(), approval));
             let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
             let gateway = Gateway::new(|gateway| {
+                servers.people_asked_by(Arc::new(mcp::RequestedPerson(Arc::downgrade(&triage))));
+                servers.sampled_by(Arc::new(mcp::EngineModel(gateway.clone())));
                 let engine = Engine::new(agent::EngineParts {
                     config: live.clone(),
                     store: store.clone(),
-                    registry: tools::registry(&live, &triage, &sandboxes, &projects, gateway.clone()),
+                    registry: tools::registry(
+                        &live,
+                        &triage,
+                        &sandboxes,
+                        &projects,
+                        &servers,
+                        gateway.clone(),
+                    ),
                     catalog,
                     limits: agent::TurnLimits::default(),
                     oversight,
@@ -118,6 +130,7 @@ impl GatewayAssembly {
                     relay,
                     bridges,
                     projects,
+                    servers,
                 }
             });
             let team = Team::new(gateway.clone());
@@ -159,7 +172,11 @@ fn runtimes(
     for program in programs::PROGRAMS {
         all.push(Arc::new(programs::ProgramRuntime::new(program, parts.clone())));
     }
-    Runtimes::new(all)
+    let described = move |name: &str| -> Option<Arc<dyn Runtime>> {
+        let program = programs::named(name)?;
+        Some(Arc::new(programs::ProgramRuntime::new(program, parts.clone())))
+    };
+    Runtimes::new(all).with_described(Arc::new(described))
 }
 
 /// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.

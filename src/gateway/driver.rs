@@ -18,11 +18,13 @@ use super::events::EventBuffer;
 use super::limits::ServerLimits;
 use super::metrics::{TurnMetrics, TurnStatus};
 use super::queue::{QueueFull, QueueSlot, SessionQueues};
+use super::turn_trace::TurnTrace;
 use crate::agent::{Provenance, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{BoxFuture, Message};
 use crate::sync::lock;
+use crate::telemetry::{self, Telemetry, TraceContext};
 
 /// A callback that receives a turn's events. It is called in order, from one task, and must not block.
 pub type EventCallback<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
@@ -142,6 +144,18 @@ pub enum TurnOrigin {
     Task,
 }
 
+impl TurnOrigin {
+    /// Returns its word in traces.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Message => "message",
+            Self::Team => "team",
+            Self::Task => "task",
+        }
+    }
+}
+
 /// The message of a turn that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingMessage {
@@ -232,6 +246,7 @@ pub struct TurnDriver {
     queues: Arc<SessionQueues>,
     events: Arc<EventBuffer>,
     metrics: TurnMetrics,
+    telemetry: Arc<Telemetry>,
     active: Mutex<HashMap<TurnId, ActiveTurn>>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -241,12 +256,18 @@ pub struct TurnDriver {
 impl TurnDriver {
     /// Creates a driver for this runner. Turns wait until [`Self::recovered`] has been called.
     #[must_use]
-    pub(crate) fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
+    pub(crate) fn new(
+        runner: Arc<dyn TurnRunner>,
+        events: Arc<EventBuffer>,
+        limits: &ServerLimits,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
         Self {
             runner,
             queues: Arc::new(SessionQueues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
             events,
             metrics: TurnMetrics::default(),
+            telemetry,
             active: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -305,7 +326,10 @@ impl TurnDriver {
         // This must come after the insertion above. `Self::stop` sets the flag first and then cancels every turn in the
         // list, so a turn is either in that list or sees the flag here.
         let is_stopping = self.stop.is_cancelled();
-        let entry = Entry { driver: self.clone(), turn: request.turn, session: request.session.clone() };
+        // The turn has a task of its own, so what it belongs to is handed over.
+        let above = telemetry::current().and_then(|current| current.context().cloned());
+        let (turn_id, session) = (request.turn, request.session.clone());
+        let entry = Entry { driver: self.clone(), turn: turn_id, session, origin, above };
         if is_stopping {
             return Err(TurnRefused::Stopping);
         }
@@ -401,6 +425,9 @@ struct Entry {
     driver: Arc<TurnDriver>,
     turn: TurnId,
     session: SessionKey,
+    origin: TurnOrigin,
+    /// The span of flock or of a client that asked for the turn.
+    above: Option<TraceContext>,
 }
 
 impl Entry {
@@ -434,7 +461,10 @@ impl Entry {
             active.waiting = None;
             active.since = unix_ms();
         }
-        driver.metrics.began(&request.agent, accepted.elapsed());
+        let waited = accepted.elapsed();
+        driver.metrics.began(&request.agent, waited);
+        let above = driver.telemetry.enter(self.above.clone());
+        let trace = above.map(|above| TurnTrace::begin(&above, &request, self.origin, waited));
         let (agent, began) = (request.agent.clone(), Instant::now());
         let what = json!({"turn": self.turn, "agent": request.agent, "session": request.session});
         let mut is_announced = false;
@@ -449,8 +479,12 @@ impl Entry {
                 driver.note(self.turn, &self.session, &event);
                 on_event(event);
             };
-            driver.runner.run(request, cancel, &mut tell).await
+            let run = driver.runner.run(request, cancel, &mut tell);
+            telemetry::scoped(trace.as_ref().map(TurnTrace::current), run).await
         };
+        if let Some(trace) = trace {
+            trace.end(&result);
+        }
         if !is_announced {
             driver.events.publish("turn.started", &what);
         }

@@ -46,7 +46,7 @@ pub struct ApiError {
 #[derive(Debug, Default)]
 pub(crate) struct ErrorDetails {
     /// The parameter that is wrong, if the error is about one.
-    pub param: Option<&'static str>,
+    pub param: Option<Cow<'static, str>>,
     /// The turn that failed, with its session.
     pub turn: Option<(SessionKey, TurnId)>,
 }
@@ -134,8 +134,8 @@ impl ApiError {
 
     /// Names the parameter of the request that the error is about.
     #[must_use]
-    pub(crate) fn with_param(mut self, name: &'static str) -> Self {
-        self.details.param = Some(name);
+    pub(crate) fn with_param(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.details.param = Some(name.into());
         self
     }
 
@@ -198,7 +198,7 @@ impl ApiError {
         let mut error = json!({"code": self.code, "message": self.message, "hint": self.hint});
         if path == "/v1" || path.starts_with("/v1/") {
             error["type"] = self.openai_type().into();
-            error["param"] = self.details.param.into();
+            error["param"] = json!(self.details.param);
         }
         if let Some((session, turn)) = &self.details.turn {
             error["session"] = session.as_str().into();
@@ -319,6 +319,8 @@ impl From<SwarmError> for ApiError {
         let (status, code) = match &error {
             SwarmError::NoChannel(_) => (StatusCode::NOT_FOUND, "channel_not_found"),
             SwarmError::NoToken(_) => (StatusCode::NOT_FOUND, "token_not_found"),
+            SwarmError::NoSchedule(_) => (StatusCode::NOT_FOUND, "schedule_not_found"),
+            SwarmError::NoHook(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
             SwarmError::NoBridge(_) => (StatusCode::NOT_FOUND, "bridge_not_found"),
             SwarmError::NoAgent(_) => (StatusCode::NOT_FOUND, "agent_not_found"),
             SwarmError::Archived(_) => (StatusCode::CONFLICT, "archived"),
@@ -327,6 +329,9 @@ impl From<SwarmError> for ApiError {
             // These errors explain themselves, so their own kind decides.
             SwarmError::ChannelExists(_)
             | SwarmError::TokenExists(_)
+            | SwarmError::ScheduleExists(_)
+            | SwarmError::HookExists(_)
+            | SwarmError::Home(_)
             | SwarmError::Invalid(_)
             | SwarmError::Store(_) => {
                 return Self::explained(error);

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::sync::lock;
 
 /// The names of all events.
-pub(crate) const NAMES: [&str; 26] = [
+pub(crate) const NAMES: [&str; 30] = [
     "turn.started",
     "turn.ended",
     "turn.retrying",
@@ -31,6 +31,8 @@ pub(crate) const NAMES: [&str; 26] = [
     "agent.slept",
     "agent.woke",
     "agent.paused",
+    "quota.parked",
+    "quota.resumed",
     "agent.frozen",
     "agent.thawed",
     "channel.created",
@@ -39,6 +41,8 @@ pub(crate) const NAMES: [&str; 26] = [
     "config.changed",
     "project.changed",
     "race.changed",
+    "schedule.changed",
+    "hook.changed",
     "gateway.stopping",
 ];
 

@@ -198,16 +198,23 @@ async fn known_outcome(
     let store = gateway.swarm.store();
     // The key was claimed, but the turn never got a row: nothing was done.
     let Some(row) = store.turns().find(turn).await.map_err(ApiError::explained)? else { return Ok(None) };
-    let text = if row.state == TurnState::Done {
-        let stored = gateway.engine.answer_of(session, turn).await.map_err(ApiError::explained)?;
-        stored.map(|stored| stored.content)
+    let answer = if row.state == TurnState::Done {
+        let engine = &gateway.engine;
+        match engine.handed_out(session, turn).await.map_err(ApiError::explained)? {
+            Some((text, calls)) => Some((text, "tool_calls", calls)),
+            None => {
+                let stored = engine.answer_of(session, turn).await.map_err(ApiError::explained)?;
+                stored.map(|stored| (stored.content, "stop", Vec::new()))
+            }
+        }
     } else {
         None
     };
-    let kept = match text {
-        Some(text) => StoredOutcome::Answer(serde_json::json!({
+    let kept = match answer {
+        Some((text, stop, calls)) => StoredOutcome::Answer(serde_json::json!({
             "text": text,
-            "stop": "stop",
+            "stop": stop,
+            "calls": calls,
             "model": row.model,
             "steps": row.steps,
             "usage": {"input": row.tokens.input, "output": row.tokens.output,

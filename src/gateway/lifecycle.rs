@@ -16,7 +16,8 @@ use super::projects::SandboxChecks;
 use super::projects::train::Train;
 use super::state::Gateway;
 use super::team::Team;
-use super::{disk_quota, push, retention, search_index, server, uploads};
+use super::telemetry::Exporter;
+use super::{disk_quota, push, retention, schedules, search_index, server, uploads};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
@@ -28,6 +29,7 @@ use crate::id::{AgentId, ChannelId};
 use crate::install::self_update::ProgramRecord;
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::install::{pending_change, versions};
+use crate::mcp;
 use crate::nix_store::PackageStore;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
@@ -154,11 +156,21 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
+    tokio::spawn(schedules::run(gateway.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     tokio::spawn(push::run(gateway.clone()));
     tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
+    let exporter = Arc::new(Exporter::new(
+        gateway.live().clone(),
+        gateway.swarm.telemetry().clone(),
+        gateway.instance.clone(),
+    ));
+    let exported = {
+        let (exporter, stop) = (exporter.clone(), gateway.stop.clone());
+        tokio::spawn(async move { exporter.run(&stop).await })
+    };
     let (bridges, decider, stop) = (gateway.bridges.clone(), triage.clone(), gateway.stop.clone());
     let turns = bridge_turns(gateway);
     tokio::spawn(async move { bridges.run(decider, turns, stop).await });
@@ -180,8 +192,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
             "turns or requests did not end in time; they will be marked interrupted at the next start"
         );
     }
+    // The sandboxes of MCP servers end below with all others. Here their secrets go.
+    gateway.servers.end_all();
     // The server waits for its open connections, and the sandboxes stop at the same time.
-    let (served, ()) = tokio::join!(server, stop_sandboxes(sandboxes));
+    let (served, (), ()) = tokio::join!(server, stop_sandboxes(sandboxes), exporter.finish(exported));
     // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
         tracing::error!("the task that records connections failed");
@@ -440,6 +454,11 @@ async fn recover_and_run(
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");
         }
+    }
+    // The tools of MCP servers are known before a turn asks for them.
+    mcp::clear_secrets(gateway.home());
+    if let Err(error) = gateway.servers.refresh().await {
+        tracing::error!(error = chain(&error), "failed to read the grants of MCP servers");
     }
     // Interrupted rewinds are completed before a turn can see files of two moments.
     gateway.checkpoints.recover().await;

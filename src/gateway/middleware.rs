@@ -19,9 +19,9 @@ use super::error::ApiError;
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
-    self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, logs, mcp, messages,
-    metrics, models, openapi, plugin, prompt, push, responses, sessions, settings, sign_ins, status,
-    supervisor, tasks, transcript,
+    self, a2a, agents, audit, chat, config, dashboard, doctor, events, graph, health, hooks, logs, mcp,
+    messages, metrics, models, openapi, plugin, prompt, push, responses, sessions, settings, sign_ins,
+    status, supervisor, tasks, transcript,
 };
 use super::scope::{self, RequiredAccess};
 use super::sign_in;
@@ -32,6 +32,7 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{self, SandboxApi};
 use crate::swarm::attachment::MAX_FILE;
+use crate::telemetry::{self, Current, TRACEPARENT, TRACESTATE, TraceContext};
 
 /// The request handler of the gateway: its routes, and the checks in front of them.
 pub struct Middleware {
@@ -45,6 +46,7 @@ impl Middleware {
     pub fn new(gateway: Arc<Gateway>) -> Self {
         let api = Router::new()
             .route("/health", get(health::show))
+            .route("/hooks/{name}", post(hooks::receive))
             .route("/v1/models", get(models::list))
             .route("/v1/models/{*id}", get(models::show))
             .route("/v1/chat/completions", post(chat::complete))
@@ -132,6 +134,7 @@ impl Middleware {
             Some(TurnService::Mcp) => limits.body.min(mcp::MAX_BODY),
             None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MAX_BODY),
             None if is_upload => MAX_FILE,
+            None if hooks::is_delivery(parts.uri.path()) => limits.body.min(hooks::MAX_BODY),
             None => limits.body,
         };
         if is_upload {
@@ -141,7 +144,16 @@ impl Middleware {
         // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
         let port = if inside.is_some() { egress::PROXY_PORT } else { gateway.port };
-        auth::check_source(parts, port, &gateway.config().trusted_origins)?;
+        let config = gateway.config();
+        if hooks::is_delivery(parts.uri.path()) {
+            // No agent has anything to send here, and one that learned a secret should not be able to.
+            if inside.is_some() {
+                return Err(not_found_at(parts.uri.path()));
+            }
+            auth::check_source(parts, port, &config.hook_origins)?;
+        } else {
+            auth::check_source(parts, port, &config.trusted_origins)?;
+        }
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
             // A caller with a good token of another kind is told that the token does not belong here.
@@ -180,6 +192,20 @@ impl Middleware {
         Ok(())
     }
 
+    /// Returns what the work of a request belongs to in traces: the span that its client names, or the turn whose agent
+    /// program sends it. A program could name any span, so it is not asked.
+    fn trace_of(&self, parts: &axum::http::request::Parts, inside: Option<&AgentId>) -> Option<Current> {
+        let telemetry = self.gateway.swarm.telemetry();
+        if let Some(ticket) = parts.extensions.get::<Arc<relay::Ticket>>() {
+            return telemetry.turn(ticket.turn);
+        }
+        let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let above = text(TRACEPARENT)
+            .filter(|_| inside.is_none())
+            .and_then(|parent| TraceContext::parse(parent, text(TRACESTATE)));
+        telemetry.enter(above)
+    }
+
     /// Answers a request that came over a connection of the machine.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         self.handle_from(None, request).await
@@ -198,8 +224,10 @@ impl Middleware {
                 // The credential is kept beside the request, because a stream has to check it again while it runs.
                 let shown =
                     parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
+                let current = self.trace_of(&parts, inside);
                 let request = Request::from_parts(parts, Body::new(body));
-                let response = match self.router.clone().call(request).await {
+                let handled = self.router.clone().call(request);
+                let response = match telemetry::scoped(current, handled).await {
                     Ok(response) => response,
                     Err(never) => match never {},
                 };

@@ -57,6 +57,8 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
     match parts.as_slice() {
         // This answers everybody on the machine, see `routes::health`.
         ["health"] => RequiredAccess::Nothing,
+        // The signature over the body is the credential, and the route checks it.
+        ["hooks", _] if is_post => RequiredAccess::Nothing,
         // They are the same for everybody, and the page of a browser that is signed out needs them too.
         ["dashboard", "assets", _] if is_get => RequiredAccess::Nothing,
         ["dashboard", ..] if is_get => RequiredAccess::Browser,
@@ -72,7 +74,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["api", "channels", _, "messages"] if is_post => RequiredAccess::AnyOf(&[Right::Chat]),
         ["api", "files"] if *method == Method::PUT => RequiredAccess::AnyOf(&[Right::Chat]),
         ["api", "approvals"] | ["api", "approvals", _] if is_get => RequiredAccess::AnyOf(&[Right::Approve]),
-        ["api", "approvals", _, "approve" | "deny" | "revoke"] if is_post => {
+        ["api", "approvals", _, "approve" | "answer" | "deny" | "revoke"] if is_post => {
             RequiredAccess::AnyOf(&[Right::Approve])
         }
         ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
@@ -100,6 +102,13 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "projects", _, "submissions", _]
         | ["api", "races"]
         | ["api", "races", _]
+        | ["api", "skills"]
+        | ["api", "hooks"]
+        | ["api", "hooks", _]
+        | ["api", "hooks", _, "history"]
+        | ["api", "schedules"]
+        | ["api", "schedules", _]
+        | ["api", "schedules", _, "history"]
         | ["metrics"]
             if is_get =>
         {

@@ -13,6 +13,7 @@ use crate::provider::{BoxFuture, Message, Role};
 use crate::store::{InboxItemKind, Level, NewInboxItem, text_digest};
 use crate::swarm::Actor;
 use crate::swarm::scheduler::Priority;
+use crate::telemetry::Cause;
 use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
 /// Largest number of sessions that an agent is shown.
@@ -92,7 +93,8 @@ impl SessionService for GatewaySessions {
             // The message is stored before the sender is told that it was accepted, so it survives a crash.
             let detail = format!("{} bytes, sha256 {}", item.text.len(), text_digest(&item.text));
             let entry = Actor::agent(from, None).entry("session.send", to.as_str(), Level::Green, detail);
-            store.inbox().add_audited(item, entry).await.map_err(failed)?;
+            let item = store.inbox().add_audited(item, entry).await.map_err(failed)?;
+            gateway.swarm.note_cause(Cause::Item(item));
             gateway.swarm.notifier().ring(to.clone(), Priority::Mention);
             Ok(())
         })

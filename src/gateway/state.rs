@@ -21,12 +21,14 @@ use super::push::VapidKeyCell;
 use super::races::Races;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes};
+use super::skill_summary::SkillSummaryCell;
 use crate::agent::Engine;
 use crate::bridge::Bridges;
 use crate::checkpoint::{Checkpoints, TurnCheckpoints};
 use crate::config::{Agent, Config, Live, secret};
 use crate::home::Home;
 use crate::id::AgentId;
+use crate::mcp::Servers;
 use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
@@ -62,6 +64,8 @@ pub struct GatewayParts {
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
     pub projects: Arc<Projects>,
+    /// The MCP servers whose tools agents are granted.
+    pub servers: Arc<Servers>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -99,6 +103,8 @@ pub struct Gateway {
     pub bridges: Arc<Bridges>,
     /// The repositories that agents work on.
     pub projects: Arc<Projects>,
+    /// The MCP servers whose tools agents are granted.
+    pub servers: Arc<Servers>,
     /// The races between copies of teams.
     pub(crate) races: Arc<Races>,
     /// The checkpoints of the agents.
@@ -109,6 +115,8 @@ pub struct Gateway {
     pub(crate) sign_in_codes: SignInCodes,
     /// The runs of `flock doctor`.
     pub(crate) doctor: DoctorRuns,
+    /// The last look at the skills.
+    pub(crate) skills: SkillSummaryCell,
     /// The key for push services.
     pub(crate) vapid: VapidKeyCell,
     pub limits: ServerLimits,
@@ -138,7 +146,9 @@ impl Gateway {
             let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
-            let driver = Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits));
+            let telemetry = parts.swarm.telemetry().clone();
+            let driver = TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits, telemetry);
+            let driver = Arc::new(driver);
             let races = Races::new(parts.swarm.clone(), parts.projects.clone(), checkpoints.clone());
             let ended = driver.clone();
             // Nobody waits for the ends of these turns.
@@ -156,9 +166,11 @@ impl Gateway {
                 relay: parts.relay,
                 bridges: parts.bridges,
                 projects: parts.projects,
+                servers: parts.servers,
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
                 doctor: DoctorRuns::default(),
+                skills: SkillSummaryCell::default(),
                 vapid: VapidKeyCell::default(),
                 limits: parts.limits,
                 port: parts.port,
@@ -192,10 +204,25 @@ impl Gateway {
         for agent in &added {
             self.announce("agent.added", agent);
         }
+        self.refresh_servers();
         if added.is_empty() && removed.is_empty() {
             self.events.publish("config.changed", &json!({}));
         }
         config
+    }
+
+    /// Reads the grants of MCP servers' tools again, and stops servers that are gone. A removed agent's grants are gone too.
+    fn refresh_servers(&self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let servers = Arc::clone(&self.servers);
+        runtime.spawn(async move {
+            if let Err(error) = servers.refresh().await {
+                tracing::error!(
+                    error = crate::error::chain(&error),
+                    "failed to read the grants of MCP servers"
+                );
+            }
+        });
     }
 
     /// Publishes that an agent was added or removed, and writes it to the audit, regardless of who changed the
@@ -212,6 +239,12 @@ impl Gateway {
                 tracing::error!(error = crate::error::chain(&error), "failed to write into the audit");
             }
         });
+    }
+
+    /// Returns the live configuration.
+    #[must_use]
+    pub(crate) const fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
     /// Returns the home that this gateway serves.

@@ -186,5 +186,6 @@ pub(crate) fn session(session: &SessionInfo) -> Value {
         "updatedAt": session.updated_at,
         "model": session.model,
         "usage": session.usage,
+        "pendingCalls": session.pending,
     })
 }

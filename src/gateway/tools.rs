@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
+use super::mcp::{ApprovedDefinitions, RequestedReview};
 use super::projects::{self, Projects};
 use super::sessions::GatewaySessions;
 use super::state::Gateway;
 use crate::bridge::tool::GrantedLinks;
 use crate::config::Live;
+use crate::mcp::Servers;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
 use crate::swarm::triage::{HostExecutor, Triage};
@@ -20,6 +22,7 @@ pub fn registry(
     triage: &Arc<Triage>,
     sandboxes: &Arc<DockerSandbox>,
     projects: &Arc<Projects>,
+    servers: &Arc<Servers>,
     gateway: Weak<Gateway>,
 ) -> Registry {
     // Tools look an agent up at each call, so they follow a change of the configuration.
@@ -36,12 +39,18 @@ pub fn registry(
         .chain(bridges)
         .chain(projects::tools::all(projects))
         .for_each(|tool| registry.add(tool));
+    registry.add_source(servers.clone());
     registry
 }
 
 /// Returns the part that decides about agents' requests. This does not contact Docker.
 #[must_use]
-pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
+pub fn triage(
+    live: &Arc<Live>,
+    swarm: &Arc<Swarm>,
+    sandboxes: &Arc<DockerSandbox>,
+    servers: &Arc<Servers>,
+) -> Arc<Triage> {
     // The set of packages that agents may get without a person is pinned before any agent asks for one.
     if let Err(error) = crate::nix_store::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
@@ -57,6 +66,9 @@ pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbo
         packages: Arc::new(packages),
         sandbox: sandboxes.clone(),
         links: Arc::new(GrantedLinks(swarm.clone())),
+        definitions: Arc::new(ApprovedDefinitions(servers.clone())),
     };
-    Triage::new(swarm.clone(), Arc::new(executor))
+    let triage = Triage::new(swarm.clone(), Arc::new(executor));
+    servers.reviewed_by(Arc::new(RequestedReview(Arc::downgrade(&triage))));
+    triage
 }

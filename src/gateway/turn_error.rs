@@ -1,5 +1,6 @@
 //! The HTTP errors for turns that were not accepted or failed.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -8,6 +9,7 @@ use super::driver::{TurnFailure, TurnRefused};
 use super::error::ApiError;
 use crate::agent::transcript::TranscriptError;
 use crate::agent::{PauseReason, TurnError};
+use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::id::{SessionKey, TurnId};
 use crate::provider::ProviderError;
@@ -76,11 +78,26 @@ pub(crate) fn describe_failure(failure: &TurnFailure) -> ApiError {
     }
 }
 
+/// Returns the word for the error that ended a turn.
+#[must_use]
+pub(crate) fn turn_code(error: &TurnError) -> Cow<'static, str> {
+    match error {
+        TurnError::Provider(error) => provider_failure(error).code,
+        error => turn_failure(error).code,
+    }
+}
+
 fn turn_failure(error: &TurnError) -> ApiError {
     let (status, code) = match error {
         TurnError::UnknownAgent(_) => (StatusCode::NOT_FOUND, "model_not_found"),
         TurnError::WrongAgent { .. } => (StatusCode::BAD_REQUEST, "session_of_another_agent"),
         TurnError::NoInput => (StatusCode::BAD_REQUEST, "no_user_message"),
+        TurnError::NotPending(_) => (StatusCode::BAD_REQUEST, "tool_call_not_pending"),
+        TurnError::NoCall => {
+            // The model was asked already, so a retry by the client would ask it again.
+            let status = StatusCode::FAILED_DEPENDENCY;
+            return ApiError::new(status, "tool_choice_not_met", error.to_string()).after_work();
+        }
         TurnError::TooLong { .. } | TurnError::Overflow { .. } => {
             (StatusCode::BAD_REQUEST, "context_length_exceeded")
         }
@@ -112,6 +129,11 @@ fn turn_failure(error: &TurnError) -> ApiError {
             return database_unavailable(&paused.0);
         }
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
+        TurnError::Parked(parked) => {
+            let mut answer = ApiError::described(StatusCode::TOO_MANY_REQUESTS, "quota_used_up", error);
+            answer.retry_after = Some(parked.wait(unix_ms()));
+            return answer;
+        }
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
         TurnError::Store(_) if error.may_pass() => (StatusCode::SERVICE_UNAVAILABLE, error.kind().code()),

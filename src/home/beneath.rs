@@ -332,6 +332,30 @@ impl Root {
         }
     }
 
+    /// Lets two files or folders change places in one step.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if one of them is missing, or if the file system can't do it.
+    pub(crate) fn exchange(&self, path: &Path, other: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let (other_folder, other_name) = self.parent(other)?;
+        renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_EXCHANGE)
+            .map_err(errno_error("replace", other, "anything"))
+    }
+
+    /// Waits until the entries of a folder are on the disk. An empty path is this folder itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if the path is not a folder below this one or can't be synced.
+    pub(crate) fn sync_folder(&self, path: &Path) -> Result<(), BeneathError> {
+        let fail = errno_error("sync", path, "a folder");
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let fd = openat(&self.folder(path)?, ".", flags, Mode::empty()).map_err(&fail)?;
+        File::from(fd).sync_all().map_err(io("sync", path))
+    }
+
     /// Removes an empty folder.
     ///
     /// # Errors

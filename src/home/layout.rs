@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::id::{AgentId, ProjectName, hex};
+use crate::id::{AgentId, McpServerName, ProjectName, hex};
 
 /// A home's folder, as a canonical path, and the paths of everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +168,78 @@ impl Home {
         self.workspaces().join(agent.as_str())
     }
 
+    /// Returns the folder of the MCP servers, with one folder for each.
+    #[must_use]
+    pub(crate) fn mcp_servers(&self) -> PathBuf {
+        self.root.join("mcp")
+    }
+
+    /// Returns the folder of flock's own files about an MCP server. The server itself never sees it.
+    #[must_use]
+    pub(crate) fn mcp_server(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_servers().join(server.as_str())
+    }
+
+    /// Returns the folder that an MCP server may write, which is `/workspace` in its sandbox.
+    #[must_use]
+    pub(crate) fn mcp_workspace(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_server(server).join("workspace")
+    }
+
+    /// Returns the folder of an MCP server's package, which is read-only in its sandbox.
+    #[must_use]
+    pub(crate) fn mcp_packages(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_server(server).join("packages")
+    }
+
+    /// Returns the record of what is in [`Self::mcp_packages`].
+    #[must_use]
+    pub(crate) fn mcp_installed(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_server(server).join("installed.json")
+    }
+
+    /// Returns the folder of the locks of an MCP server's packages, with one file for each, named by its hash.
+    #[must_use]
+    pub(crate) fn mcp_locks(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_server(server).join("locks")
+    }
+
+    /// Returns the lock file that is held while the package of an MCP server is fetched.
+    #[must_use]
+    pub(crate) fn mcp_packages_lock(&self, server: &McpServerName) -> PathBuf {
+        self.run().join(format!("mcp-packages-{server}.lock"))
+    }
+
+    /// Returns the folder of the programs that resolve and run packages, with one folder for each.
+    #[must_use]
+    pub(crate) fn package_tools(&self) -> PathBuf {
+        self.root.join("package-tools")
+    }
+
+    /// Returns the lock file that is held while such a program is fetched.
+    #[must_use]
+    pub(crate) fn package_tools_lock(&self) -> PathBuf {
+        self.run().join("package-tools.lock")
+    }
+
+    /// Returns the folder with the secrets of an MCP server while it runs, which is read-only in its sandbox.
+    #[must_use]
+    pub(crate) fn mcp_secrets(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_secret_folders().join(server.as_str())
+    }
+
+    /// Returns the lock for changes of the sign-in to an MCP server.
+    #[must_use]
+    pub(crate) fn mcp_sign_in_lock(&self, server: &McpServerName) -> PathBuf {
+        self.run().join(format!("mcp-sign-in-{server}.lock"))
+    }
+
+    /// Returns the folder above those with the secrets of MCP servers.
+    #[must_use]
+    pub(crate) fn mcp_secret_folders(&self) -> PathBuf {
+        self.run().join("mcp-secrets")
+    }
+
     /// Returns the folder of flock's copies of the projects' repositories.
     #[must_use]
     pub fn projects(&self) -> PathBuf {
@@ -190,6 +262,18 @@ impl Home {
     #[must_use]
     pub fn skills(&self) -> PathBuf {
         self.root.join("skills")
+    }
+
+    /// Returns the lock file that is held while a skill is imported, updated or removed.
+    #[must_use]
+    pub(crate) fn skills_lock(&self) -> PathBuf {
+        self.run().join("skills.lock")
+    }
+
+    /// Returns the folder of the repositories that skills are fetched from, which exist only meanwhile.
+    #[must_use]
+    pub(crate) fn skill_fetches(&self) -> PathBuf {
+        self.run().join("skill-fetches")
     }
 
     /// Returns the folder of archetypes that a person has written.

@@ -31,7 +31,7 @@ pub fn resolve(origin: &RepositoryAddress, reference: &str) -> Result<ResolvedRe
     transport::register();
     let fail = |source| InstallError::Fetch { verb: "ask", repository: origin.given.clone(), source };
     let mut remote = git2::Remote::create_detached(origin.url.as_str()).map_err(fail)?;
-    let connection = remote.connect_auth(Direction::Fetch, Some(callbacks(&|_| {})), None).map_err(fail)?;
+    let connection = remote.connect_auth(Direction::Fetch, Some(callbacks(&|_| true)), None).map_err(fail)?;
     let heads: Vec<RemoteReference> = connection
         .list()
         .map_err(fail)?
@@ -131,23 +131,53 @@ pub fn fetch(
     into: &Path,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<FetchedCommit, InstallError> {
-    transport::register();
     let fail = |verb| move |source| InstallError::Fetch { verb, repository: origin.given.clone(), source };
     fs_err::create_dir_all(into).map_err(io("make the folder", into))?;
     let repository = Repository::init(into).map_err(fail("make a place for"))?;
-    let mut remote = repository.remote("origin", &origin.url).map_err(fail("fetch"))?;
-    let found = match fetch_one(&mut remote, tip, events) {
-        Ok(()) => find_commit(&repository, LOCAL_REFERENCE, tip.commit.as_deref()),
+    let commit = fetch_commit(&repository, origin, reference, tip, &|progress| {
+        events(InstallEvent::Objects {
+            received: progress.received_objects() as u64,
+            total: progress.total_objects() as u64,
+            bytes: progress.received_bytes() as u64,
+        });
+        true
+    })?;
+    let given = commit.id().to_string();
+    events(InstallEvent::Phase(InstallPhase::CheckingOut));
+    check_out(&repository, &commit, events).map_err(fail("check out"))?;
+    check_unaltered(into, &given)?;
+    Ok(FetchedCommit::of(&commit))
+}
+
+/// Fetches the commit of `tip` into `repository` without writing its files. Only this commit is fetched, if the server allows
+/// that. A tag or a commit must be exactly the requested one. `progress` cancels the transfer by returning `false`.
+///
+/// # Errors
+///
+/// Returns an error if the fetch fails or is cancelled, or if the commit is missing or differs from the requested one
+/// ([`InstallError::Another`]).
+pub(crate) fn fetch_commit<'r>(
+    repository: &'r Repository,
+    origin: &RepositoryAddress,
+    reference: &str,
+    tip: &ResolvedReference,
+    progress: &TransferProgress<'_>,
+) -> Result<git2::Commit<'r>, InstallError> {
+    transport::register();
+    let fail = |source| InstallError::Fetch { verb: "fetch", repository: origin.given.clone(), source };
+    let mut remote = repository.remote("origin", &origin.url).map_err(fail)?;
+    let found = match fetch_one(&mut remote, tip, progress) {
+        Ok(()) => find_commit(repository, LOCAL_REFERENCE, tip.commit.as_deref()),
         // The server refuses to send a commit that no reference points to, or a part of the history. Everything is
         // fetched instead.
         Err(error) if tip.name.is_none() || is_refusal(&error) => {
-            fetch_all(&mut remote, events).map_err(fail("fetch"))?;
+            fetch_all(&mut remote, progress).map_err(fail)?;
             let wanted = tip.commit.as_deref().unwrap_or(reference);
             let name =
                 tip.name.as_deref().map(|name| name.replacen(BRANCH_PREFIX, "refs/remotes/origin/", 1));
-            find_commit(&repository, name.as_deref().unwrap_or(wanted), None)
+            find_commit(repository, name.as_deref().unwrap_or(wanted), None)
         }
-        Err(error) => return Err(fail("fetch")(error)),
+        Err(error) => return Err(fail(error)),
     };
     let commit = found.map_err(|_| InstallError::NoReference {
         repository: origin.given.clone(),
@@ -168,10 +198,7 @@ pub fn fetch(
             given,
         });
     }
-    events(InstallEvent::Phase(InstallPhase::CheckingOut));
-    check_out(&repository, &commit, events).map_err(fail("check out"))?;
-    check_unaltered(into, &given)?;
-    Ok(FetchedCommit::of(&commit))
+    Ok(commit)
 }
 
 /// Resets a checkout to the cloned files.
@@ -234,20 +261,20 @@ pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
 fn fetch_one(
     remote: &mut git2::Remote<'_>,
     tip: &ResolvedReference,
-    events: &dyn Fn(InstallEvent<'_>),
+    progress: &TransferProgress<'_>,
 ) -> Result<(), git2::Error> {
     let Some(from) = tip.name.as_deref().or(tip.commit.as_deref()) else {
         return Err(git2::Error::from_str("a short commit can't be asked for"));
     };
     let mut options = FetchOptions::new();
     // A depth of 1: only the files of the commit are needed, not its history.
-    options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::None).depth(1);
+    options.remote_callbacks(callbacks(progress)).download_tags(AutotagOption::None).depth(1);
     remote.fetch(&[format!("+{from}:{LOCAL_REFERENCE}")], Some(&mut options), None)
 }
 
-fn fetch_all(remote: &mut git2::Remote<'_>, events: &dyn Fn(InstallEvent<'_>)) -> Result<(), git2::Error> {
+fn fetch_all(remote: &mut git2::Remote<'_>, progress: &TransferProgress<'_>) -> Result<(), git2::Error> {
     let mut options = FetchOptions::new();
-    options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::All);
+    options.remote_callbacks(callbacks(progress)).download_tags(AutotagOption::All);
     remote.fetch(&["+refs/heads/*:refs/remotes/origin/*"], Some(&mut options), None)
 }
 
@@ -291,19 +318,14 @@ fn check_out(
     repository.set_head_detached(commit.id())
 }
 
-fn callbacks<'a>(events: &'a dyn Fn(InstallEvent<'_>)) -> RemoteCallbacks<'a> {
+fn callbacks<'a>(progress: &'a TransferProgress<'a>) -> RemoteCallbacks<'a> {
     let mut callbacks = RemoteCallbacks::new();
-    callbacks.transfer_progress(move |progress| {
-        events(InstallEvent::Objects {
-            received: progress.received_objects() as u64,
-            total: progress.total_objects() as u64,
-            bytes: progress.received_bytes() as u64,
-        });
-        // `false` would cancel the transfer.
-        true
-    });
+    callbacks.transfer_progress(progress);
     callbacks
 }
+
+/// A function that is told how far a transfer is, and cancels it by returning `false`.
+pub(crate) type TransferProgress<'a> = dyn Fn(git2::Progress<'_>) -> bool + 'a;
 
 /// The local reference of a commit that is fetched alone.
 const LOCAL_REFERENCE: &str = "refs/flock/installed";

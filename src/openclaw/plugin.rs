@@ -23,6 +23,11 @@ pub const SECRET: &str = "openclaw-plugin";
 /// The runtime name of agents whose turns OpenClaw runs.
 pub(crate) const RUNTIME: &str = "openclaw";
 
+/// Names of the two tools by which OpenClaw's agents use the tools of MCP servers. OpenClaw registers tools when it starts,
+/// and grants change while it runs, so the granted tools themselves can't be registered.
+pub(crate) const LIST_MCP_TOOLS: &str = "flock_mcp_tools";
+const CALL_MCP_TOOL: &str = "flock_mcp_call";
+
 const CODE: &str = include_str!("plugin/index.js");
 
 /// Returns the plugin's folder in this home.
@@ -41,7 +46,9 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
     fs_err::create_dir_all(&folder).map_err(failed("make", &folder))?;
     // OpenClaw has its own tools for files and commands. Only flock's are added.
-    let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name)).collect();
+    let of_mcp = mcp_tools();
+    let own = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name));
+    let ours: Vec<&ToolSpec> = own.chain(&of_mcp).collect();
     let mut changed = false;
     for (name, text) in [
         ("index.js", CODE.to_owned()),
@@ -62,7 +69,8 @@ pub fn settings(home: &Home, config: &Config) -> Value {
     let offered: Map<String, Value> = agents
         .map(|agent| {
             let names = catalog::flocks_own().map(|tool| tool.name);
-            let names: Vec<&str> = names.filter(|name| policy::offers(agent, name)).collect();
+            let names = names.filter(|name| policy::offers(agent, name));
+            let names: Vec<&str> = names.chain([LIST_MCP_TOOLS, CALL_MCP_TOOL]).collect();
             (agent.id.to_string(), json!(names))
         })
         .collect();
@@ -71,6 +79,31 @@ pub fn settings(home: &Home, config: &Config) -> Value {
         "tokenFile": home.secrets().join(SECRET),
         "tools": offered,
     })
+}
+
+fn mcp_tools() -> [ToolSpec; 2] {
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let tool = |name: &str, description: &str, properties: Value, required: Value| {
+        let parameters = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters: parameters.into() }
+    };
+    [
+        tool(
+            LIST_MCP_TOOLS,
+            "Lists the tools of MCP servers that you may call with flock_mcp_call. With `tool`, it shows the parameters of one.",
+            json!({"tool": text("Name of a tool, mcp_SERVER_TOOL")}),
+            json!([]),
+        ),
+        tool(
+            CALL_MCP_TOOL,
+            "Calls a tool of an MCP server.",
+            json!({
+                "tool": text("Name of the tool, mcp_SERVER_TOOL"),
+                "arguments": {"type": "object", "description": "Its arguments"},
+            }),
+            json!(["tool", "arguments"]),
+        ),
+    ]
 }
 
 fn described(tools: &[&ToolSpec]) -> Value {
@@ -132,7 +165,8 @@ mod tests {
         assert!(!install(&home, &tools).unwrap());
         let manifest = read(&home, "openclaw.plugin.json");
         assert_eq!(manifest["id"], folder(&home).file_name().unwrap().to_str().unwrap());
-        assert_eq!(manifest["contracts"]["tools"], json!(["flock_status", "triage_decision"]));
+        let all = json!(["flock_status", "triage_decision", LIST_MCP_TOOLS, CALL_MCP_TOOL]);
+        assert_eq!(manifest["contracts"]["tools"], all);
         let described = read(&home, "tools.json");
         assert_eq!(described[0]["name"], "flock_status");
         assert_eq!(described[0]["parameters"]["properties"]["text"]["type"], "string");

@@ -4,4 +4,4 @@ mod fit;
 mod sniff;
 
 pub(crate) use fit::{FittedPicture, MAX_INPUT_BYTES, PictureLimits, fit};
-pub(crate) use sniff::{MEDIA_TYPES, sniff};
+pub(crate) use sniff::{MEDIA_TYPES, is_base64, sniff};

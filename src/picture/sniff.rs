@@ -3,6 +3,13 @@
 /// The media types of the formats that [`sniff`] knows, which models and browsers show.
 pub(crate) const MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
+/// Returns `true` if a picture of another program's can be passed on in base64: it is not empty and has no other letters.
+#[must_use]
+pub(crate) fn is_base64(data: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    !data.is_empty() && data.bytes().all(is_letter)
+}
+
 /// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureHeader {

@@ -92,6 +92,14 @@ pub fn find(
     Ok(from_environment(known).and_then(|(_, key)| ApiKey::new(&key)))
 }
 
+/// Returns the keys of built-in providers that the environment holds.
+pub(crate) fn in_environment() -> impl Iterator<Item = String> {
+    let variables = super::catalog::KNOWN.iter().flat_map(|provider| provider.keys);
+    variables
+        .chain([&env::AWS_SECRET_ACCESS_KEY, &env::AWS_SESSION_TOKEN])
+        .filter_map(|variable| variable.get())
+}
+
 /// Returns the environment variable that [`find`] takes a provider's key from, or `None` if the key comes from
 /// elsewhere.
 ///
@@ -124,7 +132,12 @@ fn variable_name(written: &str) -> Option<&str> {
         .or_else(|| written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')))
 }
 
-fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
+/// Returns the key that a reference of the configuration leads to: `secret:NAME`, `env:NAME` or `${NAME}`.
+///
+/// # Errors
+///
+/// Returns a sentence for the user if there is no such key, or the secret cannot be read.
+pub(crate) fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
     if let Some(name) = written.strip_prefix("secret:") {
         return secret(home, name)?.ok_or_else(|| format!("there is no secret named {name}"));
     }

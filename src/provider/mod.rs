@@ -9,6 +9,7 @@ pub(crate) mod bedrock;
 pub(crate) mod call;
 mod call_arguments;
 pub mod catalog;
+pub(crate) mod credential;
 mod data_url;
 mod decoder;
 pub(crate) mod effort;
@@ -25,6 +26,7 @@ pub(crate) mod passthrough;
 pub(crate) mod placeholder;
 mod prefix;
 pub(crate) mod price;
+pub mod quota;
 mod redaction;
 pub(crate) mod relay_format;
 mod response_builder;
@@ -49,6 +51,7 @@ use serde::Serialize;
 pub use crate::config::Effort;
 pub(crate) use call_arguments::shallow;
 pub use catalog::{Catalog, ResolvedModel};
+pub use credential::Credential;
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec};
 pub use prefix::BodyPrefix;
@@ -73,6 +76,9 @@ pub struct Request {
     pub messages: Vec<Arc<Message>>,
     /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
+    /// The freedom of the model to call them.
+    #[serde(skip_serializing_if = "ToolChoice::is_auto")]
+    pub choice: ToolChoice,
     /// Maximum number of tokens in the answer.
     pub max_tokens: u32,
     /// Effort for reasoning; `None` leaves it to the provider.
@@ -88,6 +94,27 @@ pub struct Request {
     /// Cached beginning of the request body, if there is one; `messages` then holds only the messages that follow it.
     #[serde(skip)]
     pub prefix: Option<Arc<BodyPrefix>>,
+}
+
+/// The freedom of a model to call tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// The model calls tools or answers, as it likes.
+    #[default]
+    Auto,
+    /// The model must call some tool.
+    Required,
+    /// The model must call the tool with this name.
+    Named(String),
+}
+
+impl ToolChoice {
+    /// Returns `true` if nothing is asked of the model.
+    #[must_use]
+    pub const fn is_auto(&self) -> bool {
+        matches!(self, Self::Auto)
+    }
 }
 
 /// The required form of an answer's text.

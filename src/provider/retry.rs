@@ -40,6 +40,12 @@ impl Policy {
         Self { silent_attempts: 1, ..self }
     }
 
+    /// Returns the policy with another longest wait that a provider may ask for.
+    #[must_use]
+    pub(crate) const fn with_patience(self, patience: Duration) -> Self {
+        Self { longest_asked_wait: patience, ..self }
+    }
+
     /// Returns the wait before the next attempt after one has failed, counted from 1. `None` reports the failure.
     ///
     /// `jitter` is a random number from 0 to 1. It keeps turns that failed together from retrying together.

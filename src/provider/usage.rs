@@ -20,6 +20,15 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Returns the tokens of all kinds.
+    #[must_use]
+    pub(crate) const fn tokens(&self) -> u64 {
+        self.input
+            .saturating_add(self.output)
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+
     /// Returns `true` if all counts are zero and no charge is known.
     fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -153,23 +153,37 @@ pub trait Runtime: Send + Sync {
 
 /// The runtimes of a gateway besides its own loop.
 #[derive(Clone, Default)]
-pub struct Runtimes(Vec<Arc<dyn Runtime>>);
+pub struct Runtimes {
+    listed: Vec<Arc<dyn Runtime>>,
+    described: Option<Describer>,
+}
+
+/// A function that makes the runtime that a name describes.
+pub type Describer = Arc<dyn Fn(&str) -> Option<Arc<dyn Runtime>> + Send + Sync>;
 
 impl Runtimes {
     #[must_use]
-    pub fn new(runtimes: Vec<Arc<dyn Runtime>>) -> Self {
-        Self(runtimes)
+    pub fn new(listed: Vec<Arc<dyn Runtime>>) -> Self {
+        Self { listed, described: None }
     }
 
-    /// Returns the names of the runtimes.
+    /// Adds the runtimes that are in no list, because their names describe them.
+    #[must_use]
+    pub fn with_described(mut self, described: Describer) -> Self {
+        self.described = Some(described);
+        self
+    }
+
+    /// Returns the names of the runtimes that are listed.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        self.0.iter().map(|runtime| runtime.name()).collect()
+        self.listed.iter().map(|runtime| runtime.name()).collect()
     }
 
     /// Returns the runtime with this name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Runtime>> {
-        self.0.iter().find(|runtime| runtime.name() == name)
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Runtime>> {
+        let listed = self.listed.iter().find(|runtime| runtime.name() == name).cloned();
+        listed.or_else(|| self.described.as_ref()?(name))
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod usage;
 pub mod volumes;
 pub mod workspace;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -95,8 +96,28 @@ pub struct ProgramCommand {
     pub command: Vec<String>,
     /// Variables added to the sandbox's own environment.
     pub env: Vec<(String, String)>,
-    /// The whole standard input, which is closed after these bytes.
+    /// The standard input. It is closed after these bytes, unless there is a feed.
     pub input: bytes::Bytes,
+    /// More of the standard input, given while the program runs.
+    pub feed: Option<ProgramFeed>,
+}
+
+/// The rest of a program's standard input, as it is given. The input is closed when the giving end is dropped.
+#[derive(Clone, Debug)]
+pub struct ProgramFeed(Arc<tokio::sync::Mutex<tokio::sync::mpsc::UnboundedReceiver<bytes::Bytes>>>);
+
+impl ProgramFeed {
+    /// Makes a feed, with the end that gives.
+    #[must_use]
+    pub fn new() -> (tokio::sync::mpsc::UnboundedSender<bytes::Bytes>, Self) {
+        let (give, receive) = tokio::sync::mpsc::unbounded_channel();
+        (give, Self(Arc::new(tokio::sync::Mutex::new(receive))))
+    }
+
+    /// Returns the next bytes, or `None` at the end.
+    pub(crate) async fn next(&self) -> Option<bytes::Bytes> {
+        self.0.lock().await.recv().await
+    }
 }
 
 /// A chunk of a program's output.

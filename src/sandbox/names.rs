@@ -23,10 +23,16 @@ pub(crate) const LABEL_BUILD: &str = "flock.build";
 /// Label: the run of checks that a container was made for.
 pub(crate) const LABEL_CHECK: &str = "flock.check";
 
-/// Returns the name of the agent's container.
+/// Label: the MCP server a container belongs to.
+pub(crate) const LABEL_MCP: &str = "flock.mcp";
+
+/// Returns the name of the container of an agent or of an MCP server.
 #[must_use]
 pub fn sandbox(home: &Home, agent: &AgentId) -> String {
-    format!("flock-sbx-{agent}{}", home.suffix())
+    match agent.mcp_server() {
+        Some(server) => format!("flock-mcp-{server}{}", home.suffix()),
+        None => format!("flock-sbx-{agent}{}", home.suffix()),
+    }
 }
 
 /// Returns the name of the container that writes the Nix store. In spite of the name no daemon runs in it.

@@ -17,7 +17,15 @@ pub(crate) const STATE_TARGET: &str = "/state";
 /// Folder of the sandbox with the files that flock writes for one turn, read-only.
 pub(crate) const TURN_TARGET: &str = "/turn";
 
-/// A single mount for an agent program.
+/// Folder of an MCP server's sandbox with its secrets, one file each, read-only.
+pub(crate) const SECRETS_TARGET: &str = "/secrets";
+
+/// Folder of an MCP server's sandbox with its package, read-only.
+pub(crate) const PACKAGE_TARGET: &str = "/package";
+/// Folder of an MCP server's sandbox with Node, read-only.
+pub(crate) const NODE_TARGET: &str = "/opt/flock/node";
+
+/// A single mount for an agent program or an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramMount {
     /// A file or folder of an agent program that a person installed.
@@ -34,6 +42,16 @@ pub enum ProgramMount {
     State(PathBuf),
     /// A folder of flock's home that the program may only read.
     Turn(PathBuf),
+    /// The folder with the secrets of an MCP server, which it may only read.
+    Secrets(PathBuf),
+    /// A folder of flock's home with a program that flock fetched, which the sandbox may only read.
+    Fetched {
+        source: PathBuf,
+        /// The path in the sandbox.
+        target: String,
+        /// Inode and modification time, as of a part.
+        seen: (u64, i64),
+    },
     /// An empty file or folder of flock's home, mounted over something in the workspace to hide it.
     Cover {
         source: PathBuf,
@@ -56,11 +74,18 @@ impl ProgramMount {
         Some(Self::Part { source, target, seen: (found.ino(), found.mtime()) })
     }
 
+    /// Returns the mount for a folder of the home with a fetched program, or `None` if it does not exist.
+    #[must_use]
+    pub(crate) fn fetched(source: PathBuf, target: String) -> Option<Self> {
+        let found = fs_err::metadata(&source).ok()?;
+        Some(Self::Fetched { source, target, seen: (found.ino(), found.mtime()) })
+    }
+
     /// Returns inode and modification time of a program's part, or `None` for the other kinds.
     #[must_use]
     pub const fn seen(&self) -> Option<(u64, i64)> {
         match self {
-            Self::Part { seen, .. } => Some(*seen),
+            Self::Part { seen, .. } | Self::Fetched { seen, .. } => Some(*seen),
             _ => None,
         }
     }
@@ -85,8 +110,10 @@ impl ProgramMount {
                 }
                 (source, target.clone(), false)
             }
+            Self::Fetched { source, target, .. } => (source, target.clone(), false),
             Self::State(source) => (source, STATE_TARGET.to_owned(), true),
             Self::Turn(source) => (source, TURN_TARGET.to_owned(), false),
+            Self::Secrets(source) => (source, SECRETS_TARGET.to_owned(), false),
             Self::Cover { source, name, .. } => (source, format!("{WORKSPACE_TARGET}/{name}"), false),
         };
         Ok(MountSpec { target, source: MountSource::Path(source.clone()), writable })

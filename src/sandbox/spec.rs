@@ -96,6 +96,9 @@ pub(crate) struct ContainerSpec {
     pub home: String,
     /// The agent it belongs to. Empty for the container of a check, which belongs to no agent.
     pub agent: String,
+    /// The MCP server that runs in it. `None` for an agent's container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_server: Option<String>,
     /// The run of checks it is made for. `None` for an agent's container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
@@ -185,6 +188,7 @@ impl ContainerSpec {
             name: names::sandbox(home, &agent.id),
             home: names::owner(home),
             agent: agent.id.to_string(),
+            mcp_server: agent.id.mcp_server().map(str::to_owned),
             check: None,
             image: host.image.clone(),
             user: format!("{}:{}", host.user.uid, host.user.gid),
@@ -219,7 +223,11 @@ impl ContainerSpec {
         // A check container must never be taken for an agent's.
         match &self.check {
             Some(id) => labels.insert(names::LABEL_CHECK.to_owned(), id.clone()),
-            None => labels.insert(names::LABEL_AGENT.to_owned(), self.agent.clone()),
+            None => match &self.mcp_server {
+                // Nor must an MCP server's.
+                Some(server) => labels.insert(names::LABEL_MCP.to_owned(), server.clone()),
+                None => labels.insert(names::LABEL_AGENT.to_owned(), self.agent.clone()),
+            },
         };
         labels.extend(self.runtime.iter().map(|name| (names::LABEL_RUNTIME.to_owned(), name.clone())));
         labels
@@ -403,7 +411,10 @@ pub(crate) fn check_workspace(
     path: &Path,
     engine_socket: Option<&Path>,
 ) -> Result<(), SandboxError> {
-    let why = if path.starts_with(home.workspaces()) {
+    let server = agent.id.mcp_server().and_then(|server| server.parse().ok());
+    let why = if let Some(server) = server {
+        (path != home.mcp_workspace(&server)).then_some("it is not the server's own")
+    } else if path.starts_with(home.workspaces()) {
         (path != home.workspace(&agent.id)).then_some("it is another agent's")
     } else {
         // Any other place inside the home is refused by `forbidden`.

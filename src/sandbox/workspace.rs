@@ -56,8 +56,13 @@ pub fn sandbox_user(identity: &Path) -> Result<SandboxUser, (PathBuf, io::Error)
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
         return Ok(SandboxUser { uid, gid: uid });
     }
-    let agents = agent.parent().unwrap_or(agent);
+    let above = agent.parent().unwrap_or(agent);
     fs_err::create_dir_all(agent).map_err(at(agent))?;
+    // The users of agents and of MCP servers come from one range. All of them are chosen under the lock of the agents.
+    let is_server = above.file_name().is_some_and(|name| name == SERVERS);
+    let agents = &if is_server { above.with_file_name(AGENTS) } else { above.to_owned() };
+    fs_err::create_dir_all(agents).map_err(at(agents))?;
+    let servers = &agents.with_file_name(SERVERS);
     // Two processes may create sandboxes of the same home at once. The lock is released when the descriptor is closed.
     let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(at(agents))?;
@@ -65,7 +70,10 @@ pub fn sandbox_user(identity: &Path) -> Result<SandboxUser, (PathBuf, io::Error)
     if let Some(uid) = recorded_uid(&record).map_err(failed)? {
         return Ok(SandboxUser { uid, gid: uid });
     }
-    let taken = taken(agents).map_err(at(agents))?;
+    let mut taken = users(agents).map_err(at(agents))?;
+    if servers.is_dir() {
+        taken.extend(users(servers).map_err(at(servers))?);
+    }
     let uid = free_uid(agent, &taken)
         .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
     atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
@@ -97,8 +105,12 @@ fn recorded_uid(record: &Path) -> Result<Option<u32>, HomeError> {
     Ok(uid.filter(|uid| UID_RANGE.contains(uid)))
 }
 
-/// Returns the users of all agents of a home.
-fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
+/// The names of the folders of the agents and of the MCP servers in the home.
+const AGENTS: &str = "agents";
+const SERVERS: &str = "mcp";
+
+/// Returns the users of all agents, or of all MCP servers, of a home.
+fn users(agents: &Path) -> io::Result<HashSet<u32>> {
     let mut taken = HashSet::new();
     for entry in fs_err::read_dir(agents)? {
         let entry = entry?;
@@ -177,9 +189,9 @@ pub fn fit(
     let root = |path: &Path| Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)));
     for fitting in fittings {
         match fitting {
-            ProgramMount::Part { .. } => {}
+            ProgramMount::Part { .. } | ProgramMount::Fetched { .. } => {}
             ProgramMount::State(path) => writable(path, owner)?,
-            ProgramMount::Turn(path) => {
+            ProgramMount::Turn(path) | ProgramMount::Secrets(path) => {
                 fs_err::create_dir_all(path).and_then(|()| make_readable(path, 0o755)).map_err(at(path))?;
             }
             ProgramMount::Cover { source, name, is_folder } => {

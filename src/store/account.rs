@@ -19,7 +19,7 @@ pub(crate) struct Account {
     pub(crate) person: Party,
     /// The user name when the account was first seen.
     pub(crate) username: String,
-    /// Who bound the account to the person; `None` if the account's first message made the person.
+    /// The party that bound the account to the person; `None` if the account's first message made the person.
     pub(crate) bound_by: Option<String>,
     /// Unix milliseconds.
     pub(crate) created_at: i64,

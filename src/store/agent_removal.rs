@@ -12,7 +12,7 @@ use crate::id::AgentId;
 ///
 /// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
 /// the audit stay, because they tell what happened.
-const DELETE_STATEMENTS: [&str; 11] = [
+const DELETE_STATEMENTS: [&str; 15] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
     "DELETE FROM charge WHERE id GLOB 'agent:' || ?1 || ':*'",
@@ -25,6 +25,13 @@ const DELETE_STATEMENTS: [&str; 11] = [
     "UPDATE submission SET state = 'withdrawn', detail = 'its agent was removed'
      WHERE agent = ?1 AND state IN ('queued', 'checking', 'review', 'proven')",
     "DELETE FROM race_agent WHERE agent = ?1",
+    "DELETE FROM mcp_grant WHERE agent = ?1",
+    "DELETE FROM mcp_capability WHERE agent = ?1",
+    // What nobody may call is shown again by a later grant. The id is not needed here, but all statements have it.
+    "DELETE FROM mcp_tool WHERE ?1 <> '' AND NOT EXISTS (
+        SELECT 1 FROM mcp_grant WHERE mcp_grant.server = mcp_tool.server AND mcp_grant.tool = mcp_tool.tool)",
+    // Those that it asked for go, too, or a later agent of its id could use them.
+    "DELETE FROM schedule WHERE agent = ?1 OR created_by = ?1",
 ];
 
 fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {

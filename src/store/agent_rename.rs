@@ -8,7 +8,7 @@ use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 25] = [
+const ID_COLUMNS: [(&str, &str); 29] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -34,6 +34,10 @@ const ID_COLUMNS: [(&str, &str); 25] = [
     ("race", "created_by"),
     ("race_agent", "agent"),
     ("race_agent", "original"),
+    ("mcp_grant", "agent"),
+    ("mcp_capability", "agent"),
+    ("schedule", "agent"),
+    ("schedule", "created_by"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
@@ -122,6 +126,9 @@ impl<A> Agents<&Database<A>> {
                  OR EXISTS (SELECT 1 FROM delivery WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM agent_state WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM card WHERE agent = ?1)
+                 OR EXISTS (SELECT 1 FROM mcp_grant WHERE agent = ?1)
+                 OR EXISTS (SELECT 1 FROM mcp_capability WHERE agent = ?1)
+                 OR EXISTS (SELECT 1 FROM schedule WHERE agent = ?1 OR created_by = ?1)
                  OR EXISTS (SELECT 1 FROM session WHERE key GLOB 'agent:*:flock:dm:' || ?1)
                  OR EXISTS (SELECT 1 FROM request WHERE agent = ?1 AND revoked_at IS NULL
                      AND (state IN ('triage', 'waiting', 'approved', 'running')

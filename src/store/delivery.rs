@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
+use super::schedule;
 use super::session::parsed;
 use super::subjects::Deliveries;
 use super::{Database, Store, StoreError};
@@ -139,6 +140,7 @@ fn take(
              ON CONFLICT DO UPDATE SET inflight_seq = excluded.inflight_seq, inflight_turn = excluded.inflight_turn",
         )?
         .execute((agent.as_str(), channel.id.as_str(), delivered, up_to, turn.to_string()))?;
+    schedule::charge_batch(transaction, channel.id.as_str(), (after, up_to), &turn.to_string())?;
     Ok(Some(Batch {
         channel,
         messages,

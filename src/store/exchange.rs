@@ -63,7 +63,8 @@ impl<A> Exchanges<&Database<A>> {
     /// Returns what two agents sent each other after a person's last input to either of them, newest first, at most
     /// `limit`.
     ///
-    /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
+    /// A person's input is a message in a channel of theirs, a turn of a chat, a decision about a request of theirs, or a run
+    /// of a schedule that a person made.
     pub(crate) async fn since_human(
         self,
         a: &AgentId,
@@ -79,6 +80,9 @@ impl<A> Exchanges<&Database<A>> {
                          SELECT (SELECT max(created_at) FROM message WHERE message.channel = member.channel
                                  AND author >= 'human:' AND author < 'human;') AS at
                              FROM member WHERE member IN (?1, ?2)
+                         UNION ALL SELECT max(s.handled_at) FROM schedule JOIN schedule_slot s ON s.schedule = schedule.id
+                             WHERE s.outcome = 'ran' AND schedule.created_by LIKE 'human:%' AND (schedule.agent IN (?1, ?2)
+                                 OR schedule.channel IN (SELECT channel FROM member WHERE member IN (?1, ?2)))
                          UNION ALL SELECT max(decided_at) FROM request
                              WHERE agent IN (?1, ?2) AND decided_by >= 'human:' AND decided_by < 'human;'
                          UNION ALL SELECT max(at) FROM audit

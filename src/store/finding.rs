@@ -1,10 +1,13 @@
 //! What reviewers found in a submission, and what its author answered.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::subjects::Submissions;
 use super::{Database, Store, StoreError};
+use crate::id::AgentId;
 
 /// A remark of a reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +42,28 @@ pub struct NewFinding {
     pub text: String,
 }
 
+/// A submission with findings, as the search sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReviewedSubmission {
+    pub id: i64,
+    /// It changes when a finding is added or answered.
+    pub stamp: String,
+}
+
+/// A finding together with what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundFinding {
+    pub project: String,
+    pub finding: Finding,
+}
+
+/// The condition that agent `?1` was told of a finding in a session that it still has: as the author of the submission,
+/// or as the reviewer. A later agent of the same id has none of these sessions.
+const TOLD: &str = "(?1 IS NULL
+    OR s.agent = ?1 AND EXISTS (SELECT 1 FROM session WHERE key = s.session AND agent = ?1)
+    OR f.reviewer = ?1 AND EXISTS (
+        SELECT 1 FROM session WHERE key = 'agent:' || ?1 || ':flock:request:review-' || s.id AND agent = ?1))";
+
 fn finding(row: &Row<'_>) -> rusqlite::Result<Finding> {
     Ok(Finding {
         id: row.get(0)?,
@@ -68,6 +93,52 @@ impl<A> Submissions<&Database<A>> {
     /// Returns the findings of a submission, oldest first.
     pub async fn findings(self, submission: i64) -> Result<Vec<Finding>, StoreError> {
         self.read("list the findings", |connection| of(connection, submission)).await
+    }
+
+    /// Returns the submissions with findings, the newest first. With an agent, only those with findings that it was told.
+    pub(crate) async fn reviewed(
+        self,
+        agent: Option<&AgentId>,
+        limit: u32,
+    ) -> Result<Vec<ReviewedSubmission>, StoreError> {
+        self.read("list the reviewed submissions", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT s.id, count(*) || ' ' || max(f.id) || ' ' || count(f.answer)
+                     FROM submission s JOIN finding f ON f.submission = s.id
+                     WHERE s.id IN (SELECT s.id FROM submission s JOIN finding f ON f.submission = s.id WHERE {TOLD})
+                     GROUP BY s.id ORDER BY s.id DESC LIMIT ?2"
+                ))?
+                .query_map(params![agent.map(AgentId::as_str), limit], |row| {
+                    Ok(ReviewedSubmission { id: row.get(0)?, stamp: row.get(1)? })
+                })?
+                .collect()
+        })
+        .await
+    }
+
+    /// Returns findings by their numbers. With an agent, only those that it was told.
+    pub(crate) async fn findings_by_number(
+        self,
+        agent: Option<&AgentId>,
+        numbers: &[i64],
+    ) -> Result<HashMap<i64, FoundFinding>, StoreError> {
+        self.read("read found findings", |connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT f.id, f.submission, f.reviewer, f.is_blocking, f.path, f.line, f.content, f.answer, f.created_at, s.project
+                 FROM finding f JOIN submission s ON s.id = f.submission WHERE f.id = ?2 AND {TOLD}"
+            ))?;
+            let mut found = HashMap::new();
+            for number in numbers {
+                for row in select.query_map(params![agent.map(AgentId::as_str), number], |row| {
+                    Ok(FoundFinding { project: row.get(9)?, finding: finding(row)? })
+                })? {
+                    found.insert(*number, row?);
+                }
+            }
+            Ok(found)
+        })
+        .await
     }
 
     /// Returns the findings of all submissions of a branch that its author has not answered yet.

@@ -7,6 +7,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
+use super::schedule;
 use super::session::parsed;
 use super::subjects::InboxItems;
 use super::{Database, Store, StoreError};
@@ -194,6 +195,9 @@ impl InboxItems<&Store> {
             transaction
                 .prepare_cached("UPDATE inbox SET turn = ?2 WHERE id = ?1")?
                 .execute((&found.id, turn.to_string()))?;
+            if let Some(task) = &found.task {
+                schedule::charge_task(transaction, task, &turn.to_string())?;
+            }
             found.turn = Some(turn);
             Ok(Some(found))
         })

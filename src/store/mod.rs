@@ -29,12 +29,14 @@ mod exchange;
 mod finding;
 mod freeze;
 mod health;
+mod hook;
 mod idempotency;
 mod inbox;
 pub(crate) mod integrity;
 mod interaction;
 mod link;
 mod lock_wait;
+mod mcp;
 mod outbox;
 mod post;
 mod post_edit;
@@ -43,6 +45,7 @@ mod post_search;
 mod probe;
 mod program_conversation;
 mod push;
+mod quota_park;
 mod race;
 mod read_pool;
 mod receipt;
@@ -50,6 +53,7 @@ mod recovery;
 mod request;
 mod response;
 pub(crate) mod row_counts;
+mod schedule;
 mod schema;
 pub(crate) mod search_index;
 mod session;
@@ -63,6 +67,7 @@ pub(crate) mod testing;
 mod token;
 mod turn;
 mod usage;
+mod words;
 mod writer;
 
 use std::path::Path;
@@ -95,10 +100,17 @@ pub(crate) use direct_message::{DirectAnswer, DirectMessage};
 pub(crate) use error::StoreError;
 pub(crate) use exchange::NewExchange;
 pub use finding::{Finding, NewFinding};
+pub(crate) use finding::{FoundFinding, ReviewedSubmission};
 pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
+#[cfg(test)]
+pub(crate) use hook::MOST_DELIVERIES;
+pub use hook::{DeliveryOutcome, Hook, HookDelivery, HookKind, HookState, NewDelivery, NewHook};
+pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};
+pub use mcp::{McpCapability, McpCapabilityGrant, McpGrant, PinnedTool};
+pub(crate) use mcp::{McpRevocation, NewMcpGrant};
 pub use outbox::LinkOrigin;
 pub(crate) use outbox::{OutboxContent, OutboxEntry};
 pub(crate) use post::{CommittedPost, Post, PostOutcome};
@@ -108,6 +120,7 @@ pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};
 pub(crate) use post_search::IndexedPost;
 pub(crate) use program_conversation::{ConversationOrigin, ProgramConversation};
 pub(crate) use push::{MAX_SUBSCRIPTIONS, PushAttempt, PushNotice, PushSubscription};
+pub use quota_park::StoredPark;
 pub use race::{CopyActivity, Race, RaceCopy, RacePlace, RaceState, Settled};
 pub(crate) use race::{NewRace, RaceDecision};
 pub use receipt::{NewReceipt, ReceiptFilter, StoredOutput, StoredReceipt};
@@ -116,10 +129,15 @@ pub(crate) use request::digest as body_digest;
 pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
 pub(crate) use response::StoredResponse;
+pub use schedule::{
+    MissedPolicy, MissedSlots, NewSchedule, Schedule, ScheduleBudget, ScheduleSlot, ScheduleState,
+    ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotRun, Timing,
+};
+pub(crate) use schedule::{ScheduleAdded, ScheduleTurns, SlotResult};
 pub(crate) use search_index::{
     IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
 };
-pub use session::NewSession;
+pub use session::{NewSession, PendingCall};
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};
 pub use submission::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
@@ -134,7 +152,8 @@ pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};
 pub use usage::NewUsage;
 pub(crate) use usage::{
-    ExceededLimit, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope, UsageSum,
+    ExceededLimit, ServerUsage, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope,
+    UsageSum,
 };
 
 use connection::{connect, is_there};

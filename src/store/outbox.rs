@@ -65,7 +65,7 @@ const TOPIC: &str = "topic";
 
 /// Queues a message that was just inserted for the links of its channel.
 ///
-/// What comes over a link goes to no other one, unless that one passes on other platforms, and never back.
+/// A message that comes over a link goes to no other one, unless that one passes on other platforms, and never back.
 pub(super) fn queue(
     transaction: &Transaction<'_>,
     new: &NewPost,

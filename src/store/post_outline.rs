@@ -24,7 +24,8 @@ pub struct PostOutline {
 pub const OUTLINE_CHARS: usize = 400;
 
 impl<A> Posts<&Database<A>> {
-    /// Returns a channel's messages back to the last one by a person, which is included: newest first, at most `limit`.
+    /// Returns a channel's messages back to the last one from outside, which is included: a person's, or one of a webhook
+    /// or of a schedule that a person made. The newest comes first, and there are at most `limit`.
     pub(crate) async fn since_human(
         self,
         channel: &ChannelId,
@@ -33,7 +34,12 @@ impl<A> Posts<&Database<A>> {
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake,
-                    created_at FROM message WHERE channel = ?1 ORDER BY seq DESC",
+                    created_at, author = 'system' AND (EXISTS (SELECT 1 FROM schedule_slot s
+                        JOIN schedule ON schedule.id = s.schedule AND schedule.created_by LIKE 'human:%'
+                        WHERE s.channel = message.channel AND s.seq = message.seq)
+                    OR EXISTS (SELECT 1 FROM hook JOIN hook_delivery d ON d.hook = hook.id AND d.seq = message.seq
+                        WHERE hook.channel = message.channel))
+                 FROM message WHERE channel = ?1 ORDER BY seq DESC",
             )?;
             let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64))?;
             let mut found = Vec::new();
@@ -42,7 +48,7 @@ impl<A> Posts<&Database<A>> {
                 && let Some(row) = rows.next()?
             {
                 let author: Party = parsed(row, 0)?;
-                let is_human = author.is_human();
+                let is_human = author.is_human() || row.get(6)?;
                 found.push(PostOutline {
                     author,
                     start: row.get(1)?,

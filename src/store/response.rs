@@ -43,6 +43,18 @@ impl<A> Responses<&Database<A>> {
     }
 }
 
+impl<A> Responses<&Database<A>> {
+    /// Returns `true` if an answer of this session is stored.
+    pub(crate) async fn any(self, session: &SessionKey) -> Result<bool, StoreError> {
+        self.read("look for responses", move |connection| {
+            connection
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM response WHERE session = ?1)")?
+                .query_row([session.as_str()], |row| row.get(0))
+        })
+        .await
+    }
+}
+
 impl Responses<&Store> {
     /// Stores the answer of a turn at `now`.
     pub(crate) async fn add(

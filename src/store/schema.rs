@@ -37,6 +37,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/024.sql"),
     include_str!("migrations/025.sql"),
     include_str!("migrations/026.sql"),
+    include_str!("migrations/027.sql"),
+    include_str!("migrations/028.sql"),
+    include_str!("migrations/029.sql"),
+    include_str!("migrations/030.sql"),
+    include_str!("migrations/031.sql"),
+    include_str!("migrations/032.sql"),
+    include_str!("migrations/033.sql"),
+    include_str!("migrations/034.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

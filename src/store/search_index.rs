@@ -41,7 +41,7 @@ const SCHEMA: &str = "
     CREATE TABLE entry (
         id     INTEGER PRIMARY KEY,
         source INTEGER NOT NULL REFERENCES source (id),
-        -- The first line, the offset of a record, or the id of a message's row.
+        -- The first line, the offset of a record, or the id of a message's or a finding's row.
         place  INTEGER NOT NULL,
         length INTEGER NOT NULL
     ) STRICT;
@@ -59,6 +59,8 @@ pub(crate) enum SourceKind {
     Memory,
     /// A file of an agent's findings. The owner is the agent.
     Findings,
+    /// The findings of a review. The path is the number of the submission, and there is no owner.
+    Review,
     /// A transcript. The path is the name of its file, and there is no owner: the session's row says whose it is.
     Session,
     /// A file of a vault. The owner is the vault.
@@ -68,12 +70,14 @@ pub(crate) enum SourceKind {
 }
 
 impl SourceKind {
-    const ALL: [Self; 5] = [Self::Memory, Self::Findings, Self::Session, Self::Vault, Self::Channel];
+    const ALL: [Self; 6] =
+        [Self::Memory, Self::Findings, Self::Review, Self::Session, Self::Vault, Self::Channel];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Findings => "findings",
+            Self::Review => "review",
             Self::Session => "session",
             Self::Vault => "vault",
             Self::Channel => "channel",
@@ -349,6 +353,12 @@ impl SearchIndex {
         })
     }
 
+    /// Closes the connections, whose caches take megabytes. The next use opens them again.
+    pub(crate) fn close(&self) {
+        *lock(&self.writing) = None;
+        *lock(&self.reading) = None;
+    }
+
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.use_connection(&self.reading, |connection| work(connection))
     }
@@ -423,7 +433,7 @@ impl SearchIndex {
         }
         let mut settle = || -> rusqlite::Result<()> {
             // Deleted words are overwritten, and the file shrinks again.
-            connection.execute_batch("PRAGMA secure_delete = ON; PRAGMA cache_size = -8192;")?;
+            connection.execute_batch("PRAGMA secure_delete = ON; PRAGMA cache_size = -4096;")?;
             if version(&connection)? == VERSION {
                 return Ok(());
             }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use serde::{Deserialize, Serialize};
 
 use super::subjects::Sessions;
 use super::{Database, Store, StoreError, TokenCounts};
@@ -47,6 +48,15 @@ impl ToSql for SessionState {
     }
 }
 
+/// A call of a client's tool that waits for its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingCall {
+    /// The id of the call as the client knows it.
+    pub id: String,
+    /// The name of the tool.
+    pub name: String,
+}
+
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -68,6 +78,8 @@ pub struct Session {
     pub model: Option<String>,
     /// The tokens used by all ended turns.
     pub tokens: TokenCounts,
+    /// The calls that the last turn handed to its client and that wait for their results.
+    pub pending: Vec<PendingCall>,
 }
 
 /// The values of a session that is created if it does not exist.
@@ -89,7 +101,7 @@ pub struct StoredPrompt {
 // Whether a turn runs is computed from the turns, so it can't contradict them.
 const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
     EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
-    model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at)";
+    model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at), pending_calls";
 
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
@@ -103,7 +115,30 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         model: row.get(7)?,
         tokens: TokenCounts::at(row, 8)?,
         began_at: row.get(12)?,
+        pending: pending_calls(row, 13)?,
     })
+}
+
+fn pending_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<PendingCall>> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(Vec::new()) };
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+/// Sets the calls of a session that wait for their results.
+pub(super) fn set_pending(
+    transaction: &Transaction<'_>,
+    turn: &str,
+    calls: &[PendingCall],
+) -> rusqlite::Result<()> {
+    let text = if calls.is_empty() { None } else { serde_json::to_string(calls).ok() };
+    transaction
+        .prepare_cached(
+            "UPDATE session SET pending_calls = ?2 WHERE key = (SELECT session FROM turn WHERE id = ?1)",
+        )?
+        .execute((turn, text))?;
+    Ok(())
 }
 
 /// Parses the text of a column into a type with its own syntax.
@@ -143,6 +178,7 @@ pub(super) fn find_or_create(
         running: false,
         model: None,
         tokens: TokenCounts::default(),
+        pending: Vec::new(),
     })
 }
 
@@ -355,6 +391,17 @@ impl Sessions<&Store> {
                     "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
                 )?
                 .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Forgets the calls of a session that wait for their results, because its conversation was restarted or set back.
+    pub(crate) async fn forget_calls(self, key: SessionKey) -> Result<(), StoreError> {
+        self.write("forget calls", move |transaction| {
+            transaction
+                .prepare_cached("UPDATE session SET pending_calls = NULL WHERE key = ?1")?
+                .execute([key.as_str()])?;
             Ok(())
         })
         .await

@@ -60,14 +60,18 @@ handles! {
     freezes: Freezes;
     /// The grants that requests led to.
     grants: Grants;
+    /// The webhooks, and what came to them.
+    hooks: Hooks;
     /// The clients' idempotency keys.
     idempotency_keys: IdempotencyKeys;
     /// The items in the inboxes of sessions.
     inbox: InboxItems;
-    /// Who talked to whom, and who worked when.
+    /// The conversations between parties, and the times of their work.
     interactions: Interactions;
     /// The links of channels with other platforms, and what both sides have of each other.
     links: Links;
+    /// The tools of MCP servers that a person has seen, and who may call them.
+    mcp_tools: McpTools;
     /// The messages that are still to be sent to other platforms.
     outbox: Outbox;
     /// The messages in channels.
@@ -76,12 +80,16 @@ handles! {
     program_conversations: ProgramConversations;
     /// The browsers that get notifications.
     push_subscriptions: PushSubscriptions;
+    /// The credentials whose quota is used up.
+    quota_parks: QuotaParks;
     /// The races between copies of a team.
     races: Races;
     /// The receipts of checks.
     receipts: Receipts;
     /// The requests of agents.
     requests: Requests;
+    /// The schedules, and what became of their times.
+    schedules: Schedules;
     /// The answers of the Responses API.
     responses: Responses;
     /// The sessions.

@@ -429,6 +429,65 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
         .map(drop)
 }
 
+/// Accepts a task and puts it into the inbox of its session. All rows are written together or not at all.
+pub(super) fn insert(
+    transaction: &Transaction<'_>,
+    new: &NewTask,
+    item: NewInboxItem,
+    entry: AuditEntry,
+) -> rusqlite::Result<TaskSubmission> {
+    // A repeated request gets the task that the first one created.
+    if let Some(key) = &new.key
+        && let Some(first) = idempotency::find(transaction, key, new.now)?
+    {
+        let id = first.answer.filter(|_| first.digest == key.digest);
+        let task = id.map(|id| find(transaction, &id)).transpose()?.flatten();
+        return Ok(task.map_or(TaskSubmission::KeyReused, TaskSubmission::Before));
+    }
+    let id = uuid::Uuid::now_v7().to_string();
+    transaction
+        .prepare_cached(
+            "INSERT INTO task (id, context, kind, requester, origin, assignee, session, state, summary,
+             request, created_at, updated_at, project)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'submitted', ?8, ?9, ?10, ?10, ?11)",
+        )?
+        .execute((
+            &id,
+            &new.context,
+            new.kind.as_str(),
+            &new.requester,
+            new.origin.as_ref().map(SessionKey::as_str),
+            new.session.agent().as_str(),
+            new.session.as_str(),
+            &new.summary,
+            &new.request,
+            new.now,
+            new.project.as_ref().map(ProjectName::as_str),
+        ))?;
+    // The task and its inbox item are written together: nobody would work on a task without an item.
+    inbox::add(transaction, &NewInboxItem { task: Some(id.clone()), ..item })?;
+    if let Some(exchange) = &new.exchange {
+        exchange::add(transaction, exchange)?;
+    }
+    // The channel stays charged for this task, whatever session works on it.
+    if let Some(channel) = &new.charged {
+        usage::charge(transaction, &id, channel)?;
+    }
+    // The audit gets a digest, so it can prove the request without containing it.
+    let digest = audit::digest(&new.request);
+    let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());
+    audit::append(transaction, &AuditEntry { subject: id.clone(), detail, ..entry }, new.now)?;
+    if let Some(key) = &new.key {
+        idempotency::insert(transaction, key, None, Some(&id), new.now)?;
+    }
+    // The request is the first message in the history that the client can read.
+    if new.kind == TaskKind::A2a {
+        let name = new.key.as_ref().map(|key| key.name.as_str());
+        insert_message(transaction, &id, true, name, &new.request)?;
+    }
+    find(transaction, &id)?.map(TaskSubmission::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
 impl<A> Tasks<&Database<A>> {
     /// Returns the messages of a task submitted by A2A, oldest first. Tasks from before messages were stored have none.
     pub(crate) async fn messages(self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
@@ -548,59 +607,7 @@ impl Tasks<&Store> {
         item: NewInboxItem,
         entry: AuditEntry,
     ) -> Result<TaskSubmission, StoreError> {
-        self.write("accept a task", move |transaction| {
-            // A repeated request gets the task that the first one created.
-            if let Some(key) = &new.key
-                && let Some(first) = idempotency::find(transaction, key, new.now)?
-            {
-                let id = first.answer.filter(|_| first.digest == key.digest);
-                let task = id.map(|id| find(transaction, &id)).transpose()?.flatten();
-                return Ok(task.map_or(TaskSubmission::KeyReused, TaskSubmission::Before));
-            }
-            let id = uuid::Uuid::now_v7().to_string();
-            transaction
-                .prepare_cached(
-                    "INSERT INTO task (id, context, kind, requester, origin, assignee, session, state, summary,
-                     request, created_at, updated_at, project)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'submitted', ?8, ?9, ?10, ?10, ?11)",
-                )?
-                .execute((
-                    &id,
-                    &new.context,
-                    new.kind.as_str(),
-                    &new.requester,
-                    new.origin.as_ref().map(SessionKey::as_str),
-                    new.session.agent().as_str(),
-                    new.session.as_str(),
-                    &new.summary,
-                    &new.request,
-                    new.now,
-                    new.project.as_ref().map(ProjectName::as_str),
-                ))?;
-            // The task and its inbox item are written together: nobody would work on a task without an item.
-            inbox::add(transaction, &NewInboxItem { task: Some(id.clone()), ..item })?;
-            if let Some(exchange) = &new.exchange {
-                exchange::add(transaction, exchange)?;
-            }
-            // The channel stays charged for this task, whatever session works on it.
-            if let Some(channel) = &new.charged {
-                usage::charge(transaction, &id, channel)?;
-            }
-            // The audit gets a digest, so it can prove the request without containing it.
-            let digest = audit::digest(&new.request);
-            let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());
-            audit::append(transaction, &AuditEntry { subject: id.clone(), detail, ..entry }, new.now)?;
-            if let Some(key) = &new.key {
-                idempotency::insert(transaction, key, None, Some(&id), new.now)?;
-            }
-            // The request is the first message in the history that the client can read.
-            if new.kind == TaskKind::A2a {
-                let name = new.key.as_ref().map(|key| key.name.as_str());
-                insert_message(transaction, &id, true, name, &new.request)?;
-            }
-            find(transaction, &id)?.map(TaskSubmission::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
-        })
-        .await
+        self.write("accept a task", move |transaction| insert(transaction, &new, item, entry)).await
     }
 
     /// Changes a task as `change` decides. Returns `None` if the task does not exist.

@@ -3,7 +3,7 @@
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension as _, Row, Transaction};
 
-use super::session::{self, NewSession, Session, SessionState, StoredPrompt};
+use super::session::{self, NewSession, PendingCall, Session, SessionState, StoredPrompt};
 use super::subjects::Turns;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -119,6 +119,9 @@ pub struct TurnCompletion {
     pub error: Option<String>,
     /// Unix milliseconds at which it ended.
     pub at: i64,
+    /// The calls of its session that wait for their results from now on. `None` leaves them as they are, for a turn
+    /// whose input was not committed.
+    pub pending: Option<Vec<PendingCall>>,
 }
 
 const COLUMNS: &str =
@@ -258,6 +261,9 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> r
     // The session's sums change only with the first end of a turn, so nothing is counted twice.
     // They are kept in the session's row because a session may have many thousands of turns.
     if changed > 0 {
+        if let Some(pending) = &ended.pending {
+            session::set_pending(transaction, &id, pending)?;
+        }
         transaction
             .prepare_cached(
                 "UPDATE session SET updated_at = max(updated_at, ?2), input = input + ?3, output = output + ?4,

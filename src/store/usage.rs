@@ -7,7 +7,7 @@ use super::session::parsed;
 use super::subjects::UsageRecords;
 use super::turn::TokenCounts;
 use super::{Database, Store, StoreError};
-use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
+use crate::id::{AgentId, ChannelId, McpServerName, ModelRef, SessionKey, TurnId};
 
 /// A reservation for a model call that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct NewUsage {
     pub channel: Option<ChannelId>,
     pub turn: TurnId,
     pub model: ModelRef,
+    /// The MCP server that asked for the call. `None` for a call of the agent's own.
+    pub server: Option<McpServerName>,
     /// The most tokens that the call may use.
     pub tokens: TokenCounts,
     /// The most that it may cost, in millionths of a dollar; `None` if the model's price is unknown.
@@ -84,6 +86,8 @@ pub enum UsageBy {
     Model,
     /// By day.
     Day,
+    /// By MCP server: only the calls that the servers asked for (sampling).
+    Server,
 }
 
 /// The selection of usage that is summed.
@@ -108,11 +112,23 @@ pub(crate) struct UsageCall {
     pub cost_micros: u64,
 }
 
+/// The calls of an agent's model that an MCP server asked for on one day, reserved ones included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerUsage {
+    pub server: McpServerName,
+    pub agent: AgentId,
+    pub calls: u64,
+    /// Tokens of all kinds.
+    pub tokens: u64,
+    /// Millionths of a dollar, for the calls whose price is known.
+    pub cost_micros: u64,
+}
+
 /// A sum of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSum {
-    /// An agent, channel, model or day; empty for calls charged to no channel.
+    /// An agent, channel, model, day or MCP server; empty for calls charged to no channel.
     pub name: String,
     /// The number of model calls.
     pub calls: u64,
@@ -320,7 +336,14 @@ fn select_sums(
         UsageBy::Channel => "channel",
         UsageBy::Model => "model",
         UsageBy::Day => "day",
+        UsageBy::Server => "server",
     };
+    // The sums don't say which server asked, so the calls themselves are added up. Few of them are a server's.
+    let (from, count) = match by {
+        UsageBy::Server => ("usage", "count(*)"),
+        _ => ("usage_sum", "sum(calls)"),
+    };
+    let unpriced = if by == UsageBy::Server { "sum(cost IS NULL)" } else { "sum(unpriced)" };
     // Days are ISO dates, so they compare as text, and an empty start matches all of them.
     let mut conditions = vec!["day >= ?"];
     let mut values: Vec<Value> = vec![filter.since.clone().into()];
@@ -332,12 +355,15 @@ fn select_sums(
         conditions.push("agent = ?");
         values.push(agent.as_str().to_owned().into());
     }
+    if by == UsageBy::Server {
+        conditions.push("server IS NOT NULL");
+    }
     // Releasing all reservations of a sum leaves a row of zeros. HAVING leaves it out.
     let conditions = conditions.join(" AND ");
     connection
         .prepare_cached(&format!(
-            "SELECT {name}, sum(calls), sum(unpriced), sum(input), sum(output), sum(cache_read), sum(cache_write),
-             sum(cost) FROM usage_sum WHERE {conditions} GROUP BY {name} HAVING sum(calls) > 0 ORDER BY {name}"
+            "SELECT {name}, {count}, {unpriced}, sum(input), sum(output), sum(cache_read), sum(cache_write),
+             coalesce(sum(cost), 0) FROM {from} WHERE {conditions} GROUP BY {name} HAVING {count} > 0 ORDER BY {name}"
         ))?
         .query_map(params_from_iter(values), |row| {
             Ok(UsageSum {
@@ -433,6 +459,30 @@ impl<A> UsageRecords<&Database<A>> {
         self.read_long("read the calls of models", move |connection| select_calls(connection, since)).await
     }
 
+    /// Returns the calls that MCP servers asked for on a day.
+    pub(crate) async fn of_servers(self, day: &str) -> Result<Vec<ServerUsage>, StoreError> {
+        let day = day.to_owned();
+        self.read("read the calls that MCP servers asked for", move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT server, agent, count(*), sum(input + output + cache_read + cache_write),
+                     coalesce(sum(cost), 0) FROM usage WHERE day = ?1 AND server IS NOT NULL
+                     GROUP BY server, agent ORDER BY server, agent",
+                )?
+                .query_map([day.as_str()], |row| {
+                    Ok(ServerUsage {
+                        server: parsed(row, 0)?,
+                        agent: parsed(row, 1)?,
+                        calls: read_count(row, 2)?,
+                        tokens: read_count(row, 3)?,
+                        cost_micros: read_count(row, 4)?,
+                    })
+                })?
+                .collect()
+        })
+        .await
+    }
+
     /// Returns sums of usage.
     pub async fn sums(self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
         let filter = filter.clone();
@@ -482,8 +532,8 @@ impl UsageRecords<&Store> {
             transaction
                 .prepare_cached(
                     "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
-                     cache_read, cache_write, cost, state)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'reserved')",
+                     cache_read, cache_write, cost, server, state)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 'reserved')",
                 )?
                 .execute((
                     new.id,
@@ -499,6 +549,7 @@ impl UsageRecords<&Store> {
                     cache_read,
                     cache_write,
                     new.cost.map(signed),
+                    new.server.as_ref().map(McpServerName::as_str),
                 ))?;
             // The sums include the reservation at once, and the next call is checked against them.
             add(transaction, &place, &delta)?;

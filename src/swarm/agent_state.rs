@@ -56,12 +56,10 @@ impl Swarm {
             .map(|state| (state.agent.clone(), None))
             .collect();
         let frozen = self.store.freezes().state().await?;
-        Ok(self
-            .config()
-            .agents
-            .iter()
-            .map(|agent| agent_event(agent, states.get(&agent.id), &frozen))
-            .collect())
+        let config = self.config();
+        let agents = config.agents.iter().map(|agent| agent_event(agent, states.get(&agent.id), &frozen));
+        // The scheduler has to know the agents before it hears which of them wait for a quota.
+        Ok(agents.chain(self.quota_events()).collect())
     }
 
     /// Tells the scheduler the current state of one agent, after it changed.

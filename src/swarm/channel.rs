@@ -81,10 +81,12 @@ impl Swarm {
         let detail = format!("{} members", members.len());
         let entry = by.entry("channel.create", wanted.id.as_str(), Level::Green, detail);
         let new = NewChannel { id: wanted.id.clone(), topic, created_by: by.party.clone(), members, now };
+        let span = self.begin_post(&first);
         let made = self.store.channels().create(new, Some(first.clone()), entry).await?;
         let (channel, posted) = made.ok_or(SwarmError::ChannelExists(wanted.id))?;
         self.notifier.publish("channel.created", &json!({"channel": channel.id, "by": by.party}));
         if let Some(posted) = posted {
+            self.end_post(span, &posted);
             self.announce(&first, &posted);
         }
         Ok(channel)
@@ -190,18 +192,16 @@ impl Swarm {
     /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
     async fn post_delayed(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
         fault_point::reach(FaultPoint::Accepted);
+        let span = self.begin_post(&new);
         match self.store.posts().add(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 fault_point::reach(FaultPoint::Committed);
-                // The message is committed. A caller that got an error now would post it again.
-                if let Err(error) = self.wake_mentioned(&new, &posted).await {
-                    tracing::error!(error = chain(&error), "failed to wake whom a message calls");
-                }
+                self.end_post(span, &posted);
                 let seq = posted.seq;
-                self.report_pauses(&new, &posted).await;
                 if after.is_zero() {
-                    self.announce(&new, &posted);
+                    self.announce_committed(&new, &posted).await;
                 } else {
+                    self.wake_and_report(&new, &posted).await;
                     publish(&self.notifier, &new, &posted);
                     let notifier = self.notifier.clone();
                     tokio::spawn(async move {
@@ -217,6 +217,20 @@ impl Swarm {
             PostOutcome::NoChannel => Err(SwarmError::NoChannel(new.channel)),
             PostOutcome::Archived => Err(SwarmError::Archived(new.channel)),
         }
+    }
+
+    /// Wakes the sleeping agents that a committed message calls, then tells everybody who is concerned.
+    pub(super) async fn announce_committed(&self, new: &NewPost, posted: &CommittedPost) {
+        self.wake_and_report(new, posted).await;
+        self.announce(new, posted);
+    }
+
+    async fn wake_and_report(&self, new: &NewPost, posted: &CommittedPost) {
+        // The message is committed. A caller that got an error now would post it again.
+        if let Err(error) = self.wake_mentioned(new, posted).await {
+            tracing::error!(error = chain(&error), "failed to wake whom a message calls");
+        }
+        self.report_pauses(new, posted).await;
     }
 
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.

@@ -1,7 +1,8 @@
 //! The error type of operations on the team.
 
 use crate::error::{Explain, Kind};
-use crate::id::{AgentId, ChannelId};
+use crate::home::HomeError;
+use crate::id::{AgentId, ChannelId, HookName, ScheduleName};
 use crate::store::StoreError;
 use crate::tool::ToolError;
 
@@ -29,6 +30,18 @@ pub enum SwarmError {
     /// No token has this name, or it was revoked.
     #[error("there is no token {0} that could be revoked")]
     NoToken(String),
+    /// The schedule does not exist.
+    #[error("there is no schedule {0}")]
+    NoSchedule(ScheduleName),
+    /// A schedule with this name exists.
+    #[error("there is a schedule {0} already")]
+    ScheduleExists(ScheduleName),
+    /// The webhook does not exist.
+    #[error("there is no webhook {0}")]
+    NoHook(HookName),
+    /// A webhook with this name exists.
+    #[error("there is a webhook {0} already")]
+    HookExists(HookName),
     /// There is no such bridge or link. The text says what is missing.
     #[error("{0}")]
     NoBridge(String),
@@ -41,21 +54,29 @@ pub enum SwarmError {
     /// A database operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A file of the home can't be read or written.
+    #[error(transparent)]
+    Home(#[from] HomeError),
 }
 
 impl Explain for SwarmError {
     fn kind(&self) -> Kind {
         match self {
-            Self::ChannelExists(_) | Self::TokenExists(_) => Kind::Conflict,
+            Self::ChannelExists(_) | Self::TokenExists(_) | Self::ScheduleExists(_) | Self::HookExists(_) => {
+                Kind::Conflict
+            }
             // Usage errors are the caller's to fix. The others depend on the team's state.
             Self::Invalid(_) | Self::KeyReused => Kind::Usage,
             Self::NoToken(_)
             | Self::NoBridge(_)
+            | Self::NoSchedule(_)
+            | Self::NoHook(_)
             | Self::NoChannel(_)
             | Self::Archived(_)
             | Self::NoAgent(_)
             | Self::Refused(_) => Kind::Failed,
             Self::Store(error) => error.kind(),
+            Self::Home(error) => error.kind(),
         }
     }
 
@@ -67,9 +88,14 @@ impl Explain for SwarmError {
             Self::NoAgent(_) => Some("flock list".to_owned()),
             Self::TokenExists(name) => Some(format!("flock token revoke {name}")),
             Self::NoToken(_) => Some("flock token list".to_owned()),
+            Self::NoSchedule(_) => Some("flock schedule list".to_owned()),
+            Self::ScheduleExists(name) => Some(format!("flock schedule show {name}")),
+            Self::NoHook(_) => Some("flock hook list".to_owned()),
+            Self::HookExists(name) => Some(format!("flock hook show {name}")),
             Self::NoBridge(_) => Some("flock bridge list".to_owned()),
             Self::Invalid(_) | Self::KeyReused | Self::Refused(_) => None,
             Self::Store(error) => error.hint(),
+            Self::Home(error) => error.hint(),
         }
     }
 
@@ -87,6 +113,13 @@ impl From<SwarmError> for ToolError {
                 // The details are internal, so they go to the log only.
                 tracing::error!(error = crate::error::chain(&error), "a tool could not use the database");
                 Self::model("the team's database can't be used now; try again later")
+            }
+            SwarmError::Home(error) => {
+                tracing::error!(
+                    error = crate::error::chain(&error),
+                    "a tool could not use a file of the home"
+                );
+                Self::model("a file of flock can't be used now; try again later")
             }
             other => Self::model(other.to_string()),
         }

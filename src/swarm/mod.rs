@@ -11,6 +11,7 @@ mod delivery_warnings;
 mod direct;
 mod error;
 pub(crate) mod freeze;
+pub(crate) mod hook;
 mod linked_post;
 mod loop_detector;
 mod loop_guard;
@@ -22,6 +23,9 @@ mod notifier;
 pub(crate) mod operation;
 pub mod oversight;
 pub(crate) mod pause;
+mod post_trace;
+pub(crate) mod quota;
+pub(crate) mod schedule;
 pub mod scheduler;
 pub(crate) mod search;
 pub(crate) mod skill;
@@ -45,6 +49,7 @@ use tokio::sync::watch;
 pub use actor::Actor;
 pub(crate) use error::SwarmError;
 pub use notifier::Notifier;
+pub(crate) use quota::ParkedQuota;
 pub(crate) use task::TaskEnd;
 
 use crate::config::{Config, Live};
@@ -52,6 +57,7 @@ use crate::home::Home;
 use crate::id::{AgentId, TurnId};
 use crate::store::{FreezeState, SearchIndex, Store};
 use crate::sync::lock;
+use crate::telemetry::Telemetry;
 
 /// The dependencies of a [`Swarm`].
 pub struct SwarmParts {
@@ -78,10 +84,17 @@ pub struct Swarm {
     counting: tokio::sync::Mutex<()>,
     /// The agents without a budget.
     pauses: pause::Pauses,
+    /// Notified when a schedule was added or changed.
+    schedule_changes: tokio::sync::Notify,
+    /// The activity of the webhooks since the gateway started.
+    hook_activity: hook::receive::HookActivity,
     /// The providers that are down, as last reported by the scheduler.
     down: Mutex<Vec<scheduler::ProviderOutage>>,
+    /// The credentials whose quota is used up.
+    quotas: quota::QuotaBoard,
     /// The index of memory files, transcripts, vaults and messages.
     search: SearchIndex,
+    telemetry: Arc<Telemetry>,
 }
 
 impl Swarm {
@@ -89,6 +102,8 @@ impl Swarm {
     pub fn new(parts: SwarmParts) -> Self {
         let SwarmParts { live, store, notifier } = parts;
         let search = SearchIndex::new(live.home());
+        let telemetry = Telemetry::new(live.clone());
+        let quotas = quota::QuotaBoard::new(live.home());
         Self {
             live,
             store,
@@ -98,9 +113,19 @@ impl Swarm {
             written: freeze::FrozenOnDisk::default(),
             counting: tokio::sync::Mutex::default(),
             pauses: pause::Pauses::default(),
+            schedule_changes: tokio::sync::Notify::new(),
+            hook_activity: hook::receive::HookActivity::default(),
             down: Mutex::default(),
+            quotas,
             search,
+            telemetry,
         }
+    }
+
+    /// Returns the recorder of spans and metrics.
+    #[must_use]
+    pub(crate) const fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.telemetry
     }
 
     #[must_use]

@@ -12,13 +12,14 @@ use super::budget::{self, Day};
 use super::pause::Pause;
 use super::scheduler::SchedulerEvent;
 use super::{Actor, Swarm};
+use crate::agent::quota::{CallPermit, QuotaParked, QuotaRefusal};
 use crate::agent::{
     CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
 };
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
-use crate::provider::{BoxFuture, Usage, price};
+use crate::provider::{BoxFuture, Credential, Usage, price};
 use crate::store::{
     ExceededLimit, Level, NewUsage, RacePlace, Store, StoreError, TokenCounts, UsageAmount, UsageLimit,
     UsageScope,
@@ -135,6 +136,7 @@ impl TeamOversight {
             channel: channel.clone(),
             turn: call.turn,
             model: call.model.clone(),
+            server: call.server.clone(),
             tokens: most,
             cost: price.map(|price| price::most(&price, call.input_estimate, call.max_output)),
         };
@@ -415,6 +417,18 @@ impl Oversight for TeamOversight {
         Box::pin(self.set_aside(call))
     }
 
+    fn admit_call(&self, credential: &Credential, model: &ModelRef) -> Result<CallPermit, QuotaParked> {
+        self.swarm.admit_call(credential, model)
+    }
+
+    fn parked(&self, credential: &Credential, model: &ModelRef) -> Option<QuotaParked> {
+        self.swarm.parked_call(credential, model)
+    }
+
+    fn quota_refused(&self, refused: QuotaRefusal) -> BoxFuture<'_, ()> {
+        Box::pin(self.swarm.quota_refused(refused))
+    }
+
     fn settle(&self, reservation: Reservation, taken: CallUsage) {
         // An id that is not in the table was settled before, so a second call changes nothing.
         let Ok(id) = i64::try_from(reservation.id()) else { return };
@@ -437,12 +451,14 @@ impl Oversight for TeamOversight {
             // A reported call ran in another program's own tool, so flock did not decide about it.
             let (level, decision) = match (&call.decision, &call.reported) {
                 (_, Some(reported)) => (Level::Green, format!("reported by {}", reported.by)),
+                _ if call.is_handed_out => (Level::Green, "handed to the client".to_owned()),
                 (Decision::Allow, None) => (Level::Green, "allowed".to_owned()),
                 (Decision::Ask(_), None) => (Level::Yellow, "asked".to_owned()),
                 (Decision::Deny(_), None) => (Level::Yellow, "denied".to_owned()),
             };
             let ended = match &call.reported {
                 Some(reported) if !reported.ended => "end not reported",
+                None if call.is_handed_out => "no result yet",
                 _ if call.is_error => "error",
                 _ => "ok",
             };

@@ -48,6 +48,7 @@ fn call(agent: &str, session: &str) -> ModelCall {
         input_estimate: 900,
         max_output: 100,
         step: 1,
+        server: None,
     }
 }
 
@@ -295,6 +296,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
         session: session.clone(),
         turn: TurnId::new(),
         cancel: tokio_util::sync::CancellationToken::new(),
+        progress: None,
     };
     let called = ToolCallRecord {
         call_id: "1".into(),
@@ -304,6 +306,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
         took: Duration::from_millis(12),
         preview: "{\"command\":\"echo hunter2\"}".into(),
         arguments_sha256: "ab".repeat(32),
+        is_handed_out: false,
         reported: None,
     };
     rig.watch.called(&context, &called).await;

@@ -81,7 +81,7 @@ impl Swarm {
             return;
         }
         let paused = self.paused();
-        if paused.is_empty() {
+        if paused.is_empty() && !posted.recipients.iter().any(|agent| self.is_parked(agent)) {
             return;
         }
         let config = self.config();
@@ -90,8 +90,14 @@ impl Swarm {
             let looks_by_itself =
                 config.agent(agent).is_some_and(|agent| agent_state::mode(agent.role) == Mode::Active);
             let is_called = new.wake == WakeUrgency::AtOnce || new.mentions.has(agent) || looks_by_itself;
-            let Some(pause) = paused.get(agent).filter(|_| is_called) else { continue };
-            if let Err(error) = self.post_pause(&posted.channel, pause).await {
+            if !is_called {
+                continue;
+            }
+            let said = match paused.get(agent) {
+                Some(pause) => self.post_pause(&posted.channel, pause).await,
+                None => self.post_park(&posted.channel, agent).await,
+            };
+            if let Err(error) = said {
                 tracing::error!(error = chain(&error), %agent, "failed to say that an agent pauses");
             }
         }

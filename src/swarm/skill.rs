@@ -1,17 +1,47 @@
-//! Skills: instructions that a person has written, in `skills/<name>/SKILL.md` below the home.
+//! Skills as agents read them: instructions that a person has written or imported, in `skills/<name>/` below the home.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use crate::clean;
 use crate::error::Explain;
 use crate::home::Home;
 use crate::home::beneath::BeneathError;
 use crate::home::user_dirs;
+use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
+use crate::skill::SKILL_FILE;
+use crate::skill::content::MAX_TEXT_BYTES;
 
-/// Maximum number of skills that an error names.
+/// Maximum number of skills that an error names, and of files of a skill.
 const MAX_NAMED: usize = 100;
-/// Maximum size of a skill that is read, in bytes.
-pub(crate) const MAX_READ: u64 = 1024 * 1024;
+const WALK_LIMITS: WalkLimits = WalkLimits { depth: 9, entries: 300 };
+const MAX_PATH: usize = 1024;
+
+/// A skill, or a file of one, as an agent names it: `deploy`, or `deploy/scripts/check.sh`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SkillPath {
+    pub(crate) name: FolderName,
+    /// The path of the file in the skill's folder. `None` for the instructions.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl FromStr for SkillPath {
+    type Err = SkillError;
+
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let Some((name, file)) = text.split_once('/') else {
+            return Ok(Self { name: text.parse()?, file: None });
+        };
+        let name = name.parse()?;
+        // Hidden files are flock's own or a person's, and a link is refused when the file is opened.
+        let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+        if file.len() > MAX_PATH || file.contains(['\\', '\0']) || !file.split('/').all(is_plain) {
+            return Err(SkillError::Path { name, path: clean::summary(file, 100) });
+        }
+        Ok(Self { name, file: Some(file.into()) })
+    }
+}
 
 /// An error from reading a skill. The texts are written for a model.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +56,20 @@ pub(crate) enum SkillError {
         /// The names of existing skills.
         known: Vec<FolderName>,
     },
+    /// The path is not valid for a file of a skill.
+    #[error("{path:?} is not the path of a file of the skill {name}: write it relative to the skill, with /")]
+    Path { name: FolderName, path: String },
+    /// The skill has no such file.
+    #[error("the skill {name} has no file {path:?}{}", files_text(.files))]
+    NoFile {
+        name: FolderName,
+        path: String,
+        /// The files that it has.
+        files: Vec<String>,
+    },
+    /// The file is not text.
+    #[error("{path:?} of the skill {name} is a binary file of {size} bytes; only text can be read")]
+    Binary { name: FolderName, path: String, size: usize },
     /// The skill's file could not be opened or read.
     #[error("the skill {name} can't be read")]
     File {
@@ -55,23 +99,57 @@ impl Skills {
         user_dirs::names(&self.folder)
     }
 
-    /// Returns the text of a skill.
+    /// Returns the instructions of a skill, or another text file of its folder.
+    ///
+    /// Characters that a reader does not see are written as escapes, so that a model sees what a person is shown.
     ///
     /// # Errors
     ///
-    /// Returns [`SkillError::Unknown`] if there is no such skill, and [`SkillError::File`] if its file can't be read or
-    /// is too large.
-    pub(crate) fn read(&self, name: &FolderName) -> Result<String, SkillError> {
+    /// Returns [`SkillError::Unknown`] if there is no such skill, [`SkillError::NoFile`] if it has no such file, and another
+    /// [`SkillError`] if the file is no text, can't be read or is too large.
+    pub(crate) fn read(&self, wanted: &SkillPath) -> Result<String, SkillError> {
+        let name = &wanted.name;
         // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
-        let path = Path::new(name.as_str()).join("SKILL.md");
-        match user_dirs::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(BeneathError::NotFound { .. }) => {
-                Err(SkillError::Unknown { name: name.clone(), known: self.names() })
+        let path = Path::new(name.as_str()).join(wanted.file.as_deref().unwrap_or(Path::new(SKILL_FILE)));
+        let read = user_dirs::open(&self.folder).and_then(|root| root.read(&path, MAX_TEXT_BYTES));
+        let bytes = match (read, &wanted.file) {
+            (Ok(bytes), _) => bytes,
+            (Err(BeneathError::NotFound { .. }), Some(file)) if self.names().contains(name) => {
+                let path = clean::summary(&file.to_string_lossy(), 100);
+                return Err(SkillError::NoFile { name: name.clone(), path, files: self.files(name) });
             }
-            Err(source) => Err(SkillError::File { name: name.clone(), source }),
+            (Err(BeneathError::NotFound { .. }), _) => {
+                return Err(SkillError::Unknown { name: name.clone(), known: self.names() });
+            }
+            (Err(source), _) => return Err(SkillError::File { name: name.clone(), source }),
+        };
+        if let Some(file) = &wanted.file
+            && (bytes.contains(&0) || std::str::from_utf8(&bytes).is_err())
+        {
+            let path = clean::summary(&file.to_string_lossy(), 100);
+            return Err(SkillError::Binary { name: name.clone(), path, size: bytes.len() });
         }
+        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        Ok(clean::block(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned())
     }
+
+    /// Returns the files of a skill besides its instructions, up to a limit.
+    #[must_use]
+    pub(crate) fn files(&self, name: &FolderName) -> Vec<String> {
+        let found = user_dirs::open(&self.folder)
+            .and_then(|root| walk(&root, Path::new(name.as_str()), WALK_LIMITS))
+            .unwrap_or_default();
+        let files = found.files().filter_map(|file| file.path.strip_prefix(name.as_str()).ok());
+        let names = files.map(|path| clean::inline(&path.to_string_lossy()).into_owned());
+        names.filter(|path| path != SKILL_FILE).take(MAX_NAMED).collect()
+    }
+}
+
+fn files_text(files: &[String]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    format!("; it has {}", files.join(", "))
 }
 
 /// Returns the sentence for a model with the names of what exists, or that there is none. The list is a hint, so a part

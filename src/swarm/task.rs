@@ -18,6 +18,7 @@ use crate::store::{
     Submission, SubmissionFilter, SubmissionState, Task, TaskAdded, TaskChange, TaskChangeResult, TaskKind,
     TaskState,
 };
+use crate::telemetry::Cause;
 use crate::tool::safe_text::start;
 
 /// Maximum size in bytes of a request, a question or a reply.
@@ -410,11 +411,22 @@ impl Swarm {
             TaskAdded::Before(task) => return Ok(task),
             TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
         };
+        self.announce_task_after(&task, after).await?;
+        Ok(task)
+    }
+
+    /// Tells everybody who is concerned of a task that was accepted.
+    pub(super) async fn announce_task(&self, task: &Task) -> Result<(), SwarmError> {
+        self.announce_task_after(task, Duration::ZERO).await
+    }
+
+    async fn announce_task_after(&self, task: &Task, after: Duration) -> Result<(), SwarmError> {
+        self.note_cause(Cause::Task(task.id.clone()));
         // A direct message wakes a sleeping agent, as a mention does.
         self.wake(&Actor::system(), task.assignee(), "a message").await?;
-        self.publish_task(&task);
+        self.publish_task(task);
         self.notifier().notify_session_after(task.session.clone(), Priority::Mention, after);
-        Ok(task)
+        Ok(())
     }
 
     /// Continues a task. The assignee of a task in progress asks its requester a question. The requester of a task that

@@ -9,7 +9,7 @@ use crate::provider::ToolSpec;
 use crate::sandbox::Sandbox;
 
 /// All tools, in the order in which they are offered.
-pub static TOOLS: [&ToolDefinition; 44] = [
+pub static TOOLS: [&ToolDefinition; 45] = [
     // Tools stand at the beginning of each request, so another order would invalidate every prompt cache.
     &exec::EXEC,
     &process::PROCESS,
@@ -44,6 +44,7 @@ pub static TOOLS: [&ToolDefinition; 44] = [
     &team::WORKSPACE_WRITE,
     &team::WORKSPACE_TREE,
     &team::READ_SKILL,
+    &team::SCHEDULE,
     &team::MEMORY_SEARCH,
     &team::SYSADMIN_REQUEST,
     &team::TRIAGE_DECISION,

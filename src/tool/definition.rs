@@ -22,10 +22,29 @@ pub struct ToolDefinition {
     /// `true` if it changes the workspace, a vault or the state of others, or runs something. Such a tool is denied to
     /// a readonly agent.
     pub changes: bool,
+    /// The effect of a call, for programs that decide by it when to ask a person. flock itself decides by the other fields.
+    pub effect: Effect,
+    /// `true` if a call can reach beyond flock and its sandboxes: another platform, the host, the network.
+    pub reaches_out: bool,
     /// `true` if calls may run in parallel with others of the same turn.
     pub parallel: bool,
     /// The input to which the owner's limits on commands and paths apply.
     pub limited: Option<LimitedInput>,
+}
+
+/// The effect of a call of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It changes nothing.
+    Reads,
+    /// It adds something each time.
+    Adds,
+    /// It brings about a state and takes nothing away. A second call changes nothing more.
+    Sets,
+    /// It brings about a state in place of another one. A second call changes nothing more.
+    Replaces,
+    /// It may change or remove anything, each time.
+    Changes,
 }
 
 /// The subject of a tool. Patterns and the prompt group tools by it.
@@ -54,19 +73,33 @@ impl ToolDefinition {
         group: ToolGroup::Team,
         roles: Some(Roles::All),
         changes: false,
+        effect: Effect::Changes,
+        reaches_out: false,
         parallel: false,
         limited: None,
     };
+
+    /// Returns the name for people, for example `Channel post`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let words = self.name.strip_prefix("flock_").unwrap_or(self.name).replace('_', " ");
+        let mut letters = words.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
 
     /// Returns the description for a model.
     #[must_use]
     pub fn spec(&self) -> ToolSpec {
         // Unknown arguments are not forbidden: a tool ignores them, which costs less than another attempt.
-        let (properties, required) = ((self.properties)(), self.required);
+        let mut parameters = json!({"type": "object", "properties": (self.properties)()});
+        // An empty list means the same as none, and would be sent with each turn.
+        if !self.required.is_empty() {
+            parameters["required"] = json!(self.required);
+        }
         ToolSpec {
             name: self.name.to_owned(),
             description: self.description.to_owned(),
-            parameters: json!({"type": "object", "properties": properties, "required": required}).into(),
+            parameters: parameters.into(),
         }
     }
 }

@@ -12,7 +12,8 @@ use super::function::FunctionTool;
 use super::policy::LimitedInput;
 use super::sandbox_failure::for_model;
 use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
-use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox};
+use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
+use crate::telemetry::{self, OpenSpan, SpanKind, bounded, gen_ai};
 
 /// Time limit of a command if the call names none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -31,9 +32,8 @@ const MAX_ENV: usize = 64 * 1024;
 
 pub(crate) static EXEC: ToolDefinition = ToolDefinition {
     name: "exec",
-    description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
-                  stderr; long output keeps head and tail. No terminal. For long or endless work \
-                  use background, then process.",
+    description: "Run a shell command (sh -c) in your sandbox. Returns exit code, stdout and stderr; long output keeps \
+                  head and tail. No terminal. For long or endless work use background, then process.",
     properties: || {
         json!({
             "command": {"type": "string"},
@@ -47,6 +47,7 @@ pub(crate) static EXEC: ToolDefinition = ToolDefinition {
     group: ToolGroup::Commands,
     changes: true,
     limited: Some(LimitedInput::Command),
+    reaches_out: true,
     ..ToolDefinition::BUILT_IN
 };
 
@@ -63,16 +64,56 @@ async fn run(sandbox: &dyn Sandbox, context: &CallContext, arguments: Arguments)
     let command = command(&arguments, background)?;
     if background {
         ready(sandbox, context).await?;
+        let mut span = begin(&command, context);
         // Not cancelled half-way: the job would run, and nobody would know its id.
-        let id = sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
+        let job = sandbox.spawn(&context.agent, command).await;
+        if let Some(span) = &mut span {
+            span.set("flock.command.background", true);
+            if job.is_err() {
+                span.fail("sandbox_failed", String::new);
+            }
+        }
+        span.into_iter().for_each(OpenSpan::end);
+        let id = job.map_err(for_model)?.id;
         return Ok(format!(
             "running in the background, sessionId {id}; read its output with process \
              {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
         ));
     }
+    let span = begin(&command, context);
     // `run` ends the command itself when the turn is stopped.
-    let outcome = sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
-    Ok(outcome_text(&outcome))
+    let outcome = sandbox.run(&context.agent, command, &context.cancel).await;
+    end(span, &outcome);
+    Ok(outcome_text(&outcome.map_err(for_model)?))
+}
+
+/// Begins the span of a command in a sandbox, if telemetry is on.
+fn begin(command: &Command, context: &CallContext) -> Option<OpenSpan> {
+    let mut span = telemetry::begin(SpanKind::Internal, || "sandbox exec".to_owned())?;
+    span.set(gen_ai::AGENT_NAME, context.agent.to_string());
+    span.content("process.command_line", || bounded(&command.command));
+    Some(span)
+}
+
+/// Ends the span of a command with its outcome.
+fn end(span: Option<OpenSpan>, outcome: &Result<CommandOutcome, SandboxError>) {
+    let Some(mut span) = span else { return };
+    match outcome.as_ref().map(|outcome| outcome.end) {
+        Ok(CommandExit::Exited(code)) => {
+            span.set("process.exit.code", i64::from(code));
+            if code != 0 {
+                span.fail("exit_code", || format!("exit code {code}"));
+            }
+        }
+        Ok(CommandExit::Signalled(signal)) => {
+            span.set("flock.command.signal", i64::from(signal));
+            span.fail("signal", || format!("ended by signal {signal}"));
+        }
+        Ok(CommandExit::TimedOut) => span.fail("timeout", String::new),
+        Ok(CommandExit::Cancelled) => span.fail("cancelled", String::new),
+        Err(error) => span.fail("sandbox_failed", || error.to_string()),
+    }
+    span.end();
 }
 
 /// Waits for the sandbox. It may have to be created first, which takes longer than a stop of the turn may wait, so this

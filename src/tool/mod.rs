@@ -10,6 +10,7 @@ pub mod function;
 pub(crate) mod lines;
 pub mod policy;
 pub mod process;
+mod progress;
 pub(crate) mod safe_text;
 mod sandbox_failure;
 pub mod sessions;
@@ -18,6 +19,7 @@ pub mod team;
 use std::sync::Arc;
 
 pub(crate) use definition::ToolDefinition;
+pub use progress::{CallProgress, ProgressSink};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +35,8 @@ pub struct CallContext {
     pub turn: TurnId,
     /// Cancelled when the turn is stopped.
     pub cancel: CancellationToken,
+    /// The recipient of the call's progress.
+    pub progress: Option<ProgressSink>,
 }
 
 /// The output of a call, for the model.
@@ -111,10 +115,17 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
+/// A source of tools that differ from agent to agent and change while flock runs.
+pub trait ToolSource: Send + Sync {
+    /// Returns the tools that an agent has at the moment. Their order does not change from call to call.
+    fn tools(&self, agent: &crate::config::Agent) -> Vec<Arc<dyn Tool>>;
+}
+
 /// The tools of one gateway, in the order in which they were added.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: Vec<Arc<dyn Tool>>,
+    sources: Vec<Arc<dyn ToolSource>>,
 }
 
 impl Registry {
@@ -126,6 +137,34 @@ impl Registry {
             Some(at) => self.tools[at] = tool,
             None => self.tools.push(tool),
         }
+    }
+
+    /// Adds a source. Its tools come after all others, so that a change of them leaves the beginning of requests as it is.
+    pub fn add_source(&mut self, source: Arc<dyn ToolSource>) {
+        self.sources.push(source);
+    }
+
+    /// Returns the tool that an agent means by a name. A tool of a source never takes the place of another one.
+    #[must_use]
+    pub(crate) fn find(&self, agent: &crate::config::Agent, name: &str) -> Option<Arc<dyn Tool>> {
+        if let Some(tool) = self.get(name) {
+            return Some(Arc::clone(tool));
+        }
+        let mut tools = self.sources.iter().flat_map(|source| source.tools(agent));
+        tools.find(|tool| tool.spec().name == name)
+    }
+
+    /// Returns the tools that are offered to an agent's model.
+    #[must_use]
+    pub(crate) fn offered(&self, agent: &crate::config::Agent) -> Vec<ToolSpec> {
+        let mut offered = policy::offered(agent, self.tools.iter().map(|tool| tool.spec()));
+        for tool in self.sources.iter().flat_map(|source| source.tools(agent)) {
+            let spec = tool.spec();
+            if policy::offers(agent, &spec.name) && offered.iter().all(|other| other.name != spec.name) {
+                offered.push(spec.clone());
+            }
+        }
+        offered
     }
 
     /// Returns the tool with this name, or else the first one with this alternative name.

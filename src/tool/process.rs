@@ -29,7 +29,7 @@ pub(crate) static PROCESS: ToolDefinition = ToolDefinition {
     properties: || {
         json!({
             "action": {"type": "string", "enum": ["list", "poll", "log", "write", "kill"]},
-            "sessionId": {"type": "string", "description": "from exec; not for list"},
+            "sessionId": {"type": "string", "description": "from exec"},
             "data": {"type": "string", "description": "for write"}
         })
     },

@@ -15,7 +15,7 @@ pub(crate) use tool::{SEND, SPAWN};
 
 use crate::id::{AgentId, SessionKey};
 use crate::provider::{BoxFuture, Role, Usage};
-use crate::store::Session;
+use crate::store::{PendingCall, Session};
 
 /// One session in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct SessionInfo {
     pub model: Option<String>,
     /// Tokens of all turns together.
     pub usage: Usage,
+    /// Calls of a client's tools that wait for their results.
+    pub pending: Vec<PendingCall>,
 }
 
 impl From<Session> for SessionInfo {
@@ -50,6 +52,7 @@ impl From<Session> for SessionInfo {
                 cache_write: session.tokens.cache_write,
                 cost: None,
             },
+            pending: session.pending,
             key: session.key,
         }
     }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::ToolDefinition;
-use super::definition::ToolGroup;
+use super::definition::{Effect, ToolGroup};
 use super::policy::Roles;
 
 // Descriptions are short here, because every request of every agent contains them.
@@ -33,6 +33,8 @@ pub(crate) static CHANNEL_POST: ToolDefinition = ToolDefinition {
     description: "Post to a channel. @id wakes a member at once; notify false wakes nobody.",
     properties: || json!({"channelId": text(), "message": text(), "notify": flag()}),
     required: &["channelId", "message"],
+    effect: Effect::Adds,
+    reaches_out: true,
     ..CHANNEL
 };
 
@@ -46,6 +48,7 @@ pub(crate) static CHANNEL_READ: ToolDefinition = ToolDefinition {
         })
     },
     required: &["channelId"],
+    effect: Effect::Reads,
     parallel: true,
     ..CHANNEL
 };
@@ -54,6 +57,7 @@ pub(crate) static CHANNEL_LIST: ToolDefinition = ToolDefinition {
     name: "flock_channel_list",
     description: "List channels with state, size and topic.",
     properties: || json!({"member": text(), "archived": flag()}),
+    effect: Effect::Reads,
     parallel: true,
     ..CHANNEL
 };
@@ -63,6 +67,7 @@ pub(crate) static ARCHIVE_READY: ToolDefinition = ToolDefinition {
     description: "Report that you are ready for a channel's archiving.",
     properties: || json!({"channelId": text()}),
     required: &["channelId"],
+    effect: Effect::Sets,
     ..CHANNEL
 };
 
@@ -73,6 +78,7 @@ pub(crate) static CHANNEL_CREATE: ToolDefinition = ToolDefinition {
     required: &["channelId", "topic", "members"],
     roles: Some(Roles::Orchestrator),
     changes: true,
+    effect: Effect::Adds,
     ..CHANNEL
 };
 
@@ -83,6 +89,7 @@ pub(crate) static ASSIGN_MEMBERS: ToolDefinition = ToolDefinition {
     required: &["channelId"],
     roles: Some(Roles::Orchestrator),
     changes: true,
+    effect: Effect::Replaces,
     ..CHANNEL
 };
 
@@ -93,6 +100,7 @@ pub(crate) static CHANNEL_ARCHIVE: ToolDefinition = ToolDefinition {
     required: &["channelId"],
     roles: Some(Roles::Orchestrator),
     changes: true,
+    effect: Effect::Replaces,
     ..CHANNEL
 };
 
@@ -100,6 +108,7 @@ pub static STATUS: ToolDefinition = ToolDefinition {
     name: "flock_status",
     description: "Show the state of all agents or one.",
     properties: || json!({"agentId": text()}),
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
@@ -108,15 +117,17 @@ pub(crate) static SLEEP: ToolDefinition = ToolDefinition {
     name: "flock_sleep",
     description: "Sleep until somebody calls you; plain messages wait longer.",
     properties: || json!({"reason": text()}),
+    effect: Effect::Sets,
     ..TEAM
 };
 
 pub(crate) static MESSAGE: ToolDefinition = ToolDefinition {
     name: "flock_message",
-    description: "Send another agent a message. Returns at once; the answer comes to this session later. With project, \
-                  it is done only when its submitted work is merged there.",
+    description: "Send another agent a message; the answer comes to this session later. With project, it is done only \
+                  when its work is merged there.",
     properties: || json!({"to": text(), "message": text(), "contextData": {"type": "object"}, "project": text()}),
     required: &["to", "message"],
+    effect: Effect::Adds,
     ..TEAM
 };
 
@@ -129,15 +140,17 @@ pub(crate) static TASKS: ToolDefinition = ToolDefinition {
             "state": text(), "limit": number()
         })
     },
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
 
 pub(crate) static TASK_RESPOND: ToolDefinition = ToolDefinition {
     name: "flock_task_respond",
-    description: "Ask the sender of a task a question before you go on, or answer a question in a task you sent.",
+    description: "Ask a task's sender a question before you go on, or answer one in a task you sent.",
     properties: || json!({"taskId": text(), "response": text()}),
     required: &["taskId", "response"],
+    effect: Effect::Adds,
     ..TEAM
 };
 
@@ -145,6 +158,7 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
     name: "flock_history",
     description: "List the team's tasks; since is in Unix ms.",
     properties: || json!({"agentId": text(), "state": text(), "since": number(), "limit": number()}),
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
@@ -160,6 +174,7 @@ pub(crate) static DISCOVER: ToolDefinition = ToolDefinition {
             "limit": number()
         })
     },
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
@@ -168,6 +183,7 @@ pub(crate) static UPDATE_CARD: ToolDefinition = ToolDefinition {
     name: "flock_update_card",
     description: "Describe your purpose and skills. skills replaces all: [{id, name, description?, tags?, examples?}].",
     properties: || json!({"name": text(), "description": text(), "skills": {"type": "array", "items": {"type": "object"}}}),
+    effect: Effect::Replaces,
     ..TEAM
 };
 
@@ -176,6 +192,7 @@ pub(crate) static AUDIT: ToolDefinition = ToolDefinition {
     description: "Read who did what, newest first; level: GREEN, YELLOW or RED.",
     properties: || json!({"agentId": text(), "level": text(), "limit": number()}),
     roles: Some(Roles::Sysadmin),
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
@@ -184,6 +201,7 @@ pub(crate) static WORKSPACE_LIST: ToolDefinition = ToolDefinition {
     name: "flock_workspace_list",
     description: "List vaults (shared notes), or a vault's files.",
     properties: || json!({"workspace": text()}),
+    effect: Effect::Reads,
     parallel: true,
     ..VAULT
 };
@@ -193,6 +211,7 @@ pub(crate) static WORKSPACE_READ: ToolDefinition = ToolDefinition {
     description: "Read a text file of a vault; offset and limit count lines.",
     properties: || json!({"workspace": text(), "path": text(), "offset": number(), "limit": number()}),
     required: &["workspace", "path"],
+    effect: Effect::Reads,
     parallel: true,
     ..VAULT
 };
@@ -211,6 +230,7 @@ pub(crate) static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
     description: "Show a vault's folders and files.",
     properties: || json!({"workspace": text(), "maxDepth": number()}),
     required: &["workspace"],
+    effect: Effect::Reads,
     parallel: true,
     ..VAULT
 };
@@ -221,6 +241,7 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     description: "Read a skill: instructions for work here.",
     properties: || json!({"name": text()}),
     required: &["name"],
+    effect: Effect::Reads,
     parallel: true,
     ..VAULT
 };
@@ -230,16 +251,26 @@ pub(crate) static MEMORY_SEARCH: ToolDefinition = ToolDefinition {
     description: "Search memory, findings, sessions, vaults, channels; in: some of these.",
     properties: || json!({"query": text(), "in": texts(), "limit": number()}),
     required: &["query"],
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
 
 /// A call may run in parallel although it changes something, because it waits long for others.
+pub(crate) static SCHEDULE: ToolDefinition = ToolDefinition {
+    name: "flock_schedule",
+    description: "Schedules: list, remove (name), request (text; when: cron, 2h, time; to: channel).",
+    properties: || json!({"action": text(), "name": text(), "to": text(), "text": text(), "when": text()}),
+    roles: Some(Roles::All),
+    changes: true,
+    ..TEAM
+};
+
 pub(crate) static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
     name: "flock_sysadmin_request",
-    description: "Request something that you may not do yourself: package (name in nixpkgs; action install or remove), egress \
-                  (host, port), mount (path on the host, read-only), command (on the host) or other (request: text for \
-                  the sysadmin). Returns the result, or who decides.",
+    description: "Request what you may not do yourself: package (name in nixpkgs; action install or remove), egress (host, \
+                  port), mount (host path, read-only), command (on the host) or other (request: text). Returns the \
+                  result, or who decides.",
     properties: || {
         json!({
             "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
@@ -249,6 +280,7 @@ pub(crate) static SYSADMIN_REQUEST: ToolDefinition = ToolDefinition {
     },
     required: &["kind", "reason"],
     roles: Some(Roles::NotSysadmin),
+    reaches_out: true,
     parallel: true,
     ..TEAM
 };
@@ -265,6 +297,7 @@ pub(crate) static TRIAGE_DECISION: ToolDefinition = ToolDefinition {
     },
     required: &["request_id", "level", "reasoning"],
     roles: Some(Roles::Sysadmin),
+    reaches_out: true,
     ..TEAM
 };
 
@@ -285,6 +318,7 @@ pub(crate) static CREATE_AGENT: ToolDefinition = ToolDefinition {
     required: &["newAgentId", "reason"],
     roles: Some(Roles::Orchestrator),
     changes: true,
+    effect: Effect::Adds,
     ..TEAM
 };
 
@@ -311,6 +345,7 @@ pub(crate) static BRIDGE: ToolDefinition = ToolDefinition {
     required: &["action"],
     roles: Some(Roles::Orchestrator),
     changes: true,
+    reaches_out: true,
     ..CHANNEL
 };
 
@@ -318,6 +353,7 @@ pub(crate) static PROJECT_STATUS: ToolDefinition = ToolDefinition {
     name: "flock_project_status",
     description: "Show a git project you work on: your clone, checks, branches, submissions, who claims what.",
     properties: || json!({"project": text()}),
+    effect: Effect::Reads,
     parallel: true,
     ..TEAM
 };
@@ -333,6 +369,7 @@ pub(crate) static PROJECT_SUBMIT: ToolDefinition = ToolDefinition {
     },
     required: &["title"],
     changes: true,
+    effect: Effect::Adds,
     ..TEAM
 };
 
@@ -341,6 +378,7 @@ pub(crate) static PROJECT_CLAIM: ToolDefinition = ToolDefinition {
     description: "Tell others which paths of a project you work on. release ends it.",
     properties: || json!({"project": text(), "paths": texts(), "minutes": number(), "release": flag()}),
     changes: true,
+    effect: Effect::Replaces,
     ..TEAM
 };
 
@@ -350,6 +388,7 @@ pub(crate) static PROJECT_REVIEW: ToolDefinition = ToolDefinition {
     properties: || json!({"submission": number(), "approve": flag(), "findings": {"type": "array", "items": {"type": "object"}}}),
     required: &["approve"],
     changes: true,
+    effect: Effect::Adds,
     ..TEAM
 };
 

@@ -10,7 +10,7 @@ use super::failure::is_command;
 use super::{Failure, Progress, StyledLine, Table, TextStyle};
 use crate::env;
 
-/// When to use colour.
+/// The use of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Color {
     /// Only on a terminal, unless NO_COLOR is set or TERM is dumb.

@@ -8,6 +8,7 @@
     reason = "tests may fail loudly, touch files directly and hand over what they made for a call"
 )]
 
+mod acp;
 mod agent;
 mod cli;
 mod docker;

@@ -86,6 +86,7 @@ impl Bench {
             session: "agent:coder:flock:main:me".parse().unwrap(),
             turn: TurnId::new(),
             cancel: Default::default(),
+            progress: None,
         };
         let call = tokio::time::timeout(NOT_BLOCKED, tool.call(&context, &arguments)).await;
         match call.unwrap_or_else(|_| panic!("{name} {arguments} is blocked")) {
@@ -151,7 +152,7 @@ fn patch_of(body: &str) -> Value {
 async fn a_file_is_written_read_edited_and_patched() {
     let bench = Bench::new();
     let wrote = bench.call("write", json!({"path": "/workspace/a/b.txt", "content": "one\ntwo\n"})).await;
-    assert_eq!(wrote.unwrap(), "wrote 8 bytes to /workspace/a/b.txt");
+    assert_eq!(wrote.unwrap(), "created /workspace/a/b.txt with 8 bytes");
     assert_eq!(bench.call("read", json!({"path": "a/b.txt"})).await.unwrap(), "one\ntwo\n");
     let edited = json!({"path": "a/b.txt", "oldText": "two", "newText": "2"});
     assert_eq!(

@@ -20,6 +20,7 @@ pub fn context() -> CallContext {
         session: "agent:coder:flock:main:me".parse().unwrap(),
         turn: TurnId::new(),
         cancel: CancellationToken::new(),
+        progress: None,
     }
 }
 

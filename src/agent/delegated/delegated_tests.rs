@@ -14,6 +14,7 @@ fn session(key: &str, began_at: i64) -> Session {
         running: false,
         model: None,
         tokens: crate::store::TokenCounts::default(),
+        pending: Vec::new(),
     }
 }
 

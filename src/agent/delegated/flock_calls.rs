@@ -38,10 +38,12 @@ impl DelegatedTurn<'_, '_> {
     async fn run_call(&self, name: String, call: QueuedCall, given_up: CancellationToken) -> FinishedCall {
         let started = Instant::now();
         let ended = {
-            let IncomingCall { tool, arguments, cancel, .. } = &call.asked;
+            let IncomingCall { tool, arguments, cancel, progress, .. } = &call.asked;
             let asked = ToolCall { id: &name, name: tool, arguments };
             let TurnScope { engine, deadline, context, .. } = self.scope;
-            let caller = ToolCaller { engine, deadline, context, given_up: &given_up };
+            let progress = progress.as_ref();
+            let caller =
+                ToolCaller { engine, deadline, context, given_up: &given_up, client: None, progress };
             let mut work = std::pin::pin!(caller.call(&asked, 0, StopReason::ToolUse, started));
             match cancel.run_until_cancelled(&mut work).await {
                 // The client is gone, but the call is awaited all the same, so that its result is recorded.
@@ -88,7 +90,7 @@ impl DelegatedTurn<'_, '_> {
         let name = asked.tool;
         self.scope.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
         // Nobody may be waiting any more; the result is in the transcript anyway.
-        drop(reply.send(ToolCallResponse { content, is_error }));
+        drop(reply.send(ToolCallResponse::ended(content, is_error)));
         halted.map_or(Ok(()), Err)
     }
 }

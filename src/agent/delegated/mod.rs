@@ -9,6 +9,7 @@ mod call_tracker;
 mod flock_calls;
 mod outside_turn;
 mod parallel_calls;
+mod program_quota;
 mod reported_calls;
 mod streamed_text;
 mod turn_reservation;
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 
 use self::call_tracker::{CallTracker, UnfinishedCall};
 use self::parallel_calls::{CallEvent, ParallelCalls};
+pub(super) use self::program_quota::ProgramQuota;
 use self::streamed_text::{StreamedText, TextUpdate};
 pub(super) use self::turn_router::TurnRouter;
 use self::turn_router::{Inbound, TurnRegistration};
@@ -36,7 +38,9 @@ use super::oversight::{PauseReason, ToolCallRecord};
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
 use super::reservation::CallReservation;
+use super::result_limits;
 use super::tool_call;
+use super::tool_trace;
 use super::transcript::{Transcript, TranscriptError};
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnScope};
 use super::turn_recorder::TurnRecorder;
@@ -65,6 +69,8 @@ pub(super) struct DelegatedTurn<'a, 's> {
     pub(super) session: &'a Session,
     /// The amount of thinking that the model should do.
     pub(super) effort: Option<Effort>,
+    /// The admission of the turn by its agent's quotas.
+    pub(super) quota: ProgramQuota,
 }
 
 /// A turn while its program runs.
@@ -96,9 +102,13 @@ impl DelegatedTurn<'_, '_> {
     ) -> Result<TurnOutcome, TurnError> {
         let (reply, text) = match self.work(request, &mut recorder).await {
             Ok(done) => done,
-            Err(error) => return Err(recorder.failed(error).await),
+            Err(error) => {
+                let error = self.quota.explain(self.scope.engine, error).await;
+                return Err(recorder.failed(error).await);
+            }
         };
         let nothing = text.trim().is_empty().then_some("the agent said nothing");
+        self.quota.answered();
         let stop = self.scope.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
@@ -109,7 +119,7 @@ impl DelegatedTurn<'_, '_> {
         let message = Message { role: Role::Assistant, content };
         let response = Response { content: Vec::new(), stop: reply.stop, usage };
         let (steps, usage) = recorder.done(message, &response).await?;
-        Ok(TurnOutcome { text, stop, usage, model, steps })
+        Ok(TurnOutcome { text, stop, calls: Vec::new(), usage, model, steps })
     }
 
     async fn work(
@@ -118,7 +128,7 @@ impl DelegatedTurn<'_, '_> {
         recorder: &mut TurnRecorder,
     ) -> Result<(RuntimeReply, String), TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
-        let said = recorder.said(input, (context, guidance), provenance);
+        let said = recorder.said(Vec::new(), input, (context, guidance), provenance);
         // The program gets the same words as a model would, with the time and the remarks beside the input.
         let messages = said.iter().map(|record| history::replay(record, &self.scope.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
@@ -328,12 +338,17 @@ impl DelegatedTurn<'_, '_> {
             }
             // The call itself arrives through the [`TurnRouter`] and is announced then.
             RuntimeEvent::FlockTool => {
+                // Only a model can call a tool. A text may be the program's own words about a used-up quota.
+                self.quota.answered();
                 // The text before a call is no part of the final answer.
                 turn.answer.text.clear();
                 turn.answer.shown.called();
             }
             RuntimeEvent::Thinking(text) => self.scope.events.tell(TurnEvent::ThinkingDelta(text)),
-            RuntimeEvent::Tool(event) => self.reported(event, turn).await?,
+            RuntimeEvent::Tool(event) => {
+                self.quota.answered();
+                self.reported(event, turn).await?;
+            }
             RuntimeEvent::Trace(told) => self.log(&told, turn),
             RuntimeEvent::Usage(usage) => {
                 turn.reservation.report_interim(usage);
@@ -436,7 +451,7 @@ impl DelegatedTurn<'_, '_> {
         turn.recorder.result(Block::ToolResult {
             call_id: open.name,
             name: open.tool,
-            content: tool_call::text(text).into(),
+            content: result_limits::text(text).into(),
             is_error: called.is_error,
         })?;
         self.tell_end(&called).await;
@@ -445,6 +460,7 @@ impl DelegatedTurn<'_, '_> {
 
     /// Records and announces the end of a call.
     async fn tell_end(&self, called: &ToolCallRecord) {
+        tool_trace::reported(&self.scope.context, called);
         self.scope.engine.parts.oversight.called(&self.scope.context, called).await;
         self.scope.events.tell(reported_calls::ended(called));
     }

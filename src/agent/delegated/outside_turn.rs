@@ -11,6 +11,7 @@ use super::reported_calls;
 use super::turn_router::{Inbound, IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::agent::deadline::Deadline;
 use crate::agent::engine::Engine;
+use crate::agent::result_limits;
 use crate::agent::tool_call::{self, ToolCaller};
 use crate::agent::turn::TurnEvent;
 use crate::id::{SessionKey, SessionKind, TurnId};
@@ -43,13 +44,13 @@ impl Engine {
             {
                 return answer;
             }
-            return ToolCallResponse::error(
+            return ToolCallResponse::lost(
                 "not completed: the turn was ended; the effect of the call is unknown",
             );
         }
         // Only flock begins such conversations, so the turn of this call has just ended.
         if is_flock_conversation(source) {
-            return ToolCallResponse::error("not run: flock has ended the turn that this call belongs to");
+            return ToolCallResponse::lost("not run: flock has ended the turn that this call belongs to");
         }
         self.call_outside(source, &asked, witness).await
     }
@@ -104,6 +105,7 @@ impl Engine {
         let oversight = std::sync::Arc::clone(&self.parts.oversight);
         // A time limit of its own, because there is no turn whose deadline could apply.
         let deadline = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
+        let progress = asked.progress.as_ref();
         let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
         witness(&context, tool_call::started(&asked));
         let started = Instant::now();
@@ -111,19 +113,28 @@ impl Engine {
             deadline.thawed().await?;
             // Cancelling such a call cancels `deadline`, so nothing else needs to cancel it.
             let given_up = CancellationToken::new();
-            ToolCaller { engine: self, deadline: &deadline, context: &context, given_up: &given_up }
-                .call(&asked, 0, StopReason::ToolUse, started)
-                .await
+            ToolCaller {
+                engine: self,
+                deadline: &deadline,
+                context: &context,
+                given_up: &given_up,
+                client: None,
+                progress,
+            }
+            .call(&asked, 0, StopReason::ToolUse, started)
+            .await
         };
         let answered = match tokio::time::timeout(CALL_TIMEOUT, work).await {
             Ok(Ok(ended)) => match ended.answer {
-                Some((content, is_error)) => ToolCallResponse { content, is_error },
-                None => ToolCallResponse::error("the call did not end; its effect is unknown"),
+                Some((content, is_error)) => ToolCallResponse::ended(content, is_error),
+                None => ToolCallResponse::lost("the call did not end; its effect is unknown"),
             },
-            Ok(Err(error)) => {
-                ToolCallResponse { content: tool_call::text(&format!("not run: {error}")), is_error: true }
-            }
-            Err(_) => ToolCallResponse::error("not run: the agent is frozen by a person"),
+            Ok(Err(error)) => ToolCallResponse {
+                content: result_limits::text(&format!("not run: {error}")),
+                is_error: true,
+                is_lost: true,
+            },
+            Err(_) => ToolCallResponse::lost("not run: the agent is frozen by a person"),
         };
         witness(
             &context,
@@ -153,5 +164,6 @@ fn context(source: &ProgramSource, cancel: CancellationToken) -> CallContext {
         session: session.unwrap_or_else(|| SessionKey::new(&source.agent, SessionKind::Main, "openclaw")),
         turn: TurnId::new(),
         cancel,
+        progress: None,
     }
 }

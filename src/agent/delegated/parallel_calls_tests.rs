@@ -30,6 +30,7 @@ impl CallsFixture {
             tool: tool.to_owned(),
             arguments: json!({}),
             cancel: cancel.clone(),
+            progress: None,
         };
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
@@ -53,7 +54,7 @@ impl CallsFixture {
                             () = ends.cancelled() => {}
                             () = over.cancelled() => {}
                         }
-                        let ended = Ok(CallEnd { answer: None, halted: None });
+                        let ended = Ok(CallEnd { answer: None, halted: None, is_handed_out: false });
                         FinishedCall { name, call, started: Instant::now(), ended }
                     };
                     self.beside.begin(&tool, Box::pin(work));

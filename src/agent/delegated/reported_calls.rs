@@ -32,6 +32,7 @@ pub(super) fn called(
         took,
         preview: tool_call::preview(&open.arguments),
         arguments_sha256: tool_call::digest(&open.arguments),
+        is_handed_out: false,
         reported: Some(ProgramCallReport { by: runtime.to_owned(), ended: end.is_some() }),
     }
 }

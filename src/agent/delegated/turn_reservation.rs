@@ -37,9 +37,11 @@ pub(super) async fn reserve(
         input_estimate: (PROMPT_TOKENS + said).max(short.0),
         max_output: ANSWER_TOKENS.max(short.1),
         step: 1,
+        server: None,
     };
     let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
     let mut reservation = scope.deadline.uncounted(reserved).await??;
+    reservation.observe_as_turn();
     // There is room now, so the failure is forgotten.
     router.set_shortfall(&order.session, None);
     // The program makes several calls, so flock's own estimate is a lower bound.

@@ -13,6 +13,7 @@ use crate::id::{AgentId, SessionKey};
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 use crate::sync::lock;
+use crate::tool::ProgressSink;
 
 /// The most events that wait for one turn.
 const MAX_QUEUED_EVENTS: usize = 64;
@@ -39,6 +40,8 @@ pub struct IncomingCall {
     pub arguments: Value,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
+    /// The recipient of the call's progress.
+    pub progress: Option<ProgressSink>,
 }
 
 /// The result of a call.
@@ -48,11 +51,19 @@ pub struct ToolCallResponse {
     pub content: Vec<Block>,
     /// `true` if the result is an error that the model reads.
     pub is_error: bool,
+    /// `true` if there is no result, because the call's turn or time was over. The text says so.
+    pub is_lost: bool,
 }
 
 impl ToolCallResponse {
-    pub(super) fn error(text: &str) -> Self {
-        Self { content: vec![Block::text(text)], is_error: true }
+    /// Returns the result of a call that has ended.
+    pub(super) const fn ended(content: Vec<Block>, is_error: bool) -> Self {
+        Self { content, is_error, is_lost: false }
+    }
+
+    /// Returns the answer to a call that has no result.
+    pub(crate) fn lost(text: &str) -> Self {
+        Self { content: vec![Block::text(text)], is_error: true, is_lost: true }
     }
 }
 

@@ -5,7 +5,6 @@
 
 pub mod archetype;
 mod files;
-mod front_matter;
 mod knowledge;
 pub(crate) mod locale;
 mod persona;
@@ -24,6 +23,7 @@ pub use knowledge::Knowledge;
 pub(crate) use quote::without_marks;
 pub(super) use quote::{call_marks, marks};
 pub(crate) use section::role_and_team;
+pub(crate) use skills::purpose as skill_purpose;
 
 /// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::front_matter::FrontMatter;
 use crate::config::SkillsMode;
 use crate::home::beneath::Root;
 use crate::home::{Home, user_dirs};
 use crate::id::FolderName;
+use crate::skill::front_matter::FrontMatter;
 
 /// The most skills in a prompt.
 const MAX_SKILLS: usize = 30;
@@ -53,6 +53,14 @@ pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
     let skills =
         names.into_iter().take(MAX_SKILLS).filter_map(|name| read_skill(&root, name, mode, &mut room));
     SkillList { skills: skills.collect(), more }
+}
+
+/// Returns what a skill says about its purpose, which may be empty. `None` if its file can't be read.
+#[must_use]
+pub(crate) fn purpose(home: &Home, name: &FolderName) -> Option<String> {
+    let root = user_dirs::open(&home.skills()).ok()?;
+    // Without instructions no room is needed.
+    read_skill(&root, name.clone(), SkillsMode::Compact, &mut 0).map(|skill| skill.description)
 }
 
 fn read_skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> Option<Skill> {

@@ -94,6 +94,13 @@ impl Player<'_, '_> {
                 Ok(Record::Turn(turn)) if turn.state == TurnPhase::Started => {
                     is_native = turn.runtime.is_none();
                 }
+                // The policy decides nothing about a client's tools, and a client's results are no outcomes of flock's.
+                Ok(Record::Turn(turn)) if !turn.pending.is_empty() => {
+                    if let Some(step) = self.made.steps.last_mut() {
+                        let is_clients = |name: &str| turn.pending.iter().any(|call| call.name == name);
+                        step.calls.retain(|call| !is_clients(&call.tool));
+                    }
+                }
                 Ok(Record::Message(message)) => match message.message.role {
                     Role::Assistant if is_native && !message.filled && !message.imported => {
                         self.answer(&message, at);

@@ -8,6 +8,7 @@ use crate::agent::Provenance;
 use crate::config::Api;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, StopReason, Usage};
+use crate::store::PendingCall;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -163,6 +164,9 @@ pub struct TurnRecord {
     /// On a beginning: the program that runs the turn, unless it is flock's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
+    /// On an end: the calls that were handed to the client. The next turn begins with their results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<PendingCall>,
     /// On an end without an answer: the log that the answer would have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
@@ -181,6 +185,7 @@ impl TurnRecord {
             usage: None,
             error: None,
             runtime: None,
+            pending: Vec::new(),
             trace: Vec::new(),
         }
     }

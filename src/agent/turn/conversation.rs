@@ -126,7 +126,8 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     let at = draft.record.at;
     context.apply(draft);
     model_chain.began = at;
-    let PromptSpec { label, tools, calls } = &model_chain.prompt_spec;
+    let PromptSpec { label, calls, .. } = &model_chain.prompt_spec;
+    let tools = model_chain.prompted_tools();
     // The new prompt is stored with the session, so that later turns send the same one and the provider's cache
     // holds.
     let prompt = scope.engine.prompt(agent, label, tools, *calls, at)?;

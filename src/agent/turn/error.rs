@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::agent::oversight::PauseReason;
+use crate::agent::quota::QuotaParked;
 use crate::agent::transcript::TranscriptError;
 use crate::agent::transcript::hygiene::HygieneError;
 use crate::error::{Explain, KERNEL_LOG_HINT, Kind, is_of_disk};
@@ -38,6 +39,12 @@ pub enum TurnError {
     /// The input is empty or does not end with a user's message.
     #[error("the input of a turn must end with a user's message")]
     NoInput,
+    /// The client's results are not those of the calls that are pending.
+    #[error("the results can't be taken: {0}")]
+    NotPending(String),
+    /// The client demands a call, and the model made none.
+    #[error("the model answered without a call of a tool, although tool_choice demands one")]
+    NoCall,
     #[error("there is no session {0}")]
     NoSession(SessionKey),
     #[error("session {0} is closed")]
@@ -93,6 +100,9 @@ pub enum TurnError {
     /// The agent may make no model call at the moment, for instance because its budget is used up.
     #[error(transparent)]
     Paused(#[from] PauseReason),
+    /// The quota of every model that could answer is used up. The turn can go on later.
+    #[error(transparent)]
+    Parked(#[from] QuotaParked),
     /// The caller cancelled the turn.
     #[error("the turn was cancelled")]
     Cancelled,
@@ -136,9 +146,11 @@ impl TurnError {
 impl Explain for TurnError {
     fn kind(&self) -> Kind {
         match self {
-            Self::NoInput | Self::WrongAgent { .. } | Self::UnknownAgent(_) | Self::TooLong { .. } => {
-                Kind::Usage
-            }
+            Self::NoInput
+            | Self::NotPending(_)
+            | Self::WrongAgent { .. }
+            | Self::UnknownAgent(_)
+            | Self::TooLong { .. } => Kind::Usage,
             Self::Busy(_) => Kind::Conflict,
             Self::Store(error) => error.kind(),
             Self::Hygiene(error) => error.kind(),
@@ -155,6 +167,7 @@ impl Explain for TurnError {
             }
             Self::NoSession(_) => Some("flock session list".to_owned()),
             Self::Provider(error) => error.hint(),
+            Self::Parked(parked) => Some(format!("flock resume --credential {}", parked.name)),
             Self::Store(error) => error.hint(),
             Self::Hygiene(error) => error.hint(),
             Self::Runtime(error) => error.hint(),

@@ -9,6 +9,7 @@ mod turn_loop;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::agent::client_tools::{ClientCall, ClientTools};
 use crate::agent::command::Command;
 use crate::agent::inbox::Inbox;
 use crate::agent::provenance::Provenance;
@@ -17,7 +18,7 @@ use crate::provider::{AnswerFormat, Block, Message, Role, Usage};
 
 pub use error::TurnError;
 pub(super) use state::{EventSink, TurnScope};
-pub(super) use turn_loop::{PlannedRequest, TurnLoop};
+pub(super) use turn_loop::{FinalAnswer, PlannedRequest, TurnLoop};
 
 /// A request to run one turn of a session.
 #[derive(Clone)]
@@ -29,7 +30,8 @@ pub struct TurnRequest {
     /// The turn's id, which must be new.
     pub turn: TurnId,
     /// The new messages: for most sessions one user message, for an ephemeral session its whole conversation. The last
-    /// message must be a user's.
+    /// message must be a user's, or the result of a call of a client's tool. Empty if the client has only the results of
+    /// pending calls.
     pub input: Vec<Message>,
     /// A client's system text. The model reads it as untrusted context beside the input, never as the system prompt.
     pub context: Vec<String>,
@@ -43,6 +45,8 @@ pub struct TurnRequest {
     pub command: Option<Command>,
     /// The source of messages that arrive while the turn runs. Without one, nothing is delivered in between.
     pub inbox: Option<Arc<dyn Inbox>>,
+    /// The tools that the client brings, and its results of the calls that are pending in the session.
+    pub client: ClientTools,
     /// The form that the final text must have. Models that support it are held to it; the caller checks the rest.
     pub format: Option<AnswerFormat>,
 }
@@ -61,19 +65,27 @@ impl TurnRequest {
             provenance: None,
             command: None,
             inbox: None,
+            client: ClientTools::default(),
             format: None,
         }
     }
 
-    /// Returns `true` if the last message is a user's and has text or a picture.
+    /// Returns `true` if the last message is a user's and has text or a picture, or if the client brings results.
     pub(super) fn has_input(&self) -> bool {
+        if !self.client.results.is_empty() && self.input.is_empty() {
+            return true;
+        }
         let says = |block: &Block| match block {
             Block::Text { text, .. } => !text.trim().is_empty(),
             Block::Image { .. } => true,
             _ => false,
         };
         // Only the last message is looked at: the ones before it are the conversation of an ephemeral session.
-        self.input.last().is_some_and(|last| last.role == Role::User && last.content.iter().any(says))
+        self.input.last().is_some_and(|last| match last.role {
+            Role::User => last.content.iter().any(says),
+            Role::Tool => true,
+            Role::Assistant => false,
+        })
     }
 }
 
@@ -143,6 +155,8 @@ pub enum TurnStop {
     Length,
     /// The provider withheld the answer.
     Refusal,
+    /// The model called tools of the client. The session's next turn begins with their results.
+    ToolCalls,
 }
 
 /// A successful turn. All of it is committed.
@@ -151,6 +165,8 @@ pub struct TurnOutcome {
     /// The final text. Empty if the model had nothing to say.
     pub text: String,
     pub stop: TurnStop,
+    /// The calls that are handed to the client.
+    pub calls: Vec<ClientCall>,
     /// Token usage of all model calls of the turn.
     pub usage: Usage,
     /// The model that gave the final answer.

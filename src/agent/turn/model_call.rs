@@ -1,7 +1,8 @@
 //! One model call of a turn: reserve its cost, and ask the model until it answers or gives up. If a model fails before
 //! any of its answer was shown, the next model is asked within the same turn, with a reservation of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -13,12 +14,14 @@ use crate::agent::failover::{self, FailoverDecision, ModelFailure};
 use crate::agent::model_chain::{ModelChain, fallback_notice, target};
 use crate::agent::overflow::{is_too_long, limit_in};
 use crate::agent::oversight::ModelCall;
+use crate::agent::quota::{CallPermit, QuotaRefusal};
 use crate::agent::reservation::CallReservation;
 use crate::agent::transcript::hygiene::{HygieneError, Target, pictures_in, sanitise};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::provider::retry::RetryNotice;
-use crate::provider::{Block, Delta, Message, Request, Response};
+use crate::provider::{Block, Delta, Message, ProviderError, Request, ResolvedModel, Response, quota};
+use crate::sync::lock;
 
 /// The share of a turn's time, as a divisor: a call that was silent for at least this share when the time ran out
 /// counts as a failure of its model.
@@ -41,6 +44,7 @@ pub(super) async fn reserve(
         input_estimate: estimate::fixed_cost(&state.model_request) + state.context.cost(),
         max_output: u64::from(state.model_request.max_tokens),
         step: state.recorder.steps + 1,
+        server: None,
     };
     let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
     Ok(scope.deadline.uncounted(reserved).await??)
@@ -67,7 +71,10 @@ pub(super) async fn ask_with_fallback(
         drop(reserved);
         let Some(trouble) = failover::trouble(&error) else { return Err(error) };
         let failed = state.model_chain.resolved.route.model.clone();
-        scope.engine.cooldowns.failed(&failed, trouble, unix_ms());
+        // The quota's own time says how long the model is avoided.
+        if !matches!(error, TurnError::Parked(_)) {
+            scope.engine.cooldowns.failed(&failed, trouble, unix_ms());
+        }
         // A cached prefix is encoded for one model's API and is of no use to the next one.
         unfold(state)?;
         let decision =
@@ -86,6 +93,33 @@ pub(super) async fn ask_with_fallback(
             &chain(&error),
         )));
     }
+}
+
+/// Reports an error that says that a quota is used up, and returns the error with which the turn waits for it. Other
+/// errors are returned as they are.
+async fn note_quota(
+    scope: &TurnScope<'_>,
+    resolved: &ResolvedModel,
+    error: ProviderError,
+    probe: Option<u64>,
+) -> TurnError {
+    let signal = match probe {
+        Some(_) => quota::signal_of_probe(&error),
+        None => quota::signal(&error, scope.engine.parts.config.current().quota_patience),
+    };
+    let (Some(signal), Some(credential)) = (signal, &resolved.credential) else { return error.into() };
+    let model = &resolved.route.model;
+    let refused = QuotaRefusal {
+        agent: scope.context.agent.clone(),
+        credential: credential.clone(),
+        model: model.clone(),
+        signal,
+        reason: error.to_string(),
+        probe,
+    };
+    let oversight = &scope.engine.parts.oversight;
+    oversight.quota_refused(refused).await;
+    oversight.parked(credential, model).map_or(error.into(), TurnError::Parked)
 }
 
 /// Switches to the next model that the conversation fits into after room was made in it. Returns `false` if none is
@@ -212,10 +246,20 @@ async fn ask(
     reserved: &CallReservation,
 ) -> Result<Response, TurnError> {
     let resolved = &model_chain.resolved;
-    let mut sink = |delta| match delta {
-        Delta::Text(text) => scope.events.tell(TurnEvent::TextDelta(text)),
-        Delta::Thinking(text) => scope.events.tell(TurnEvent::ThinkingDelta(text)),
-        Delta::ToolCall => {}
+    let permit = match &resolved.credential {
+        Some(credential) => scope.engine.parts.oversight.admit_call(credential, &resolved.route.model)?,
+        None => CallPermit::free(),
+    };
+    let probe = permit.number();
+    let permit = Mutex::new(permit);
+    let mut sink = |delta| {
+        // The first word shows that the quota is there again. The rest of the answer may take minutes.
+        lock(&permit).answered();
+        match delta {
+            Delta::Text(text) => scope.events.tell(TurnEvent::TextDelta(text)),
+            Delta::Thinking(text) => scope.events.tell(TurnEvent::ThinkingDelta(text)),
+            Delta::ToolCall => {}
+        }
     };
     let mut on_retry = |retrying: RetryNotice<'_>| {
         scope.events.tell(TurnEvent::Retrying {
@@ -224,12 +268,17 @@ async fn ask(
             reason: retrying.reason.to_string(),
         });
     };
-    let policy = scope.engine.parts.limits.retry;
+    // The others wait for what a probe tells, so it does not wait itself.
+    let patience = match probe {
+        Some(_) => Duration::ZERO,
+        None => scope.engine.parts.config.current().quota_patience,
+    };
+    let policy = scope.engine.parts.limits.retry.with_patience(patience);
     // With a fallback left, a model that stays silent is asked only once.
     let policy = if model_chain.others.is_empty() { policy } else { policy.with_fallbacks() };
     let from = Instant::now();
     // Biased: a stop of the turn wins over a response that arrives at the same moment.
-    tokio::select! {
+    let answered = tokio::select! {
         biased;
         error = scope.deadline.wait() => {
             if let TurnError::TimedOut(wall) = error
@@ -243,8 +292,16 @@ async fn ask(
             Err(error)
         }
         response = reserved.call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
-            Ok(response?)
+            Ok(response)
         }
+    }?;
+    match answered {
+        Ok(response) => {
+            lock(&permit).answered();
+            Ok(response)
+        }
+        // The permit is held until the refusal is known, so that no second probe is made meanwhile.
+        Err(error) => Err(note_quota(scope, resolved, error, probe).await),
     }
 }
 

@@ -12,6 +12,7 @@ use super::conversation::{self, LoadedContext, cache_prefix, make_room};
 use super::model_call::{ask_with_fallback, reserve};
 use super::state::{TurnScope, TurnState};
 use super::{TurnError, TurnEvent, TurnRequest, TurnStop};
+use crate::agent::client_tools::{ClientCall, ClientSide, ClientTools, client_call_id};
 use crate::agent::history_load;
 use crate::agent::inbox::Inbox;
 use crate::agent::model_chain::ModelChain;
@@ -39,6 +40,8 @@ pub(in crate::agent) struct FinalAnswer {
     pub(in crate::agent) message: Message,
     pub(in crate::agent) response: Response,
     pub(in crate::agent) stop: TurnStop,
+    /// The calls that are handed to the client. The message is then committed already.
+    pub(in crate::agent) calls: Vec<ClientCall>,
 }
 
 /// A running turn of flock's own loop.
@@ -46,6 +49,8 @@ pub(in crate::agent) struct TurnLoop<'a, 's> {
     scope: &'a TurnScope<'s>,
     state: TurnState<'a>,
     inbox: Option<Arc<dyn Inbox>>,
+    /// The tools that the client brings.
+    client: ClientTools,
     /// Byte offsets of the loaded conversation, as in [`LoadedContext`].
     ends: Vec<u64>,
     /// Repetitions are counted within one turn: a person may well ask for the same call again.
@@ -60,13 +65,14 @@ impl<'a, 's> TurnLoop<'a, 's> {
         planned: PlannedRequest,
         recorder: &'a mut TurnRecorder,
     ) -> Result<FinalAnswer, TurnError> {
-        let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
+        let TurnRequest { input, context: beside, guidance, provenance, inbox, mut client, .. } = request;
         let PlannedRequest { model_chain, model_request, room } = planned;
-        let said = recorder.said(input, (context, guidance), provenance);
         let LoadedContext { context, ends } =
             conversation::load(scope, &model_chain, &model_request, room, recorder)?;
+        let results = client.answers(context.open_calls())?;
+        let said = recorder.said(results, input, (beside, guidance), provenance);
         let state = TurnState { model_chain, model_request, context, recorder };
-        let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
+        let mut turn = Self { scope, state, inbox, client, ends, repetition: Repetition::default() };
         let reserved = turn.begin(&said).await?;
         turn.steps(reserved).await
     }
@@ -112,11 +118,21 @@ impl<'a, 's> TurnLoop<'a, 's> {
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
                 let answer = recorder.answered(message.clone(), &response)?;
-                let results = self.call_tools(&message, response.stop).await?;
+                let AnswerCalls { results, handed_out } = self.call_tools(&message, response.stop).await?;
+                if !handed_out.is_empty() {
+                    // The turn ends here. Nothing of it waits for the client.
+                    let (stop, calls) = (TurnStop::ToolCalls, handed_out);
+                    return Ok(FinalAnswer { message, response, stop, calls });
+                }
                 self.state.context.step(&answer, results);
             } else {
                 let is_empty = joined_text(&message.content).trim().is_empty();
                 // An empty refusal is the provider's decision, so the model is not asked again after one.
+                if !self.client.choice.is_auto()
+                    && matches!(response.stop, StopReason::End | StopReason::ToolUse)
+                {
+                    return Err(TurnError::NoCall);
+                }
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
                     let nothing = is_empty.then_some("the model gave an empty answer");
                     // The prefix ends before this turn's input. The next turn reads input and answer from the
@@ -126,6 +142,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                         stop: scope.events.ended(response.stop, nothing),
                         message,
                         response,
+                        calls: Vec::new(),
                     });
                 }
                 // Some models now and then end without a word, most often after a tool result. Asked once more, they
@@ -155,18 +172,22 @@ impl<'a, 's> TurnLoop<'a, 's> {
         Ok(())
     }
 
-    /// Runs the calls of one answer in order and commits each result.
-    async fn call_tools(&mut self, message: &Message, stop: StopReason) -> Result<Vec<Block>, TurnError> {
-        let Self { scope, state, repetition, .. } = self;
+    /// Runs the calls of one answer in order and commits each result. Calls of the client's tools are left to the client.
+    async fn call_tools(&mut self, message: &Message, stop: StopReason) -> Result<AnswerCalls, TurnError> {
+        let Self { scope, state, repetition, client, .. } = self;
         scope.may_change().await?;
-        let mut results = Vec::new();
+        let (mut results, mut handed_out) = (Vec::new(), Vec::new());
         for (place, model_request) in message.tool_calls().enumerate() {
             // The freeze and the deadline are looked at before each call, not once for the answer: one call may take
             // long.
             scope.thawed().await?;
             scope.deadline.now()?;
             let (call_id, name) = (model_request.id.to_owned(), model_request.name.to_owned());
-            scope.events.tell(tool_call::started(&model_request));
+            // The client hears of its own calls at the end of the turn, if it does.
+            let is_clients = client.find(&name).is_some();
+            if !is_clients {
+                scope.events.tell(tool_call::started(&model_request));
+            }
             let started = Instant::now();
             // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
             let given_up = CancellationToken::new();
@@ -175,8 +196,16 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 deadline: scope.deadline,
                 context: &scope.context,
                 given_up: &given_up,
+                client: Some(ClientSide { tools: client, handed_out: handed_out.len() }),
+                progress: None,
             };
             let ended = caller.call(&model_request, place, stop, started).await?;
+            if ended.is_handed_out {
+                let (id, arguments) =
+                    (client_call_id(scope.context.turn, place), model_request.arguments.clone());
+                handed_out.push(ClientCall { id, name, arguments });
+                continue;
+            }
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
@@ -191,14 +220,24 @@ impl<'a, 's> TurnLoop<'a, 's> {
             };
             // Committed before it is reported: nobody may hear of a result that a crash could still lose.
             state.recorder.result(result.clone())?;
-            scope.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
+            if !is_clients {
+                scope.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
+            }
             if let Some(error) = halted {
                 return Err(error);
             }
             results.push(result);
         }
-        Ok(results)
+        Ok(AnswerCalls { results, handed_out })
     }
+}
+
+/// The calls of one answer.
+struct AnswerCalls {
+    /// The results of those that were run or refused.
+    results: Vec<Block>,
+    /// Those that the client has to answer.
+    handed_out: Vec<ClientCall>,
 }
 
 /// Checks the step limit, then waits while the agent is frozen, then checks for a stop.

@@ -34,7 +34,7 @@ pub(super) struct RawMessage {
     pub(super) bot_name: Option<String>,
     pub(super) text: String,
     pub(super) files: Vec<IncomingFile>,
-    /// When the text was changed for the last time.
+    /// The time of the last change of the text.
     pub(super) edited: Option<Ts>,
 }
 

@@ -84,7 +84,7 @@ struct Sockets<'a> {
     opened: u64,
     /// The number of the newest connection that was greeted.
     greeted: Option<u64>,
-    /// When the newest connection was opened.
+    /// The time at which the newest connection was opened.
     since: Instant,
     open: Vec<(u64, Socket)>,
 }

@@ -61,7 +61,7 @@ pub(super) struct RefuseArgs {
     project: ProjectName,
     /// Number of the submission
     number: i64,
-    /// What has to be changed
+    /// Changes that are needed
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::clean;
 use crate::cli::{Context, Exit, Failure, database};
 use crate::clock;
 use crate::gateway::status_source;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // A home without a database has no sessions, which is no error.
     let found: Vec<SessionInfo> = found.into_iter().flatten().map(SessionInfo::from).collect();
     let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
-    let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL"]);
+    let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL", "STATE"]);
     // The order is that of the database: the session that was used last comes first.
     for session in &found {
         table.styled_row(vec![
@@ -41,8 +42,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             (TextStyle::Plain, session.turns.to_string()),
             (TextStyle::Plain, clock::local(session.updated_at)),
             (TextStyle::Dim, session.model.clone().unwrap_or_default()),
+            (TextStyle::Plain, state(session)),
         ]);
     }
     context.printer.list(&json!({"sessions": sessions}), &table, "There are no such sessions.");
     Ok(Exit::Done)
+}
+
+/// Returns the state of a session in words. Most have none to tell.
+fn state(session: &SessionInfo) -> String {
+    if session.busy {
+        return "a turn runs".to_owned();
+    }
+    let names: Vec<String> = session.pending.iter().map(|call| clean::label(&call.name, 64)).collect();
+    if names.is_empty() { String::new() } else { format!("waits for a client: {}", names.join(", ")) }
 }

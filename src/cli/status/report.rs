@@ -41,14 +41,26 @@ pub(crate) struct StatusReport {
     pub agents: Vec<AgentReport>,
     /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
+    /// The gateway's report about quotas that are used up. `None` if it does not run.
+    pub parked: Option<Value>,
     /// The gateway's report about bridges. `None` if it does not run.
     pub bridges: Option<Value>,
     /// The gateway's report about projects. `None` if it does not run.
     pub projects: Option<Value>,
     /// The gateway's report about races. `None` if it does not run.
     pub races: Option<Value>,
+    /// The gateway's report about MCP servers. `None` if it does not run.
+    pub mcp_servers: Option<Value>,
+    /// The gateway's report about schedules. `None` if it does not run.
+    pub schedules: Option<Value>,
+    /// The gateway's report about webhooks. `None` if it does not run.
+    pub hooks: Option<Value>,
+    /// The gateway's summary of the skills. `None` if it does not run.
+    pub skills: Option<Value>,
     /// The gateway's report about signed-in browsers. `None` if it does not run.
     pub dashboard: Option<Value>,
+    /// The gateway's report about telemetry. `None` if it does not run or telemetry is off.
+    pub telemetry: Option<Value>,
     #[serde(flatten)]
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.

@@ -44,11 +44,26 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
             printer.line(title("provider").with(TextStyle::Warn, outage_text(breaker)));
         }
     }
+    for park in report.parked.iter().flat_map(|parked| parked.as_array()).flatten() {
+        printer.line(title("quota").with(TextStyle::Warn, park_text(park)));
+    }
     for bridge in report.bridges.iter().flat_map(|bridges| bridges.as_array()).flatten() {
         printer.line(bridge_line(bridge));
     }
+    for server in report.mcp_servers.iter().flat_map(|servers| servers.as_array()).flatten() {
+        printer.line(mcp_server_line(server));
+    }
     for race in report.races.iter().flat_map(|races| races.as_array()).flatten() {
         printer.line(race_line(race));
+    }
+    if let Some(line) = report.hooks.as_ref().and_then(hooks_line) {
+        printer.line(line);
+    }
+    if let Some(line) = report.schedules.as_ref().and_then(schedules_line) {
+        printer.line(line);
+    }
+    if let Some(line) = report.skills.as_ref().and_then(skills_line) {
+        printer.line(line);
     }
     for project in report.projects.iter().flat_map(|projects| projects.as_array()).flatten() {
         printer.line(project_line(project));
@@ -60,6 +75,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
             _ => format!("{browsers} browsers are signed in: "),
         };
         printer.line(title("dashboard").plain(text).accent("flock dashboard"));
+    }
+    if let Some(telemetry) = &report.telemetry {
+        printer.line(telemetry_line(telemetry));
     }
     printer.line(docker(report));
     if let Some(hint) = &report.engine.docker.hint {
@@ -104,6 +122,53 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     }
 }
 
+/// Returns the line about skills, or none without any.
+fn skills_line(skills: &Value) -> Option<StyledLine> {
+    let count = skills["count"].as_u64().filter(|count| *count > 0)?;
+    let mut line = title("skills").plain(format!("{count}"));
+    for name in skills["changed"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        line = line
+            .with(TextStyle::Warn, format!(", {name} is not what was agreed to: "))
+            .accent(format!("flock skill show {name}"));
+    }
+    Some(line)
+}
+
+/// Returns the line about webhooks, or none without any.
+fn hooks_line(hooks: &Value) -> Option<StyledLine> {
+    let count = |key: &str| hooks[key].as_u64().unwrap_or_default();
+    if count("active") + count("paused") == 0 {
+        return None;
+    }
+    let mut line = title("webhooks").plain(format!("{} active, {} paused", count("active"), count("paused")));
+    if count("refused") > 0 {
+        line = line.plain(format!(", {} refused", count("refused")));
+    }
+    for name in hooks["failing"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let show = format!("flock hook show {name}");
+        line = line.with(TextStyle::Warn, format!(", {name} was paused: ")).accent(show);
+    }
+    Some(line)
+}
+
+/// Returns the line about schedules, or none without any.
+fn schedules_line(schedules: &Value) -> Option<StyledLine> {
+    let count = |key: &str| schedules[key].as_u64().unwrap_or_default();
+    if count("active") + count("paused") == 0 {
+        return None;
+    }
+    let mut line =
+        title("schedules").plain(format!("{} active, {} paused", count("active"), count("paused")));
+    if let (Some(next), Some(at)) = (schedules["next"].as_str(), schedules["nextAt"].as_i64()) {
+        line = line.plain(format!(", next {next} at {}", crate::clock::local(at)));
+    }
+    for name in schedules["failing"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let history = format!("flock schedule history {name}");
+        line = line.with(TextStyle::Warn, format!(", {name} fails: ")).accent(history);
+    }
+    Some(line)
+}
+
 fn race_line(race: &Value) -> StyledLine {
     let text = |key: &str| race[key].as_str().unwrap_or_default().to_owned();
     let line = title("race").plain(format!(
@@ -136,6 +201,24 @@ fn project_line(project: &Value) -> StyledLine {
     }
 }
 
+fn telemetry_line(telemetry: &Value) -> StyledLine {
+    let endpoint = telemetry["endpoint"].as_str().unwrap_or_default();
+    let mut text = format!("{endpoint}, {} spans sent, {} waiting", telemetry["sent"], telemetry["waiting"]);
+    if telemetry["contents"] == true {
+        text.push_str(", with contents");
+    }
+    let line = title("telemetry").plain(text);
+    let lost: u64 =
+        telemetry["lost"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+    let error = telemetry["error"]["message"].as_str().filter(|_| telemetry["error"]["lasts"] == true);
+    match (lost, error) {
+        (0, None) => line,
+        (0, Some(error)) => line.with(TextStyle::Warn, format!(", not reached: {error}")),
+        (lost, None) => line.with(TextStyle::Warn, format!(", {lost} lost")),
+        (lost, Some(error)) => line.with(TextStyle::Warn, format!(", {lost} lost, not reached: {error}")),
+    }
+}
+
 fn bridge_line(bridge: &Value) -> StyledLine {
     let text = |key: &str| bridge[key].as_str().unwrap_or_default().to_owned();
     let mut line = format!(
@@ -154,6 +237,18 @@ fn bridge_line(bridge: &Value) -> StyledLine {
         _ => TextStyle::Warn,
     };
     title("bridge").with(style, line)
+}
+
+fn mcp_server_line(server: &Value) -> StyledLine {
+    let text = |key: &str| server[key].as_str().unwrap_or_default().to_owned();
+    let name = text("name");
+    let (style, state) = match (server["waiting"].as_u64(), server["failure"].as_str()) {
+        (Some(tools @ 1..), _) => (TextStyle::Warn, format!("{tools} changed tools wait for you")),
+        (_, Some(failure)) => (TextStyle::Warn, format!("failed: {}", crate::clean::summary(failure, 100))),
+        _ if server["running"] == true => (TextStyle::Plain, "running".to_owned()),
+        _ => (TextStyle::Dim, "stopped".to_owned()),
+    };
+    title("mcp").with(style, format!("{name} {state}"))
 }
 
 fn title(name: &str) -> StyledLine {
@@ -281,6 +376,24 @@ fn outage_text(breaker: &Value) -> String {
         _ => "next attempt when one of its agents has something to do".to_owned(),
     };
     format!("{} has not answered for {}; {next}", brief(&breaker["provider"]), ago(now - time("since")))
+}
+
+fn park_text(park: &Value) -> String {
+    let now = clock::unix_ms();
+    let until = park["until"].as_i64().unwrap_or(now);
+    let next = match (park["probing"].as_bool(), until - now) {
+        (Some(true), _) => "flock is trying it now".to_owned(),
+        (_, wait @ 1..) => format!("next try at {}, in {}", clock::local(until), ago(wait)),
+        _ => "next try when one of its agents has something to do".to_owned(),
+    };
+    let agents: Vec<&str> =
+        park["agents"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let who = match agents.as_slice() {
+        [] => String::new(),
+        [one] => format!("; {one} waits"),
+        agents => format!("; {} wait", agents.join(", ")),
+    };
+    format!("{} is used up for {}; {next}{who}", brief(&park["credential"]), brief(&park["model"]))
 }
 
 fn docker(report: &StatusReport) -> StyledLine {

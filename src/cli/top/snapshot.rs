@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::clean::inline;
+use crate::clock;
 use crate::supervise::gateway_client::{Client, GatewayClientError};
 
 /// Time that one route may take.
@@ -138,6 +139,24 @@ struct StatusAnswer {
     /// An older gateway has none.
     #[serde(default)]
     races: Option<Vec<RaceAnswer>>,
+    /// An older gateway has none.
+    #[serde(default)]
+    mcp_servers: Option<Vec<McpServerAnswer>>,
+    /// An older gateway has none.
+    #[serde(default)]
+    schedules: Option<FailingAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    hooks: Option<FailingAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    parked: Vec<ParkAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    skills: Option<SkillsAnswer>,
+    /// Nothing while telemetry is off.
+    #[serde(default)]
+    telemetry: Option<TelemetryAnswer>,
     team: Option<TeamAnswer>,
 }
 
@@ -167,6 +186,29 @@ struct ProbeAnswer {
 }
 
 #[derive(Deserialize)]
+struct ParkAnswer {
+    credential: String,
+    until: i64,
+}
+
+/// The imported skills that are not what was agreed to.
+#[derive(Deserialize)]
+struct SkillsAnswer {
+    changed: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct TelemetryAnswer {
+    error: Option<TelemetryFailure>,
+}
+
+#[derive(Deserialize)]
+struct TelemetryFailure {
+    message: String,
+    lasts: bool,
+}
+
+#[derive(Deserialize)]
 struct BridgeAnswer {
     name: String,
     state: String,
@@ -178,6 +220,18 @@ struct ProjectAnswer {
     name: String,
     wait_for_person: u64,
     problem: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct McpServerAnswer {
+    name: String,
+    failure: Option<String>,
+}
+
+/// The names of those that need a person.
+#[derive(Deserialize)]
+struct FailingAnswer {
+    failing: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -235,6 +289,9 @@ impl Snapshot {
         for breaker in status.team.into_iter().flat_map(|team| team.breakers) {
             problem("provider", format!("{} does not answer", breaker.provider));
         }
+        for park in status.parked {
+            problem("quota", format!("{} is used up until {}", park.credential, clock::local(park.until)));
+        }
         for bridge in status.bridges.into_iter().filter(|bridge| bridge.state == "disconnected") {
             problem("bridge", format!("{} is not connected", bridge.name));
         }
@@ -253,6 +310,23 @@ impl Snapshot {
                 "race",
                 format!("race {} waits for your choice: flock race show {}", race.race, race.race),
             );
+        }
+        for server in status.mcp_servers.into_iter().flatten() {
+            if let Some(text) = server.failure {
+                problem("MCP server", format!("{}: {text}: flock mcp show {}", server.name, server.name));
+            }
+        }
+        for name in status.schedules.into_iter().flat_map(|schedules| schedules.failing) {
+            problem("schedule", format!("schedule {name} fails: flock schedule history {name}"));
+        }
+        for name in status.hooks.into_iter().flat_map(|hooks| hooks.failing) {
+            problem("webhook", format!("webhook {name} is paused: flock hook show {name}"));
+        }
+        for name in status.skills.into_iter().flat_map(|skills| skills.changed) {
+            problem("skill", format!("{name} is not what was agreed to: flock skill show {name}"));
+        }
+        if let Some(failure) = status.telemetry.and_then(|told| told.error).filter(|failure| failure.lasts) {
+            problem("telemetry", format!("the collector takes nothing: {}: flock doctor", failure.message));
         }
         let containers = status.containers.unwrap_or_default();
         let agents = answers.agents.into_iter().map(|agent| {
@@ -290,6 +364,7 @@ impl AgentAnswer {
             },
             "asking" => format!("asks for {detail}"),
             "working" => format!("uses {detail}"),
+            "parked" => format!("waits for the quota of {detail}"),
             _ => detail,
         };
         Agent {

@@ -95,13 +95,14 @@ impl UninstallPlan {
 }
 
 /// Folders that flock can make again.
-const DISPOSABLE: [&str; 2] = ["logs", "run"];
+const DISPOSABLE: [&str; 3] = ["logs", "package-tools", "run"];
 
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const USER_DATA: [(&str, &str); 15] = [
+const USER_DATA: [(&str, &str); 16] = [
     ("workspaces", "files of the agents"),
+    ("mcp", "files of the MCP servers"),
     ("agents", "transcripts and identities of the agents"),
     ("projects", "repositories with the branches of agents"),
     ("vaults", "shared knowledge"),

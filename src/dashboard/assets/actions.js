@@ -30,6 +30,13 @@ const actions = {
   "keep-copy": async ({ target, copy }) =>
     (await send("POST", `/api/races/${target}/keep`, { copy: Number(copy), by: person })) && texts.saved,
   "stop-race": async ({ target }) => (await send("POST", `/api/races/${target}/stop`, { by: person })) && texts.saved,
+  "run-schedule": async ({ target }) => (await send("POST", `/api/schedules/${target}/run`, { by: person })) && texts.saved,
+  "pause-schedule": async ({ target }) => (await send("PUT", `/api/schedules/${target}`, { paused: true, by: person })) && texts.saved,
+  "resume-schedule": async ({ target }) => (await send("PUT", `/api/schedules/${target}`, { paused: false, by: person })) && texts.saved,
+  "pause-hook": async ({ target }) => (await send("PUT", `/api/hooks/${target}`, { paused: true, by: person })) && texts.saved,
+  "resume-hook": async ({ target }) => (await send("PUT", `/api/hooks/${target}`, { paused: false, by: person })) && texts.saved,
+  "revoke-tools": async ({ target, agent }) =>
+    (await send("POST", `/api/mcp/servers/${target}/revoke`, { agent, by: person })) && texts.revoked,
   "make-checkpoint": async ({ target }) => (await send("POST", `/api/agents/${target}/checkpoints`, { by: person })) && texts.saved,
   revoke: async ({ target }) => (await send("POST", `/api/approvals/${target}/revoke`, { by: person })) && texts.revoked,
 };
@@ -76,6 +83,20 @@ const forms = {
     if (!set) return null;
     form.reset();
     return [fill(texts.setDone, path), ...set.offHost.map((agent) => fill(texts.offHost, agent))].join(" ");
+  },
+  answer: async (form) => {
+    const values = {};
+    for (const input of form.querySelectorAll("[data-value]")) {
+      const { value: name, kind } = input.dataset;
+      if (kind === "several") {
+        const chosen = [...input.selectedOptions].map((option) => option.value);
+        if (chosen.length > 0) values[name] = chosen;
+      } else if (input.value !== "") {
+        values[name] = kind === "number" ? Number(input.value) : kind === "flag" ? input.value === "true" : input.value;
+      }
+    }
+    const { target, sha256 } = form.dataset;
+    return (await send("POST", `/api/approvals/${target}/answer`, { sha256, values, by: person })) && texts.approved;
   },
   deny: async (form, data) =>
     (await send("POST", `/api/approvals/${form.dataset.target}/deny`, { reason: data.get("reason") || undefined, by: person })) &&

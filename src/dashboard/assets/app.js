@@ -13,7 +13,9 @@ import { followLinks, noteEvent, onArrival, onMissed, open } from "./{digest}-vi
 const EVENTS = [
   "turn.started", "turn.ended", "tool.started", "tool.ended", "approval.waiting", "approval.decided", "approval.ended", "approval.revoked",
   "task.changed", "agent.added", "agent.removed", "agent.frozen", "agent.thawed", "agent.slept", "agent.woke", "agent.paused",
+  "quota.parked", "quota.resumed",
   "config.changed", "gateway.stopping", "channel.created", "channel.message", "channel.changed", "project.changed", "race.changed",
+  "schedule.changed", "hook.changed",
 ];
 
 let wasLost = false;

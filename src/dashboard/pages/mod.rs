@@ -1,5 +1,6 @@
 //! The pages, one file each: what it asks of the routes, and what its template shows.
 
+pub(super) mod automation;
 pub(super) mod channel;
 pub(super) mod channels;
 pub(super) mod checkpoints;
@@ -9,6 +10,7 @@ mod file;
 mod freeze;
 pub(super) mod graph;
 pub(super) mod machine;
+pub(super) mod mcp_servers;
 pub(super) mod message;
 pub(super) mod project;
 pub(super) mod projects;

@@ -2,12 +2,14 @@
 
 use askama::Template;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::clean;
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::mcp::{FieldKind, QuestionField};
 use crate::swarm::triage::view::words;
 
 #[derive(Deserialize)]
@@ -42,6 +44,13 @@ struct Request {
     revoked_by: Option<String>,
     result: Option<String>,
     granted: Option<Vec<String>>,
+    question: Option<Question>,
+}
+
+/// The question of an MCP server, whose words are in `shown`.
+#[derive(Deserialize)]
+struct Question {
+    fields: Vec<QuestionField>,
 }
 
 #[derive(Template)]
@@ -77,9 +86,69 @@ struct RequestView {
     result: Option<String>,
     /// The agent's earlier grants of this kind; `None` for a closed request.
     granted: Option<Vec<String>>,
+    /// The fields of a question that waits for an answer.
+    fields: Option<Vec<FieldView>>,
     can_approve: bool,
     can_deny: bool,
     can_revoke: bool,
+}
+
+/// A field of a question.
+struct FieldView {
+    name: String,
+    /// Its title and the values that it takes.
+    label: String,
+    /// `text`, `number`, `flag`, `choice` or `several`.
+    kind: &'static str,
+    is_required: bool,
+    /// The default of a text or a number.
+    default: String,
+    choices: Vec<ChoiceView>,
+}
+
+struct ChoiceView {
+    value: String,
+    title: String,
+    is_default: bool,
+}
+
+impl FieldView {
+    fn new(field: &QuestionField) -> Self {
+        let default = field.default.as_ref();
+        let is_default = |value: &str| match default {
+            Some(Value::Array(values)) => values.iter().any(|one| one.as_str() == Some(value)),
+            Some(Value::String(default)) => default == value,
+            Some(Value::Bool(default)) => value.parse() == Ok(*default),
+            // A number has no choices.
+            _ => false,
+        };
+        let choice = |value: &str, title: &str| ChoiceView {
+            value: value.to_owned(),
+            title: if title.is_empty() { value.to_owned() } else { title.to_owned() },
+            is_default: is_default(value),
+        };
+        let (kind, choices) = match &field.kind {
+            FieldKind::Text { .. } => ("text", Vec::new()),
+            FieldKind::Number { .. } => ("number", Vec::new()),
+            FieldKind::Flag => ("flag", vec![choice("true", ""), choice("false", "")]),
+            FieldKind::Choice { choices, is_multiple, .. } => {
+                let kind = if *is_multiple { "several" } else { "choice" };
+                (kind, choices.iter().map(|known| choice(&known.value, &known.title)).collect())
+            }
+        };
+        Self {
+            name: field.name.clone(),
+            label: words(&field.describe()),
+            kind,
+            is_required: field.required && default.is_none(),
+            default: match default {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Number(number)) => number.to_string(),
+                _ => String::new(),
+            },
+            choices,
+        }
+    }
 }
 
 /// Returns the address of the page with one request, decided or not.
@@ -111,9 +180,14 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
 
 fn view(texts: &'static Texts, request: Request) -> RequestView {
     let is_revoked = request.revoked_at.is_some();
+    let waits = request.state == "waiting";
+    let is_question = request.question.is_some();
+    let fields = request.question.filter(|_| waits);
+    let fields = fields.map(|question| question.fields.iter().map(FieldView::new).collect());
     RequestView {
         // The same step leads from a revoked grant back to it.
-        can_approve: request.state == "waiting" || is_revoked,
+        can_approve: !is_question && (waits || is_revoked),
+        fields,
         can_deny: matches!(request.state.as_str(), "triage" | "waiting" | "approved"),
         can_revoke: request.state == "done" && !is_revoked && request.scope == "agent",
         state_text: if is_revoked { texts.request_revoked } else { state_text(texts, &request.state) },

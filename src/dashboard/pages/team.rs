@@ -209,6 +209,7 @@ fn state_text(texts: &'static Texts, state: &str) -> &'static str {
         "working" => texts.state_working,
         "queued" => texts.state_queued,
         "paused" => texts.state_paused,
+        "parked" => texts.state_parked,
         "blocked" => texts.state_blocked,
         "asleep" => texts.state_asleep,
         _ => texts.state_idle,
@@ -221,6 +222,7 @@ fn detail(texts: &Texts, activity: &Activity) -> String {
         "frozen" => fill(texts.frozen_by, &[detail]),
         "asking" => fill(texts.asks_for, &[detail]),
         "working" => fill(texts.using_tool, &[detail]),
+        "parked" => fill(texts.quota_of, &[detail]),
         // The problem has a line of its own.
         "blocked" => String::new(),
         _ => detail.to_owned(),

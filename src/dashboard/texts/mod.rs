@@ -78,8 +78,8 @@ texts! {
     // Team.
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
-    state_frozen, state_asking, state_working, state_queued, state_paused, state_blocked, state_asleep, state_idle,
-    in_session, last_session, using_tool, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
+    state_frozen, state_asking, state_working, state_queued, state_paused, state_parked, state_blocked, state_asleep, state_idle,
+    in_session, last_session, using_tool, quota_of, frozen_by, add_reason, change_reason, reason_for_all, reason_shown, asks_for, decide,
     settings, effort, unchanged, add_agent, agent_id, archetype, model_or_default,
     // Channels.
     channels, no_channels, topic, members, messages, state_active, state_archiving, state_archived,
@@ -90,16 +90,21 @@ texts! {
     projects, project, no_projects, repository, tip, on_its_way, setup, checks_of_work, submitted_work, nothing_submitted, receipt, accept, send_back, send_back_reason, branches, branch, no_branches, ahead, behind, newest_commit, claims, whole_project, one_column, side_by_side, files_changed, diff_cut, file_cut, no_text, work_queued, work_checking, work_review, work_proven, work_merged, work_refused, work_conflict, work_withdrawn,
     receipts, receipt_title, no_receipts, receipt_accepted, receipt_needs_person, receipt_stale, receipt_refused, receipt_invalid, tree, base_tree, image, output_of_check, check_again,
     races, race, races_about, no_races, copies, race_running, race_person, race_decided, race_over, race_stopped, copy_won, copy_lost, copy_proven, copy_over, copy_working, copy_quiet, keep_copy, stop_race, drop_about, tests_run, race_task,
+    automation, automation_about, automation_paused, automation_done, schedules, no_schedules, recipient, times, next_time, last_time, slot_ran, slot_missed, slot_skipped, run_now, pause_this, resume_this, webhooks, no_webhooks, sender, refused_deliveries, automation_name, automation_text, automation_actions, hook_path,
+    mcp_servers, mcp_about, no_mcp_servers, mcp_program, mcp_network, mcp_granted, mcp_nobody, mcp_changed, mcp_asks, mcp_grant_about, mcp_running, mcp_idle, mcp_failed,
     checkpoints, checkpoints_about, make_checkpoint, no_checkpoints, checkpoint_turn, checkpoint_asked, checkpoint_rewind, changed_files,
     generations, generations_about, changes, present_state,
     requests, open_requests, all_requests, no_open_requests, no_requests, asked_for, would_do, in_channel, agent, channel, reason, level,
-    because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason,
+    because, until, scope, scope_once, scope_agent, decided_by, body, digest, approve, deny, revoke, deny_reason, answer, answer_warning,
     result, granted_before, all_is_new,
     request_triage, request_waiting, request_approved, request_running, request_done, request_failed, request_denied,
     request_expired, request_revoked,
     // One channel, and the search.
     key_search, linked_with, manage, save, new_member, add, remove_member, archive, archive_cancel, archive_force,
     archive_reopen, later_messages, search, search_words, found,
+    search_everything, search_messages, search_all_words, search_places, search_whose, search_all_agents, search_incomplete, search_closed,
+    search_nothing, search_more, search_no_words, search_no_agent, agents_memory, findings, vaults, result_of_tool, file_beginning, earlier_lines,
+    finding_about, later_lines,
     // Sessions.
     sessions, chat_with, all_sessions, no_sessions, session, kind, turns, last_used, context, turns_waiting,
     turns_running, stop, compaction, to_agent, thinking, picture, call_failed, no_result, no_turns, message_to,
@@ -114,7 +119,7 @@ texts! {
     graph, last_hours, timeline, turns_between, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
-    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
+    machine, gateway, version, process, configuration, in_order, agents_blocked, engine, package_store, skills, skill_changed, telemetry, spans_sent, spans_lost, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     finding, mend,

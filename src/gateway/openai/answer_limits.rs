@@ -24,7 +24,7 @@ impl AnswerLimits {
         let mut cutter = AnswerCutter::new(self.clone());
         let mut text = cutter.take(&outcome.text);
         text.push_str(&cutter.rest());
-        let stop = cutter.ended.unwrap_or(outcome.stop);
+        let stop = cutter.stop(outcome.stop);
         TurnOutcome { text, stop, ..outcome }
     }
 }
@@ -68,6 +68,12 @@ impl AnswerCutter {
     /// Returns the text that was held back until the end. The next piece begins another text.
     pub(crate) fn rest(&mut self) -> String {
         if self.ended.is_some() { String::new() } else { self.let_through(self.held.len()) }
+    }
+
+    /// Returns the reason why the whole answer ended. Calls for the client are told even if the text before them was cut.
+    #[must_use]
+    pub(crate) fn stop(&self, stop: TurnStop) -> TurnStop {
+        if stop == TurnStop::ToolCalls { stop } else { self.ended.unwrap_or(stop) }
     }
 
     /// Starts another text, with all limits anew.

@@ -5,8 +5,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer_limits::{AnswerCutter, AnswerLimits};
-use super::{AnswerWriter, CompletionHead, CompletionUsage, REPLACED_MESSAGE, finish_reason};
-use crate::agent::{TurnEvent, TurnOutcome};
+use super::{
+    AnswerWriter, CompletionHead, CompletionUsage, REPLACED_MESSAGE, arguments_text, finish_reason, tool_call,
+};
+use crate::agent::{ClientCall, TurnEvent, TurnOutcome, TurnStop};
 use crate::gateway::error::ApiError;
 
 /// The content that a client wants besides text.
@@ -104,6 +106,16 @@ impl ChunkWriter {
         }
     }
 
+    /// Writes a call for the client: first its name, then its arguments.
+    fn call(&self, out: &mut Vec<u8>, index: usize, call: &ClientCall) {
+        let mut begun = tool_call(call);
+        begun["index"] = json!(index);
+        begun["function"]["arguments"] = json!("");
+        self.chunk(out, &json!({"tool_calls": [begun]}).to_string(), "null");
+        let rest = json!({"index": index, "function": {"arguments": arguments_text(&call.arguments)}});
+        self.chunk(out, &json!({"tool_calls": [rest]}).to_string(), "null");
+    }
+
     fn chunk(&self, out: &mut Vec<u8>, delta: &str, finish_reason: &str) {
         self.write_raw_chunk(out, delta.as_bytes(), finish_reason);
     }
@@ -138,7 +150,8 @@ impl AnswerWriter for ChunkWriter {
                 let text = self.cutter.take(text);
                 self.text(out, &text);
             }
-            TurnEvent::Began | TurnEvent::ThinkingDelta(_) => {}
+            TurnEvent::Began => {}
+            TurnEvent::ThinkingDelta(text) => self.activity(out, "turn.thinking", &json!({"text": text})),
             TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
                 self.interrupt(out);
                 self.activity(
@@ -175,14 +188,19 @@ impl AnswerWriter for ChunkWriter {
             let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED_MESSAGE);
             return self.fail(out, &error.with_hint("flock session list"));
         }
-        // Text that was not streamed, such as a checked answer, is written now.
-        if !self.came {
+        // Text that was not streamed, such as a checked answer, is written now. The text before calls for the client
+        // came before the agent's own calls.
+        let is_written = outcome.stop == TurnStop::ToolCalls && !self.is_checked;
+        if !self.came && !is_written {
             let text = self.cutter.take(&outcome.text);
             self.text(out, &text);
         }
         let rest = self.cutter.rest();
         self.text(out, &rest);
-        let reason = format!("\"{}\"", finish_reason(self.cutter.ended.unwrap_or(outcome.stop)));
+        for (index, call) in outcome.calls.iter().enumerate() {
+            self.call(out, index, call);
+        }
+        let reason = format!("\"{}\"", finish_reason(self.cutter.stop(outcome.stop)));
         self.chunk(out, "{}", &reason);
         if self.extras.usage {
             out.extend_from_slice(b"data: ");
@@ -213,13 +231,13 @@ fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::TurnStop;
     use crate::provider::Usage;
 
     fn outcome(text: &str) -> TurnOutcome {
         TurnOutcome {
             text: text.to_owned(),
             stop: TurnStop::End,
+            calls: Vec::new(),
             usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1, cost: None },
             model: "script/x".parse().unwrap(),
             steps: 1,
@@ -304,6 +322,40 @@ mod tests {
         assert!(last["usage"].is_null());
         assert_eq!(chunks[chunks.len() - 1]["usage"]["total_tokens"], 10);
         assert_eq!(chunks[chunks.len() - 1]["choices"], json!([]));
+    }
+
+    #[test]
+    fn calls_for_the_client_come_at_the_end_with_their_ids() {
+        let head = CompletionHead { id: "i".into(), created: 7, model: "coder".into() };
+        let call = |id: &str, city: &str| ClientCall {
+            id: id.into(),
+            name: "weather".into(),
+            arguments: json!({"city": city}),
+        };
+        let calls = vec![call("call_1", "Oslo"), call("call_2", "Rome")];
+        let outcome = TurnOutcome { stop: TurnStop::ToolCalls, calls, ..outcome("I look.") };
+        let mut writer = ChunkWriter::new(&head, StreamExtras::default(), AnswerLimits::default(), false);
+        let mut out = Vec::new();
+        writer.event(&mut out, &TurnEvent::TextDelta("I look.".into()));
+        let (call_id, name) = ("c".to_owned(), "exec".to_owned());
+        writer.event(&mut out, &TurnEvent::ToolStarted { call_id, name, arguments_preview: "{}".into() });
+        writer.end(&mut out, &outcome);
+        let chunks = data(&out);
+        assert_eq!(content(&chunks), "I look.", "it is not said twice");
+        assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
+        let mut told = [(String::new(), String::new()), (String::new(), String::new())];
+        for chunk in &chunks {
+            for call in chunk["choices"][0]["delta"]["tool_calls"].as_array().into_iter().flatten() {
+                let at = usize::try_from(call["index"].as_u64().unwrap()).unwrap();
+                told[at].0.push_str(call["id"].as_str().unwrap_or_default());
+                told[at].1.push_str(call["function"]["arguments"].as_str().unwrap());
+            }
+        }
+        let expected = [("call_1", r#"{"city":"Oslo"}"#), ("call_2", r#"{"city":"Rome"}"#)];
+        assert_eq!(told, expected.map(|(id, arguments)| (id.to_owned(), arguments.to_owned())));
+        let whole = crate::gateway::openai::completion(&head, &outcome);
+        assert_eq!(whole["choices"][0]["message"]["tool_calls"][1]["id"], "call_2");
+        assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
     }
 
     #[test]

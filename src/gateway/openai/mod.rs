@@ -4,6 +4,8 @@
 
 pub(crate) mod answer_limits;
 pub(crate) mod chunk;
+pub(crate) mod client_tools;
+pub(crate) mod continuation;
 pub(crate) mod request;
 pub(crate) mod response_format;
 pub(crate) mod responses;
@@ -11,7 +13,7 @@ pub(crate) mod responses;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::{TurnEvent, TurnOutcome, TurnStop};
+use crate::agent::{ClientCall, TurnEvent, TurnOutcome, TurnStop};
 use crate::gateway::error::ApiError;
 use crate::id::TurnId;
 use crate::provider::Usage;
@@ -68,13 +70,40 @@ pub(crate) fn completion(head: &CompletionHead, outcome: &TurnOutcome) -> Value 
         "model": head.model,
         "choices": [{
             "index": 0,
-            "message": {"role": "assistant", "content": outcome.text, "refusal": null},
+            "message": message(outcome),
             "logprobs": null,
             "finish_reason": finish_reason(outcome.stop),
         }],
         "usage": CompletionUsage::from(outcome.usage),
         "system_fingerprint": null,
     })
+}
+
+/// Returns the message of an answer. One that only calls tools has no content.
+fn message(outcome: &TurnOutcome) -> Value {
+    let mut message = json!({"role": "assistant", "content": outcome.text, "refusal": null});
+    if !outcome.calls.is_empty() {
+        if outcome.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+        message["tool_calls"] = outcome.calls.iter().map(tool_call).collect();
+    }
+    message
+}
+
+/// Returns a call of a client's tool in the form of chat completions.
+fn tool_call(call: &ClientCall) -> Value {
+    json!({
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments_text(&call.arguments)},
+    })
+}
+
+/// Returns the arguments of a call as JSON text.
+#[must_use]
+pub(crate) fn arguments_text(arguments: &Value) -> String {
+    arguments.to_string()
 }
 
 /// Returns OpenAI's word for the reason why an answer ended.
@@ -84,6 +113,7 @@ pub(crate) const fn finish_reason(stop: TurnStop) -> &'static str {
         TurnStop::End => "stop",
         TurnStop::Length => "length",
         TurnStop::Refusal => "content_filter",
+        TurnStop::ToolCalls => "tool_calls",
     }
 }
 

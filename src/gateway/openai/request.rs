@@ -5,9 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::client_tools::{self, ToolForm, ToolParams};
 use super::{AnswerLimits, ResponseFormat};
+use crate::agent::ClientTools;
 use crate::gateway::error::ApiError;
 use crate::picture;
+use crate::provider::call::is_plain;
 use crate::provider::{Block, Message, Role};
 
 /// The body of `POST /v1/chat/completions`.
@@ -20,6 +23,8 @@ pub(crate) struct ChatRequest {
     stream_options: Option<StreamOptions>,
     n: Option<u32>,
     tools: Option<Value>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
     functions: Option<Value>,
     response_format: Option<Value>,
     stop: Option<StopParam>,
@@ -50,6 +55,22 @@ struct StreamOptions {
 struct ChatMessage {
     role: String,
     content: Option<Content>,
+    tool_calls: Option<Vec<WireCall>>,
+    tool_call_id: Option<String>,
+}
+
+/// A call of a client's tool in an answer that the client sends back.
+#[derive(Debug, Deserialize)]
+struct WireCall {
+    id: Option<String>,
+    function: Option<WireFunction>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireFunction {
+    name: String,
+    #[serde(default)]
+    arguments: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -76,9 +97,9 @@ enum ImageUrl {
 }
 
 /// The input of a turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ChatInput {
-    /// The conversation. Its last message is a user's.
+    /// The conversation. Its last message is a user's, or the result of a call.
     pub messages: Vec<Message>,
     /// The client's system texts.
     pub context: Vec<String>,
@@ -86,6 +107,8 @@ pub(crate) struct ChatInput {
     pub format: Option<ResponseFormat>,
     /// The limits of the answer.
     pub bound: AnswerLimits,
+    /// The client's own tools.
+    pub client: ClientTools,
 }
 
 impl ChatRequest {
@@ -105,20 +128,21 @@ impl ChatRequest {
     ///
     /// # Errors
     ///
-    /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
-    /// answers, if a message has an unknown role or content, or if the last message is not a user's.
+    /// Returns 400 if the request asks for something that an agent does not do, such as several answers, if a tool can't
+    /// be the client's, if a message has an unknown role or content, or if the last message is neither a user's nor a
+    /// result.
     pub(crate) fn into_input(self) -> Result<ChatInput, ApiError> {
         self.refuse_unsupported()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
         let format = format.map(ResponseFormat::of_chat).transpose()?.flatten();
         let bound = self.bound()?;
-        if is_given(&self.tools) || is_given(&self.functions) {
-            return Err(ApiError::invalid(
-                "tools_not_supported",
-                "an agent has its own tools: requests with tools or functions are refused",
-            ));
-        }
+        let params = ToolParams {
+            tools: self.tools.as_ref(),
+            choice: self.tool_choice.as_ref(),
+            parallel: self.parallel_tool_calls,
+        };
+        let client = client_tools::read(ToolForm::Chat, params)?;
         if self.n.is_some_and(|n| n != 1) {
             return Err(ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1")
                 .with_param("n"));
@@ -128,10 +152,11 @@ impl ChatRequest {
             context: Vec::new(),
             format,
             bound,
+            client,
         };
         let mut images = 0;
         for (at, message) in self.messages.into_iter().enumerate() {
-            let content = blocks(message.content, at, &mut images)?;
+            let mut content = blocks(message.content, at, &mut images)?;
             let role = match message.role.as_str() {
                 // System texts go beside the conversation, because the agent has its own system prompt.
                 "system" | "developer" => {
@@ -142,17 +167,24 @@ impl ChatRequest {
                     continue;
                 }
                 "user" => Role::User,
-                "assistant" => Role::Assistant,
-                "tool" | "function" => {
-                    return Err(ApiError::invalid(
-                        "tools_not_supported",
-                        format!("messages[{at}] is a tool's message: an agent calls its tools itself"),
-                    ));
+                "assistant" => {
+                    for call in message.tool_calls.into_iter().flatten() {
+                        content.push(called(call, at)?);
+                    }
+                    Role::Assistant
+                }
+                "tool" => {
+                    let Some(call_id) = message.tool_call_id.filter(|id| !id.is_empty()) else {
+                        let message = format!("messages[{at}] is a tool's message without tool_call_id");
+                        return Err(ApiError::invalid("tool_call_missing", message).with_param("messages"));
+                    };
+                    content = vec![result(call_id, content)];
+                    Role::Tool
                 }
                 _ => {
                     return Err(ApiError::invalid(
                         "invalid_role",
-                        format!("messages[{at}].role is none of system, developer, user, assistant"),
+                        format!("messages[{at}].role is none of system, developer, user, assistant, tool"),
                     ));
                 }
             };
@@ -160,10 +192,10 @@ impl ChatRequest {
                 input.messages.push(Message { role, content });
             }
         }
-        if input.messages.last().map(|message| message.role) != Some(Role::User) {
+        if !ends_with_input(&input.messages) {
             return Err(ApiError::invalid(
                 "no_user_message",
-                "the last message must be a user's and must not be empty",
+                "the last message must be a user's and must not be empty, or the result of a call",
             ));
         }
         with_format(&mut input);
@@ -184,6 +216,7 @@ impl ChatRequest {
             ),
             ("audio", is_given(&self.audio), "an agent answers with text"),
             ("modalities", speaks, "an agent answers with text"),
+            ("functions", is_given(&self.functions), "use tools"),
             ("web_search_options", is_given(&self.web_search_options), "an agent has tools of its own"),
         ] {
             if is_asked {
@@ -222,10 +255,42 @@ impl ChatRequest {
     }
 }
 
+/// Returns `true` if a conversation ends with something to answer.
+pub(super) fn ends_with_input(messages: &[Message]) -> bool {
+    messages.last().is_some_and(|last| last.role != Role::Assistant)
+}
+
+fn called(call: WireCall, at: usize) -> Result<Block, ApiError> {
+    let wrong = |what: &str| {
+        ApiError::invalid("invalid_content", format!("messages[{at}].tool_calls {what}"))
+            .with_param("messages")
+    };
+    let Some(function) = call.function else { return Err(wrong("has a call that is of no function")) };
+    let id = call.id.filter(|id| !id.is_empty()).ok_or_else(|| wrong("has a call without an id"))?;
+    if !is_plain(&function.name) {
+        return Err(wrong("has a call whose name is not 1 to 64 letters, digits, '_' and '-'"));
+    }
+    Ok(Block::call(id, function.name, arguments(function.arguments)))
+}
+
+/// Reads the arguments of a call that a client sends back.
+pub(super) fn arguments(text: String) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    // Arguments that are no JSON stay as the model wrote them.
+    serde_json::from_str(&text).map_or(Value::String(text), crate::provider::shallow)
+}
+
+/// Returns the result of a call. Its name is that of the call, which is looked for later.
+pub(super) fn result(call_id: String, content: Vec<Block>) -> Block {
+    Block::ToolResult { call_id, name: String::new(), content: content.into(), is_error: false }
+}
+
 /// Adds the instruction about the answer's format to the last message, so that the model reads it right before it answers.
 pub(super) fn with_format(input: &mut ChatInput) {
     if let Some(format) = &input.format
-        && let Some(last) = input.messages.last_mut()
+        && let Some(last) = input.messages.last_mut().filter(|last| last.role == Role::User)
     {
         last.content.push(Block::text(format!("\n\n{}", format.instruction())));
     }
@@ -333,6 +398,25 @@ mod tests {
     }
 
     #[test]
+    fn calls_and_results_are_part_of_the_conversation() {
+        let function = json!({"name": "weather", "arguments": "{\"city\":\"Oslo\"}"});
+        let messages = json!([
+            {"role": "user", "content": "how is it?"},
+            {"role": "assistant", "content": null,
+                "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "mild"}]},
+        ]);
+        let tools = json!([{"type": "function", "function": {"name": "weather"}}]);
+        let input =
+            input(&messages, &json!({"tools": tools, "response_format": {"type": "json_object"}})).unwrap();
+        assert_eq!(input.messages[1].content, [Block::call("c1", "weather", json!({"city": "Oslo"}))]);
+        assert_eq!(input.messages[2].content, [result("c1".into(), vec![Block::text("mild")])]);
+        assert_eq!(input.client.tools.len(), 1);
+        assert_eq!(arguments("{broken".into()), json!("{broken"));
+        assert_eq!(arguments(String::new()), json!({}));
+    }
+
+    #[test]
     fn empty_parameters_are_accepted_and_limits_are_read() {
         let user = json!([{"role": "user", "content": "x"}]);
         let nothing = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
@@ -354,8 +438,8 @@ mod tests {
         let url = |url: &str| part(json!({"type": "image_url", "image_url": {"url": url}}));
         let none = json!({});
         for (messages, more, code) in [
-            (&user, &json!({"tools": [{"type": "function"}]}), "tools_not_supported"),
-            (&user, &json!({"functions": [{}]}), "tools_not_supported"),
+            (&user, &json!({"tools": [{"type": "function"}]}), "invalid_parameter"),
+            (&user, &json!({"functions": [{}]}), "parameter_not_supported"),
             (&user, &json!({"n": 2}), "n_not_supported"),
             (&user, &json!({"logprobs": true}), "parameter_not_supported"),
             (&user, &json!({"top_logprobs": 2}), "parameter_not_supported"),
@@ -371,7 +455,23 @@ mod tests {
             (&json!([{"role": "user", "content": ""}]), &none, "no_user_message"),
             (&json!([{"role": "user"}]), &none, "no_user_message"),
             (&json!([{"role": "assistant", "content": "x"}]), &none, "no_user_message"),
-            (&json!([{"role": "tool", "content": "x"}]), &none, "tools_not_supported"),
+            (&json!([{"role": "tool", "content": "x"}]), &none, "tool_call_missing"),
+            (&json!([{"role": "function", "content": "x"}]), &none, "invalid_role"),
+            (
+                &json!([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{"id": "1"}]}]),
+                &none,
+                "invalid_content",
+            ),
+            (
+                &json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "a b"}}]}]),
+                &none,
+                "invalid_content",
+            ),
+            (
+                &json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "a"}}]}]),
+                &none,
+                "no_user_message",
+            ),
             (&json!([{"role": "root", "content": "x"}]), &none, "invalid_role"),
             (&part(json!({"type": "input_audio"})), &none, "invalid_content"),
             (&part(json!({"type": "text"})), &none, "invalid_content"),

@@ -197,12 +197,15 @@ mod tests {
         ] {
             let error = ResponseFormat::of_chat(&wrong).unwrap_err();
             assert_eq!(
-                (&*error.code, error.details.param),
+                (&*error.code, error.details.param.as_deref()),
                 ("invalid_response_format", Some("response_format"))
             );
         }
         let flat = json!({"type": "json_schema", "name": "a b", "schema": {}});
-        assert_eq!(ResponseFormat::of_response(&flat).unwrap_err().details.param, Some("text.format"));
+        assert_eq!(
+            ResponseFormat::of_response(&flat).unwrap_err().details.param.as_deref(),
+            Some("text.format")
+        );
         let flat = json!({"type": "json_schema", "name": "x", "schema": {"type": "object"}, "strict": true});
         assert!(ResponseFormat::of_response(&flat).unwrap().unwrap().check("{}").is_ok());
         assert!(schema(json!({"type": "nothing"})).is_err());

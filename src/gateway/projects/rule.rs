@@ -18,7 +18,7 @@ pub(crate) enum WaitsFor {
 
 /// Returns the party that has to decide before a submission is merged, or `None` if nothing is missing.
 ///
-/// What a person has to look at is never left to an agent: a change of the checks themselves, or fewer tests.
+/// A change that needs a person's eyes is never left to an agent: a change of the checks themselves, or fewer tests.
 #[must_use]
 pub(crate) fn waits_for(review: Review, submission: &Submission) -> Option<WaitsFor> {
     let needs_person = review == Review::Person || !submission.reasons.is_empty();

@@ -115,7 +115,7 @@ pub(crate) async fn current(gateway: &Gateway) -> Result<Vec<Alert>, StoreError>
 /// Returns the alerts about programs that crash again and again.
 ///
 /// Of OpenClaw it is known that its breaker is open. The gateway can't say that of itself, because it does not run then.
-/// So it says so earlier, after [`OWN_CRASHES`] crashes.
+/// It therefore says so earlier, after [`OWN_CRASHES`] crashes.
 fn crashes(own: &CrashHistory, openclaw: &CrashHistory, now: i64) -> Vec<Alert> {
     let alert = |program, since: i64, ends_at| Alert {
         subject: format!("crash {program} {since}"),

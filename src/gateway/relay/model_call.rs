@@ -2,11 +2,13 @@
 //! come the fallback models that use the same wire format.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 
 use super::request_body::RequestBody;
 use super::{Relay, Ticket, api_format};
+use crate::agent::quota::{CallPermit, QuotaParked, QuotaRefusal};
 use crate::agent::{CallReservation, CallUsage, FailoverDecision, ModelCall, ModelQueue, trouble_of};
 use crate::clock::unix_ms;
 use crate::config::Config;
@@ -14,8 +16,9 @@ use crate::id::ModelRef;
 use crate::provider::http::RequestError;
 use crate::provider::passthrough::{ForwardKind, ForwardedAnswer};
 use crate::provider::retry::Policy;
-use crate::provider::{ProviderError, RelayFormat, ResolvedModel, Usage};
+use crate::provider::{ProviderError, RelayFormat, ResolvedModel, Usage, quota};
 use crate::runtime::program::gate::CallRefusal;
+use crate::telemetry;
 
 /// A question of a program.
 pub(super) struct ModelRequest {
@@ -64,27 +67,49 @@ impl Relay {
                 let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
                 tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
             }
-            // A call that is not made must not use up the budget, so the reservation comes after the wait for a thaw.
+            // A call that is not made must neither use up the budget nor be the probe of a quota, so both come after the
+            // wait for a thaw.
             self.oversight.thawed(&ticket.agent).await;
+            // A server that can't count may still answer well, and one that counts may not. So a count says nothing
+            // about the model's state, nor about a quota.
+            let judges_model = question.want != ForwardKind::Count;
+            let permit = match &resolved.credential {
+                Some(credential) if judges_model => self.oversight.admit_call(credential, &model),
+                _ => Ok(CallPermit::free()),
+            };
+            let mut permit = match permit {
+                Ok(permit) => permit,
+                Err(parked) => {
+                    last = Some(parked_error(&parked).into());
+                    continue;
+                }
+            };
             let reservation = match question.want {
                 ForwardKind::Count => None,
                 ForwardKind::Answer | ForwardKind::Stream => Some(self.reserve(question, &resolved).await?),
             };
-            // A server that can't count may still answer well, and one that counts may not. So a count says nothing
-            // about the model's state.
-            let judges_model = question.want != ForwardKind::Count;
-            let refused =
-                match self.call_model(question, &resolved, reservation.as_ref(), line.is_empty()).await {
-                    Ok(answer) => {
-                        if judges_model {
-                            self.cooldowns.answered(&model);
-                        }
-                        return Ok((answer, reservation));
+            let asked = AskedModel {
+                resolved: &resolved,
+                is_last: line.is_empty(),
+                is_probe: permit.number().is_some(),
+            };
+            let refused = match self.call_model(question, &asked, reservation.as_ref()).await {
+                Ok(answer) => {
+                    permit.answered();
+                    if judges_model {
+                        self.cooldowns.answered(&model);
                     }
-                    Err(refused) => refused,
-                };
+                    return Ok((answer, reservation));
+                }
+                Err(refused) => refused,
+            };
             let trouble = trouble_of(&refused.error);
-            if let Some(trouble) = trouble.filter(|_| judges_model) {
+            let is_quota =
+                judges_model && self.note_quota(ticket, &resolved, &refused.error, permit.number()).await;
+            // Held until the refusal is known, so that no second probe is made meanwhile.
+            drop(permit);
+            // The quota's own time says how long the model is avoided.
+            if let Some(trouble) = trouble.filter(|_| judges_model && !is_quota) {
                 self.cooldowns.failed(&model, trouble, unix_ms());
             }
             last = Some(refused);
@@ -123,6 +148,7 @@ impl Relay {
             input_estimate: question.written.input(resolved.route.model(), resolved.context_window),
             max_output: question.written.output(u64::from(resolved.max_tokens)),
             step: ticket.step(),
+            server: None,
         };
         let size = (call.input_estimate, call.max_output);
         let reservation = CallReservation::reserve(&self.oversight, &call).await.map_err(|paused| {
@@ -140,15 +166,40 @@ impl Relay {
         Ok(reservation)
     }
 
+    /// Reports a refusal that says that a quota is used up. Returns `true` if it is one.
+    async fn note_quota(
+        &self,
+        ticket: &Ticket,
+        resolved: &ResolvedModel,
+        error: &ProviderError,
+        probe: Option<u64>,
+    ) -> bool {
+        let signal = match probe {
+            Some(_) => quota::signal_of_probe(error),
+            None => quota::signal(error, self.live.current().quota_patience),
+        };
+        let (Some(signal), Some(credential)) = (signal, &resolved.credential) else { return false };
+        let refused = QuotaRefusal {
+            agent: ticket.agent.clone(),
+            credential: credential.clone(),
+            model: resolved.route.model.clone(),
+            signal,
+            reason: error.to_string(),
+            probe,
+        };
+        self.oversight.quota_refused(refused).await;
+        true
+    }
+
     /// Asks one model until it answers or no retry is left. Nothing of an answer has been passed on before this
     /// returns.
     async fn call_model(
         &self,
         question: &ModelRequest,
-        resolved: &ResolvedModel,
+        asked: &AskedModel<'_>,
         reservation: Option<&CallReservation>,
-        is_last: bool,
     ) -> Result<ForwardedAnswer, RequestError> {
+        let AskedModel { resolved, is_last, is_probe } = *asked;
         let ModelRequest { ticket, want, query, headers, written, .. } = question;
         let name = resolved.route.model();
         let body = written.to(name, u64::from(resolved.max_tokens));
@@ -158,6 +209,9 @@ impl Relay {
             (_, true) => self.retry,
             (_, false) => self.retry.with_fallbacks(),
         };
+        // The others wait for what a probe tells, so it does not wait itself.
+        let patience = if is_probe { Duration::ZERO } else { self.live.current().quota_patience };
+        let policy = policy.with_patience(patience);
         let mut attempt = 1;
         loop {
             let passage = resolved.provider.passage(name, *want);
@@ -165,7 +219,9 @@ impl Relay {
             if let Some(reservation) = reservation {
                 reservation.start_attempt();
             }
-            let refused = match passage.send(query, headers.clone(), body.clone()).await {
+            let sent = passage.send(query, headers.clone(), body.clone());
+            let current = reservation.and_then(CallReservation::current);
+            let refused = match telemetry::scoped(current, sent).await {
                 Ok(answer) => {
                     if let Some(reservation) = reservation {
                         reservation.start_answer();
@@ -185,6 +241,25 @@ impl Relay {
             tokio::time::sleep(wait).await;
             attempt += 1;
         }
+    }
+}
+
+/// A model that is asked.
+struct AskedModel<'a> {
+    resolved: &'a ResolvedModel,
+    /// `true` if no fallback is left behind it.
+    is_last: bool,
+    /// `true` if the call shows whether a quota can be used again.
+    is_probe: bool,
+}
+
+/// Returns the error of a model that is not asked because its quota is used up.
+fn parked_error(parked: &QuotaParked) -> ProviderError {
+    ProviderError::Limited {
+        provider: parked.name.clone(),
+        status: 429,
+        message: parked.to_string(),
+        retry_after: Some(parked.wait(unix_ms())),
     }
 }
 

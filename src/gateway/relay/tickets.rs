@@ -50,6 +50,8 @@ pub struct Ticket {
     pub over: CancellationToken,
     /// The slots for requests that are processed at the same time.
     pub places: Arc<Semaphore>,
+    /// The slots for lists of names that are made at the same time. Further ones wait.
+    pub(crate) listings: Semaphore,
     steps: AtomicU32,
     /// The error that is repeated without asking a provider, if no model has answered.
     pub(super) final_error: FinalError,
@@ -69,6 +71,9 @@ pub const MAX_COUNTS: u32 = 200;
 
 /// Most requests of one turn that are processed at the same time. Further ones wait.
 const MAX_CONCURRENT: usize = 8;
+
+/// Most lists of one turn that are made at the same time.
+const MAX_LISTINGS: usize = 2;
 
 impl Ticket {
     /// Returns the number of the turn's next model call, counted from 1.
@@ -155,6 +160,7 @@ impl Tickets {
             calls: Arc::default(),
             over: CancellationToken::new(),
             places: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            listings: Semaphore::new(MAX_LISTINGS),
             steps: AtomicU32::new(0),
             final_error: FinalError::default(),
             counts: AtomicU32::new(0),

@@ -40,6 +40,7 @@ pub(crate) async fn list(
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
     let paused = gateway.swarm.paused();
+    let parked = gateway.swarm.parked_quotas();
     let store = gateway.swarm.store();
     let states = store.agents().states().await.map_err(ApiError::explained)?;
     let requests = store.requests().list(true, MAX_REQUESTS).await.map_err(ApiError::explained)?;
@@ -65,6 +66,7 @@ pub(crate) async fn list(
             let facts = AgentFacts {
                 frozen: frozen.of(&agent.id),
                 paused: paused.get(&agent.id),
+                parked: parked.iter().find(|park| park.agents.contains(&agent.id)),
                 problem: problems.get(&agent.id),
                 state: states.iter().find(|state| state.agent == agent.id),
                 turns: turns.iter().filter(|(_, turn)| turn.agent == agent.id).collect(),

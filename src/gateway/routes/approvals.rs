@@ -8,7 +8,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{JsonResult, TeamState};
 use crate::clock::unix_ms;
@@ -42,6 +42,19 @@ pub(crate) struct ApprovalListQuery {
 pub(crate) struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
+    /// Name of the person, for the audit.
+    by: Option<String>,
+}
+
+/// The body of an answer to a question.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QuestionAnswer {
+    /// The digest of what the person was shown.
+    sha256: String,
+    /// The values by the names of the fields.
+    #[serde(default)]
+    values: Map<String, Value>,
     /// Name of the person, for the audit.
     by: Option<String>,
 }
@@ -121,6 +134,24 @@ pub(crate) async fn approve(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
+/// Answers exactly the question of an MCP server that the digest belongs to. The answer is passed on at once.
+pub(crate) async fn answer(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    body: Result<Json<QuestionAnswer>, JsonRejection>,
+) -> JsonResult {
+    let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
+    let decider = Decider::Owner(deciding_party(&team, &caller, &id, body.by.as_deref()).await?);
+    let answered = match &team.triage {
+        Some(triage) => triage.answer(&id, (body.sha256, &body.values), &decider).await,
+        // The call that a question belongs to runs in the gateway.
+        None => Err(DecideError::NobodyWaits(view::id(&id))),
+    };
+    let row = wait_until_ended(&team, answered.map_err(refused)?).await?;
+    Ok(Json(json!({"request": view::json(&row)})))
+}
+
 /// Denies a request, or withdraws an approval that has had no effect yet.
 pub(crate) async fn deny(
     State(team): State<TeamState>,
@@ -165,9 +196,18 @@ async fn decide(
     let (store, config) = (team.swarm.store(), team.swarm.config());
     let decided = match &team.triage {
         Some(triage) => triage.decide(id, decision, &decider).await,
+        None if matches!(decision, ApprovalDecision::Approve { .. }) && is_question(team, id).await? => {
+            Err(DecideError::NobodyWaits(view::id(id)))
+        }
         None => triage::decide::decide(store, &config, id, decision, &decider, unix_ms()).await,
     };
     decided.map_err(refused)
+}
+
+/// Returns `true` if the request is a question of an MCP server.
+async fn is_question(team: &TeamState, id: &str) -> Result<bool, ApiError> {
+    let row = team.swarm.store().requests().find(id).await.map_err(ApiError::internal)?;
+    Ok(row.is_some_and(|row| row.kind == triage::question::KIND))
 }
 
 async fn wait_until_ended(team: &TeamState, mut row: RequestRow) -> Result<RequestRow, ApiError> {
@@ -208,6 +248,10 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::Expired(_) => (StatusCode::CONFLICT, "expired"),
         DecideError::NoGrant(_) => (StatusCode::CONFLICT, "no_grant"),
         DecideError::Changed(_) => (StatusCode::CONFLICT, "changed"),
+        DecideError::Unanswered(_) => (StatusCode::CONFLICT, "unanswered"),
+        DecideError::NobodyWaits(_) => (StatusCode::CONFLICT, "nobody_waits"),
+        DecideError::NoQuestion(_) => (StatusCode::CONFLICT, "no_question"),
+        DecideError::Values { .. } => (StatusCode::BAD_REQUEST, "invalid_values"),
         DecideError::Left { .. } => (StatusCode::BAD_GATEWAY, "not_undone"),
         DecideError::Outdated(_) => (StatusCode::CONFLICT, "outdated"),
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),

@@ -10,9 +10,10 @@ use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::client_calls;
 use super::models::{agent_name, as_model};
 use super::sessions::session_of;
-use crate::agent::{Command, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
+use crate::agent::{ClientTools, Command, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
@@ -93,10 +94,15 @@ pub(crate) async fn complete(
     };
     let mut input = request.into_input()?;
     let turn = TurnId::new();
+    let key = match key {
+        None => client_calls::waiting_session(&gateway, &caller, &agent, &input).await?,
+        key => key,
+    };
     if key.is_some() {
-        // The session remembers what came before, so only the last message is new.
-        input.messages.drain(..input.messages.len() - 1);
+        // The session remembers what came before, so only the end is new.
+        input.continue_session();
     }
+    let known = key.clone();
     let TurnPlace { session, command } = place(&caller, &agent, key, turn, &input.messages);
     let claim = match idempotency::claim(&gateway, idempotency, &session, turn).await? {
         ClaimOutcome::Now(claim) => claim,
@@ -104,6 +110,15 @@ pub(crate) async fn complete(
             return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
         }
     };
+    // After the claim: a repeat of a request whose calls are answered by now gets its first answer.
+    client_calls::check(&gateway, &agent, known.as_ref(), &mut input, "messages").await?;
+    // The calls wait until somebody answers them or goes on without them. A command does neither.
+    let command = command.filter(|_| input.client.results.is_empty());
+    if !files.is_empty() && input.messages.is_empty() {
+        let message =
+            format!("the header {FILES_HEADER} names files, and there is no message to name them in");
+        return Err(ApiError::invalid("no_user_message", message).with_param("messages"));
+    }
     if !files.is_empty()
         && command.is_none()
         && let Some(message) = input.messages.last_mut()
@@ -112,10 +127,12 @@ pub(crate) async fn complete(
     }
     // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
+    client_calls::record(&gateway, &caller, (&session, turn), &input).await?;
     let head = CompletionHead::new(turn, model);
     let order = TurnRequest {
         context: input.context,
         command,
+        client: input.client,
         format: input.format.as_ref().map(|format| format.asked.clone()),
         ..TurnRequest::new(session.clone(), turn, input.messages)
     };
@@ -221,7 +238,7 @@ pub(super) fn start(
     on_event: impl FnMut(TurnEvent) + Send + 'static,
 ) -> Result<TurnHandle, ApiError> {
     // `order` moves into the first turn. A follow-up needs all of it but the input.
-    let again = format.map(|format| (format, TurnRequest { input: Vec::new(), ..order.clone() }));
+    let again = format.map(|format| (format, without_input(&order)));
     let started = gateway.driver.start(order, TurnOrigin::Request, cancel.clone(), on_event);
     let mut turn = started.map_err(refusal)?;
     // A command's text is no answer of the model, so it has no format.
@@ -229,6 +246,11 @@ pub(super) fn start(
         turn = check_format(turn, Arc::clone(gateway), format, again, cancel);
     }
     Ok(with_claim(turn, claim))
+}
+
+/// Returns the same request without its input and the client's tools. Only the form of the answer is corrected with it.
+fn without_input(order: &TurnRequest) -> TurnRequest {
+    TurnRequest { input: Vec::new(), client: ClientTools::default(), ..order.clone() }
 }
 
 /// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
@@ -241,6 +263,10 @@ fn check_format(
 ) -> TurnHandle {
     turn.then(move |ended, _| async move {
         let first = ended?;
+        // The answer with the format comes after the results of the calls.
+        if first.stop == TurnStop::ToolCalls {
+            return Ok(first);
+        }
         let wrong = match format.check(&first.text) {
             Ok(text) => return Ok(TurnOutcome { text, ..first }),
             Err(wrong) => wrong,
@@ -293,6 +319,7 @@ pub(super) fn written(outcome: &TurnOutcome) -> Value {
     json!({
         "text": outcome.text,
         "stop": finish_reason(outcome.stop),
+        "calls": outcome.calls,
         "usage": outcome.usage,
         "model": outcome.model,
         "steps": outcome.steps,
@@ -304,9 +331,14 @@ pub(super) fn read(kept: &Value) -> Option<TurnOutcome> {
     let stop = kept["stop"].as_str()?;
     Some(TurnOutcome {
         text: kept["text"].as_str()?.to_owned(),
-        stop: [TurnStop::End, TurnStop::Length, TurnStop::Refusal]
+        stop: [TurnStop::End, TurnStop::Length, TurnStop::Refusal, TurnStop::ToolCalls]
             .into_iter()
             .find(|known| finish_reason(*known) == stop)?,
+        // An answer that an earlier flock kept has none.
+        calls: kept
+            .get("calls")
+            .map_or(Ok(Vec::new()), |calls| serde_json::from_value(calls.clone()))
+            .ok()?,
         usage: serde_json::from_value(kept["usage"].clone()).ok()?,
         model: kept["model"].as_str()?.parse().ok()?,
         steps: u32::try_from(kept["steps"].as_u64()?).ok()?,

@@ -1,7 +1,21 @@
-//! `POST /mcp`: gives flock's tools to a program that runs an agent's turn, by the Model Context Protocol over HTTP.
+//! `POST /mcp`: gives flock's tools, resources and prompts to a program that runs an agent's turn, by the Model Context
+//! Protocol over HTTP.
+//!
+//! What is read as a resource or a prompt is read by a tool of the agent, so the same policy, audit and limits apply.
 //!
 //! The token belongs to one turn. It determines the caller, the conversation, and what the agent's role and policy
-//! allow. Each message has its own response. flock sends no messages by itself, so there is no stream and no session.
+//! allow. Each message has its own response: JSON, or a stream if the client wants to hear of the progress of its call.
+//! flock sends no messages by itself, so there is no session.
+
+mod annotations;
+mod completion;
+mod error;
+mod listing;
+mod paging;
+mod prompts;
+mod resources;
+mod stream;
+mod uri;
 
 use std::sync::Arc;
 
@@ -10,15 +24,16 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
+use self::error::McpError;
 use super::plugin;
 use crate::agent::delegated::{IncomingCall, ToolCallResponse};
+use crate::config::Agent;
 use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
-use crate::provider::Block;
 use crate::runtime::program::PROGRAMS;
 use crate::runtime::program::environment::CALL;
-use crate::tool::{policy, safe_text};
+use crate::tool::{ProgressSink, policy, safe_text};
 
 /// Most bytes in a message.
 pub(crate) const MAX_BODY: usize = 2 << 20;
@@ -33,12 +48,6 @@ const VERSION_HEADER: &str = "mcp-protocol-version";
 /// Most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
 
-/// Error codes of JSON-RPC.
-const PARSE_ERROR: i32 = -32_700;
-const INVALID_REQUEST: i32 = -32_600;
-const METHOD_NOT_FOUND: i32 = -32_601;
-const INVALID_PARAMS: i32 = -32_602;
-
 /// Answers one message over HTTP.
 pub(crate) async fn post(
     State(gateway): State<Arc<Gateway>>,
@@ -47,7 +56,15 @@ pub(crate) async fn post(
     RawBody(body): RawBody,
 ) -> Response<Body> {
     let (status, answer) = match check_version(&headers) {
-        Ok(()) => exchange(&gateway, &ticket, &body).await,
+        Ok(()) => {
+            let message = serde_json::from_slice::<Value>(&body).ok();
+            if let Some(token) = message.as_ref().and_then(|message| stream::wanted(&headers, message)) {
+                let (sink, reports) = stream::channel();
+                let answer = async move { exchange(&gateway, &ticket, message, Some(&sink)).await };
+                return stream::response(answer, reports, token);
+            }
+            exchange(&gateway, &ticket, message, None).await
+        }
         Err(wrong) => wrong,
     };
     let body = answer.map_or_else(Body::empty, |answer| Body::from(answer.to_string()));
@@ -72,25 +89,30 @@ fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)>
         safe_text::start(version, MAX_NAME),
         VERSIONS.join(", ")
     );
-    Err(wrong(INVALID_REQUEST, &text))
+    Err(wrong(error::INVALID_REQUEST, text))
 }
 
-/// Answers one message, independent of its transport. Returns the status, and the response if there is one. Dropping
-/// the future cancels the call that it waits for.
-pub(crate) async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
-    let Ok(message) = serde_json::from_slice::<Value>(body) else {
-        return wrong(PARSE_ERROR, "the body is not JSON");
+/// Answers one message, which is `None` if it is not JSON. Returns the status, and the response if there is one.
+/// Dropping the future cancels the call that it waits for.
+async fn exchange(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    message: Option<Value>,
+    progress: Option<&ProgressSink>,
+) -> (StatusCode, Option<Value>) {
+    let Some(message) = message else {
+        return wrong(error::PARSE_ERROR, "the body is not JSON");
     };
     if message.is_array() {
-        return wrong(INVALID_REQUEST, "several messages at once are not taken");
+        return wrong(error::INVALID_REQUEST, "several messages at once are not taken");
     }
     if !message.is_object() || message["jsonrpc"] != "2.0" {
-        return wrong(INVALID_REQUEST, "this is no message of JSON-RPC 2.0");
+        return wrong(error::INVALID_REQUEST, "this is no message of JSON-RPC 2.0");
     }
     let id = match &message["id"] {
         id @ (Value::String(_) | Value::Number(_)) => Some(id.clone()),
         _ if message.get("id").is_none() => None,
-        _ => return wrong(INVALID_REQUEST, "the id is neither text nor a number"),
+        _ => return wrong(error::INVALID_REQUEST, "the id is neither text nor a number"),
     };
     let Some(method) = message["method"].as_str() else {
         // flock sends no requests, so a response to one has no meaning.
@@ -98,7 +120,7 @@ pub(crate) async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) ->
         return if is_answer {
             (StatusCode::ACCEPTED, None)
         } else {
-            wrong(INVALID_REQUEST, "there is no method")
+            wrong(error::INVALID_REQUEST, "there is no method")
         };
     };
     let Some(id) = id else {
@@ -108,41 +130,48 @@ pub(crate) async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) ->
         }
         return (StatusCode::ACCEPTED, None);
     };
-    let answer = match answer(gateway, ticket, method, &message["params"], &id).await {
+    let request = Request { params: &message["params"], id: &id, progress };
+    let answer = match answer(gateway, ticket, method, request).await {
         // The client that cancelled the call does not wait for a response.
         Ok(None) => return (StatusCode::ACCEPTED, None),
         Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err((code, text)) => error_response(&id, code, &text),
+        Err(error) => error.response(&id),
     };
     (StatusCode::OK, Some(answer))
 }
 
-fn wrong(code: i32, text: &str) -> (StatusCode, Option<Value>) {
-    (StatusCode::BAD_REQUEST, Some(error_response(&Value::Null, code, text)))
-}
-
-fn error_response(id: &Value, code: i32, text: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
+fn wrong(code: i32, text: impl Into<String>) -> (StatusCode, Option<Value>) {
+    (StatusCode::BAD_REQUEST, Some(McpError::new(code, text).response(&Value::Null)))
 }
 
 async fn answer(
     gateway: &Gateway,
     ticket: &Ticket,
     method: &str,
-    params: &Value,
-    id: &Value,
-) -> Result<Option<Value>, (i32, String)> {
-    match method {
-        "initialize" => Ok(Some(initialize_result(params))),
-        "ping" => Ok(Some(json!({}))),
+    request: Request<'_>,
+) -> Result<Option<Value>, McpError> {
+    let Request { params, id, .. } = request;
+    let answer = match method {
+        "initialize" => initialize_result(params),
+        "ping" => json!({}),
         "tools/list" => {
             let tools = tools(gateway, ticket);
             ticket.calls.note(|count| count.listed_tools = true);
-            Ok(Some(json!({"tools": tools})))
+            json!({"tools": tools})
         }
-        "tools/call" => call(gateway, ticket, params, id).await,
-        _ => Err((METHOD_NOT_FOUND, format!("there is no method {:?}", safe_text::start(method, MAX_NAME)))),
-    }
+        "tools/call" => return call(gateway, ticket, request).await,
+        "resources/list" => resources::list(gateway, ticket, params).await?,
+        "resources/templates/list" => resources::templates(gateway, ticket, params)?,
+        "resources/read" => return resources::read(gateway, ticket, params, id).await,
+        "prompts/list" => prompts::list(gateway, ticket, params).await?,
+        "prompts/get" => return prompts::get(gateway, ticket, params, id).await,
+        "completion/complete" => completion::complete(gateway, ticket, params).await?,
+        _ => {
+            let text = format!("there is no method {:?}", safe_text::start(method, MAX_NAME));
+            return Err(McpError::new(error::METHOD_NOT_FOUND, text));
+        }
+    };
+    Ok(Some(answer))
 }
 
 /// Returns the response to `initialize`: the client's version if it is supported, otherwise the newest one.
@@ -150,10 +179,11 @@ fn initialize_result(params: &Value) -> Value {
     let [.., newest] = VERSIONS;
     let asked = params["protocolVersion"].as_str();
     let version = VERSIONS.into_iter().find(|version| asked == Some(version)).unwrap_or(newest);
+    // Nothing else is declared, because flock sends no messages by itself: no changes of lists and resources, no logs.
     json!({
         "protocolVersion": version,
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "flock", "version": env!("CARGO_PKG_VERSION")},
+        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
+        "serverInfo": {"name": "flock", "title": "flock", "version": env!("CARGO_PKG_VERSION")},
     })
 }
 
@@ -161,49 +191,75 @@ fn initialize_result(params: &Value) -> Value {
 fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
     let config = gateway.config();
     let Some(agent) = config.agent(&ticket.agent) else { return Vec::new() };
-    let described = |tool: crate::provider::ToolSpec| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
-    gateway.engine.own_tools(agent).into_iter().map(described).collect()
+    gateway.engine.own_tools(agent).iter().map(annotations::described).collect()
+}
+
+/// Returns the agent under the current configuration, for a list of names that it may read.
+///
+/// # Errors
+///
+/// Returns an error if it is frozen or was removed.
+fn agent(gateway: &Gateway, ticket: &Ticket) -> Result<Agent, McpError> {
+    if let Some(frozen) = gateway.swarm.frozen_text(&ticket.agent) {
+        return Err(McpError::internal(frozen));
+    }
+    let agent = gateway.config().agent(&ticket.agent).cloned();
+    agent.ok_or_else(|| McpError::internal(format!("there is no agent {}", ticket.agent)))
+}
+
+/// Returns a text among the parameters of a request.
+fn text<'p>(params: &'p Value, name: &str) -> Result<&'p str, McpError> {
+    params[name].as_str().ok_or_else(|| McpError::invalid(format!("{name} has to be a text")))
 }
 
 /// Calls a tool. A failure that the model should read is a result, but an error in the request itself is not. A
 /// cancelled call has no result.
-async fn call(
-    gateway: &Gateway,
-    ticket: &Ticket,
-    params: &Value,
-    id: &Value,
-) -> Result<Option<Value>, (i32, String)> {
-    let bad = |text: String| (INVALID_PARAMS, text);
-    let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
+async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Result<Option<Value>, McpError> {
+    let params = request.params;
+    let tool = params["name"].as_str().ok_or_else(|| McpError::invalid("a call needs the name of a tool"))?;
     // Other tools are the program's own. Only flock's are offered here.
     if !policy::is_flocks_own(tool) {
-        return Err(bad(format!("there is no tool {:?}", safe_text::start(tool, MAX_NAME))));
+        return Err(McpError::invalid(format!("there is no tool {:?}", safe_text::start(tool, MAX_NAME))));
     }
     let arguments = match &params["arguments"] {
         Value::Null => json!({}),
         Value::Object(arguments) => Value::Object(arguments.clone()),
-        _ => return Err(bad("arguments are an object".to_owned())),
+        _ => return Err(McpError::invalid("arguments are an object")),
     };
-    // The call ends with this future too, because a client may close the connection to stop its call.
-    let called = ticket.call(id);
-    let cancel = called.cancel.clone();
-    let asked = IncomingCall { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
-    let answered = tokio::select! {
-        // The cancellation is polled first. The running tool sees it too and would report it as its result.
-        biased;
-        () = called.cancel.cancelled() => return Ok(None),
-        answered = run(gateway, ticket, asked) => answered,
-    };
-    Ok(Some(plugin::call_result(&answered)))
+    let answered = run(gateway, ticket, request, (tool, arguments)).await;
+    Ok(answered.map(|answered| plugin::call_result(&answered)))
 }
 
-async fn run(gateway: &Gateway, ticket: &Ticket, asked: IncomingCall) -> ToolCallResponse {
+/// A request that a tool answers.
+#[derive(Clone, Copy)]
+struct Request<'r> {
+    params: &'r Value,
+    id: &'r Value,
+    /// The recipient of the progress.
+    progress: Option<&'r ProgressSink>,
+}
+
+/// Runs a call in the turn. Returns `None` if the client cancels it.
+async fn run(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    request: Request<'_>,
+    (tool, arguments): (&str, Value),
+) -> Option<ToolCallResponse> {
+    // The call ends with this future too, because a client may close the connection to stop its call.
+    let called = ticket.call(request.id);
+    let cancel = called.cancel.clone();
+    let id = call_id(&request.params["_meta"], request.id);
+    let progress = request.progress.cloned();
+    let asked = IncomingCall { id, tool: tool.to_owned(), arguments, cancel, progress };
     tokio::select! {
-        answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => answered,
-        () = ticket.over.cancelled() => ToolCallResponse {
-            content: vec![Block::text("not completed: the turn was ended; the effect of the call is unknown")],
-            is_error: true,
-        },
+        // The cancellation is polled first. The running tool sees it too and would report it as its result.
+        biased;
+        () = called.cancel.cancelled() => None,
+        answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => Some(answered),
+        () = ticket.over.cancelled() => Some(ToolCallResponse::lost(
+            "not completed: the turn was ended; the effect of the call is unknown",
+        )),
     }
 }
 
@@ -224,6 +280,7 @@ fn call_id(meta: &Value, id: &Value) -> String {
 mod tests {
     use super::plugin::shown;
     use super::*;
+    use crate::provider::Block;
 
     #[test]
     fn a_known_version_is_answered_with_itself_and_another_with_the_newest() {

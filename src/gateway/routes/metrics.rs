@@ -1,6 +1,6 @@
 //! `GET /metrics`: figures for Prometheus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -39,7 +39,10 @@ pub(crate) async fn show(
     add_process(&mut page, &gateway);
     add_agents(&mut page, &gateway);
     add_turns(&mut page, &gateway);
+    add_telemetry(&mut page, &gateway);
     add_team(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    add_schedules(&mut page, &gateway).await?;
+    add_hooks(&mut page, &gateway).await?;
     add_bridges(&mut page, &gateway, &today).await.map_err(ApiError::explained)?;
     add_sandboxes(&mut page, &gateway.records.status().await);
     let mut kinds = vec![(UsageBy::Agent, "agent"), (UsageBy::Model, "model")];
@@ -81,6 +84,28 @@ fn add_turns(page: &mut Page, gateway: &Gateway) {
     gateway.driver.metrics().show(page);
 }
 
+/// Adds what became of the spans for a collector, if telemetry is on.
+fn add_telemetry(page: &mut Page, gateway: &Gateway) {
+    let telemetry = gateway.swarm.telemetry();
+    if telemetry.settings().is_none() {
+        return;
+    }
+    let found = telemetry.statistics();
+    page.gauge(
+        "telemetry_spans_waiting",
+        "Spans that wait to be sent to the collector",
+        figure(found.waiting),
+    );
+    let ends = [
+        ("sent", found.sent),
+        ("full", found.lost.full),
+        ("undelivered", found.lost.undelivered),
+        ("rejected", found.lost.rejected),
+    ];
+    let ends = ends.map(|(end, count)| ([("end", end.to_owned())], count));
+    page.counters("telemetry_spans", "Spans by what became of them", ends);
+}
+
 async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
     let store = gateway.swarm.store();
     let channels = store.channels().counts().await?;
@@ -98,6 +123,37 @@ async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> 
     let down = gateway.swarm.provider_outages();
     let down = down.iter().map(|down| ([("provider", down.provider.to_string())], 1));
     page.gauges("provider_down", "Providers that do not answer", down);
+    // One row for each credential, also if several of its models are parked.
+    let mut parked = BTreeMap::<String, BTreeSet<crate::id::AgentId>>::new();
+    for park in gateway.swarm.parked_quotas() {
+        parked.entry(park.credential).or_default().extend(park.agents);
+    }
+    let rows = parked.iter().map(|(name, agents)| ([("credential", name.clone())], figure(agents.len())));
+    page.gauges("quota_parked_agents", "Agents that wait for a credential whose quota is used up", rows);
+    Ok(())
+}
+
+async fn add_schedules(page: &mut Page, gateway: &Gateway) -> Result<(), ApiError> {
+    let summary = gateway.swarm.schedule_summary(unix_ms()).await?;
+    let states = ["active", "paused"]
+        .map(|state| ([("state", state.to_owned())], summary[state].as_i64().unwrap_or(0)));
+    page.gauges("schedules", "Schedules", states);
+    let failing = summary["failing"].as_array().map_or(0, Vec::len);
+    page.gauge(
+        "schedules_failing",
+        "Schedules that flock has paused, or whose last time did not run or led to a task that failed",
+        figure(failing),
+    );
+    Ok(())
+}
+
+async fn add_hooks(page: &mut Page, gateway: &Gateway) -> Result<(), ApiError> {
+    let summary = gateway.swarm.hook_summary().await.map_err(ApiError::explained)?;
+    let states = ["active", "paused"]
+        .map(|state| ([("state", state.to_owned())], summary[state].as_i64().unwrap_or(0)));
+    page.gauges("webhooks", "Webhooks", states);
+    let refused = summary["refused"].as_i64().unwrap_or(0);
+    page.gauge("webhook_refusals", "Deliveries that were refused since the gateway started", refused);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod bridges;
 pub(crate) mod channels;
 pub(crate) mod chat;
 pub(crate) mod checkpoints;
+mod client_calls;
 pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod doctor;
@@ -17,24 +18,30 @@ pub(crate) mod freeze;
 pub(crate) mod generations;
 pub(crate) mod graph;
 pub mod health;
+pub(crate) mod hooks;
 pub(crate) mod logs;
 pub(crate) mod mcp;
+pub(crate) mod mcp_servers;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub mod models;
 pub(crate) mod openapi;
+pub(crate) mod parts;
 pub(crate) mod people;
 pub mod plugin;
 pub(crate) mod projects;
 pub(crate) mod prompt;
 pub(crate) mod push;
+pub(crate) mod quota;
 pub(crate) mod races;
 pub(crate) mod receipts;
 pub(crate) mod responses;
+pub(crate) mod schedules;
 pub(crate) mod search;
 pub mod sessions;
 pub(crate) mod settings;
 pub(crate) mod sign_ins;
+pub(crate) mod skills;
 pub mod status;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
@@ -53,6 +60,7 @@ use super::races::Races;
 use super::state::Gateway;
 use crate::bridge::Bridges;
 use crate::checkpoint::Checkpoints;
+use crate::mcp::Servers;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
@@ -73,6 +81,7 @@ pub(crate) struct TeamState {
     pub(crate) projects: Arc<Projects>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) races: Arc<Races>,
+    pub(crate) servers: Arc<Servers>,
 }
 
 impl FromRef<Arc<Gateway>> for TeamState {
@@ -85,6 +94,7 @@ impl FromRef<Arc<Gateway>> for TeamState {
             projects: gateway.projects.clone(),
             checkpoints: gateway.checkpoints.clone(),
             races: gateway.races.clone(),
+            servers: gateway.servers.clone(),
         }
     }
 }
@@ -99,6 +109,7 @@ where
         .route("/api/approvals", get(approvals::list))
         .route("/api/approvals/{id}", get(approvals::show))
         .route("/api/approvals/{id}/approve", post(approvals::approve))
+        .route("/api/approvals/{id}/answer", post(approvals::answer))
         .route("/api/approvals/{id}/deny", post(approvals::deny))
         .route("/api/approvals/{id}/revoke", post(approvals::revoke))
         .route("/api/agents/{id}/checkpoints", get(checkpoints::list).post(checkpoints::make))
@@ -129,6 +140,16 @@ where
         .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
         .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
         .route("/api/files", put(files::take))
+        .route("/api/skills", get(skills::list))
+        .route("/api/hooks", get(hooks::list).post(hooks::add))
+        .route("/api/hooks/{name}", get(hooks::show).put(hooks::change).delete(hooks::remove))
+        .route("/api/hooks/{name}/history", get(hooks::history))
+        .route("/api/hooks/{name}/preview", post(hooks::preview))
+        .route("/api/mcp/servers", get(mcp_servers::list))
+        .route("/api/mcp/servers/{name}", get(mcp_servers::show).delete(mcp_servers::remove))
+        .route("/api/mcp/servers/{name}/test", post(mcp_servers::test))
+        .route("/api/mcp/servers/{name}/grant", post(mcp_servers::grant))
+        .route("/api/mcp/servers/{name}/revoke", post(mcp_servers::revoke))
         .route("/api/people", get(people::list))
         .route("/api/people/accounts", post(people::bind))
         .route("/api/people/rename", post(people::rename))
@@ -144,13 +165,19 @@ where
         .route("/api/projects/{name}/submissions/{number}/refuse", post(projects::refuse))
         .route("/api/projects/{name}/submissions/{number}/withdraw", post(projects::withdraw))
         .route("/api/projects/{name}/sync", post(projects::sync))
+        .route("/api/quota/resume", post(quota::resume))
         .route("/api/races", get(races::list).post(races::begin))
         .route("/api/races/{number}", get(races::show))
         .route("/api/races/{number}/drop", post(races::drop_losers))
         .route("/api/races/{number}/keep", post(races::keep))
         .route("/api/races/{number}/stop", post(races::stop))
+        .route("/api/schedules", get(schedules::list).post(schedules::add))
+        .route("/api/schedules/{name}", get(schedules::show).put(schedules::change).delete(schedules::remove))
+        .route("/api/schedules/{name}/history", get(schedules::history))
+        .route("/api/schedules/{name}/run", post(schedules::run))
         .route("/api/search", get(channels::search))
         .route("/api/search/memory", get(search::memory))
+        .route("/api/search/memory/file", get(search::file))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
 }

@@ -21,8 +21,8 @@ use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
-use crate::openclaw::plugin::RUNTIME;
-use crate::provider::Block;
+use crate::openclaw::plugin::{LIST_MCP_TOOLS, RUNTIME};
+use crate::provider::{Block, ToolSpec};
 use crate::runtime::ToolEvent;
 use crate::tool::policy;
 use crate::tool::{CallContext, safe_text};
@@ -34,6 +34,9 @@ pub(crate) const MAX_BODY: usize = 2 << 20;
 /// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
+/// Most bytes of a list of tools, and of one description in it.
+const MAX_LISTING: usize = 60 << 10;
+const MAX_LISTED_DESCRIPTION: usize = 400;
 /// Most bytes of arguments and of results that are kept of a reported call.
 const MAX_REPORTED_BYTES: usize = 20_000;
 
@@ -83,6 +86,9 @@ pub(crate) async fn call(
     JsonBody(call): JsonBody<PluginCall>,
 ) -> JsonResult {
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
+    if tool == LIST_MCP_TOOLS {
+        return Ok(Answer(call_result(&mcp_tools(&gateway, &source, &call.params)?)));
+    }
     if !policy::is_flocks_own(&tool) {
         // OpenClaw runs the tools with other names itself, in its own sandbox.
         let tool = safe_text::start(&tool, MAX_NAME);
@@ -95,8 +101,45 @@ pub(crate) async fn call(
     // The plugin closes the connection when its call is stopped. This future is then dropped, and the guard cancels the
     // call.
     let _stop = cancel.clone().drop_guard();
-    let asked = IncomingCall { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    let id = clean_name(&call.tool_call_id)?;
+    // The plugin answers with JSON alone.
+    let asked = IncomingCall { id, tool, arguments: call.params, cancel, progress: None };
     Ok(Answer(call_result(&run_call(&gateway, &source, asked, CALL_TIMEOUT).await)))
+}
+
+/// Returns which tools of MCP servers the agent may call, or the parameters of one of them.
+fn mcp_tools(
+    gateway: &Gateway,
+    source: &ProgramSource,
+    params: &Value,
+) -> Result<ToolCallResponse, ApiError> {
+    let agent = gateway.agent(source.agent.as_str())?;
+    let offered = gateway.engine.own_tools(&agent);
+    let granted: Vec<&ToolSpec> =
+        offered.iter().filter(|spec| policy::is_of_mcp_server(&spec.name)).collect();
+    let (text, is_error) = match params["tool"].as_str() {
+        None => (mcp_listing(&granted), false),
+        Some(wanted) => match granted.iter().find(|spec| spec.name == wanted) {
+            Some(spec) => (format!("{}\nParameters: {}", spec.description, spec.parameters.text()), false),
+            None => {
+                let wanted = safe_text::start(wanted, MAX_NAME);
+                (format!("{wanted:?} is not granted to you. {}", mcp_listing(&granted)), true)
+            }
+        },
+    };
+    let text = safe_text::middle_cut(&text, MAX_LISTING);
+    Ok(ToolCallResponse { content: vec![Block::text(text)], is_error, is_lost: false })
+}
+
+/// Returns a line for each tool.
+fn mcp_listing(granted: &[&ToolSpec]) -> String {
+    if granted.is_empty() {
+        return "No tool of an MCP server is granted to you.".to_owned();
+    }
+    let line = |spec: &&ToolSpec| {
+        format!("{}: {}", spec.name, safe_text::start(&spec.description, MAX_LISTED_DESCRIPTION))
+    };
+    granted.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Runs a call of one of flock's tools, at most for this time.
@@ -110,10 +153,8 @@ pub(super) async fn run_call(
         gateway.driver.note(context.turn, &context.session, &event);
     };
     let work = gateway.engine.call_tool_for(source, asked, &witness);
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| ToolCallResponse {
-        content: vec![Block::text("the call took too long; its effect is unknown")],
-        is_error: true,
-    })
+    let late = "the call took too long; its effect is unknown";
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| ToolCallResponse::lost(late))
 }
 
 /// Returns a call's result in the form that MCP and the plugin share.

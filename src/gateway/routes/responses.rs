@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::JsonResult;
 use super::chat::{self, TurnPlace};
-use crate::agent::{TurnEvent, TurnRequest};
+use super::client_calls;
+use crate::agent::{TurnError, TurnEvent, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::gateway::auth::Caller;
@@ -21,7 +22,7 @@ use crate::gateway::error::{ApiError, name_turn};
 use crate::gateway::extract::Path;
 use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::openai::responses::{
-    ResponseHead, ResponseOutput, ResponseRequest, ResponseWriter, turn_of,
+    ResponseHead, ResponseOutput, ResponseRequest, ResponseWriter, response_id, turn_of, turn_of_item,
 };
 use crate::gateway::openai::{AnswerLimits, ResponseFormat};
 use crate::gateway::state::Gateway;
@@ -42,7 +43,7 @@ pub(crate) async fn create(
     RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
     check_enabled(&gateway)?;
-    let request: ResponseRequest = parsed(&body)?;
+    let mut request: ResponseRequest = parsed(&body)?;
     let agent = chat::chosen_agent(&gateway, &headers, &request.model)?;
     caller.check_agent(&agent)?;
     chat::refuse_frozen(&gateway, &headers, &agent)?;
@@ -51,24 +52,38 @@ pub(crate) async fn create(
     let said: [&[u8]; 4] = [b"response", agent.as_str().as_bytes(), named, &body];
     let idempotency = idempotency::key(&headers, caller.name(), &said)?;
     let streams = request.streams();
+    resolve_references(&gateway, &caller, &mut request).await?;
     let input = request.into_input()?;
-    let (chat_input, repeated) = (input.chat, input.repeated);
+    let (mut chat_input, repeated) = (input.chat, input.repeated);
     let is_stored = repeated.is_stored;
     let turn = TurnId::new();
+    let key = match key {
+        None => client_calls::waiting_session(&gateway, &caller, &agent, &chat_input).await?,
+        key => key,
+    };
+    if key.is_some() {
+        chat_input.continue_session();
+    }
+    let known = key.clone();
     let place = chat::place(&caller, &agent, key, turn, &chat_input.messages);
-    let bound = chat_input.bound;
+    let bound = chat_input.bound.clone();
     let claim = match idempotency::claim(&gateway, idempotency, &place.session, turn).await? {
         ClaimOutcome::Now(claim) => claim,
         ClaimOutcome::Before(earlier) => {
             return replayed(&earlier, &ResponseHead::new(earlier.turn, repeated, &bound), bound, streams);
         }
     };
+    // After the claim: a repeat of a request whose calls are answered by now gets its first answer.
+    client_calls::check(&gateway, &agent, known.as_ref(), &mut chat_input, "input").await?;
     // The audit row comes first, so no turn runs unrecorded.
     chat::record(&gateway, &caller, &agent, &place.session, turn, &chat_input.messages).await?;
+    client_calls::record(&gateway, &caller, (&place.session, turn), &chat_input).await?;
     let TurnPlace { session, command } = place;
+    let command = command.filter(|_| chat_input.client.results.is_empty());
     let order = TurnRequest {
         context: chat_input.context,
         command,
+        client: chat_input.client,
         format: chat_input.format.as_ref().map(|format| format.asked.clone()),
         ..TurnRequest::new(session.clone(), turn, chat_input.messages)
     };
@@ -175,6 +190,32 @@ async fn continued(
     Ok(Some(found.session))
 }
 
+/// Replaces the references in the input by the items of stored responses that they name.
+async fn resolve_references(
+    gateway: &Gateway,
+    caller: &Caller,
+    request: &mut ResponseRequest,
+) -> Result<(), ApiError> {
+    // The items of one response are mostly named together.
+    let mut last: Option<(TurnId, Value)> = None;
+    for (at, item) in request.references() {
+        let unknown = || {
+            let message = format!("input[{at}] refers to an item that is not stored");
+            ApiError::invalid("invalid_content", message).with_param("input")
+        };
+        let id = item["id"].as_str().unwrap_or_default().to_owned();
+        let turn = turn_of_item(&id).ok_or_else(unknown)?;
+        if last.as_ref().is_none_or(|(known, _)| *known != turn) {
+            let found = find(gateway, caller, &response_id(turn)).await?.ok_or_else(unknown)?;
+            last = Some((turn, serde_json::from_str(&found.body).map_err(ApiError::internal)?));
+        }
+        let items = last.as_ref().and_then(|(_, body)| body["output"].as_array());
+        let mut items = items.into_iter().flatten();
+        *item = items.find(|item| item["id"] == id.as_str()).cloned().ok_or_else(unknown)?;
+    }
+    Ok(())
+}
+
 /// The parts that the end of a turn needs.
 struct Ending {
     gateway: Arc<Gateway>,
@@ -230,7 +271,8 @@ fn start(
     let (session, id) = (turn.session.clone(), turn.id);
     let turn = turn.then(move |ended, did_something| async move {
         let body = ended.as_ref().ok().and_then(|outcome| lock(&output).finish(outcome));
-        settle(&gateway, (&session, id), is_stored, body.as_ref()).await?;
+        let waits = ended.as_ref().is_ok_and(|outcome| outcome.stop == TurnStop::ToolCalls);
+        settle(&gateway, (&session, id), Keep { is_stored, waits }, body.as_ref()).await?;
         let kept = match &ended {
             // A stream whose text was replaced has no whole response, but its turn has an answer.
             Ok(outcome) => Ok(body.unwrap_or_else(|| chat::written(outcome))),
@@ -245,14 +287,28 @@ fn start(
     Ok(if has_claim { turn.detached() } else { turn })
 }
 
+/// The parts of a turn that outlive it.
+#[derive(Clone, Copy)]
+struct Keep {
+    /// `true` if the client wants the response stored.
+    is_stored: bool,
+    /// `true` if the turn handed out calls, whose results need the session.
+    waits: bool,
+}
+
 /// Stores a response, or removes everything of a turn that is not to be stored.
 async fn settle(
     gateway: &Gateway,
     (session, turn): (&SessionKey, TurnId),
-    is_stored: bool,
+    keep: Keep,
     body: Option<&Value>,
 ) -> Result<(), TurnFailure> {
-    if !is_stored {
+    if !keep.is_stored {
+        let stored = gateway.swarm.store().responses().any(session).await.map_err(TurnError::from)?;
+        // The session goes with the turn that answers its calls. One with responses that are stored stays.
+        if keep.waits || stored {
+            return Ok(());
+        }
         return Ok(gateway.engine.forget_request(session).await?);
     }
     let Some(body) = body else { return Ok(()) };

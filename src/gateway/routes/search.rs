@@ -1,4 +1,5 @@
 //! `GET /api/search/memory`: the search through memory files, findings, transcripts, vaults and channels.
+//! `GET /api/search/memory/file`: a file that it can find.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -6,8 +7,8 @@ use serde::Deserialize;
 use super::{JsonResult, TeamState};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
-use crate::id::AgentId;
-use crate::swarm::search::{MAX_RESULTS, SearchArea, SearchRequest};
+use crate::id::{AgentId, FolderName};
+use crate::swarm::search::{FileOwner, MAX_RESULTS, SearchArea, SearchRequest};
 
 /// Number of results if the request names none.
 const DEFAULT_LIMIT: usize = 20;
@@ -16,7 +17,7 @@ const DEFAULT_LIMIT: usize = 20;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemoryQuery {
-    /// What is searched for.
+    /// The words to look for.
     q: String,
     /// The agent as which the person searches.
     agent: Option<AgentId>,
@@ -39,6 +40,29 @@ pub(crate) async fn memory(State(team): State<TeamState>, Query(asked): Query<Me
     };
     let answer = team.swarm.search_memory(request).await?;
     Ok(axum::Json(serde_json::to_value(answer).map_err(ApiError::internal)?))
+}
+
+/// The query parameters of a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileQuery {
+    /// The agent in whose workspace it is.
+    agent: Option<AgentId>,
+    /// The vault in which it is.
+    vault: Option<FolderName>,
+    path: String,
+}
+
+/// Returns a file that the search can find, as it is now.
+pub(crate) async fn file(State(team): State<TeamState>, Query(asked): Query<FileQuery>) -> JsonResult {
+    let owner = match (asked.agent, asked.vault) {
+        (Some(agent), None) => FileOwner::Agent(agent),
+        (None, Some(vault)) => FileOwner::Vault(vault),
+        _ => return Err(ApiError::invalid("invalid_query", "name either an agent or a vault")),
+    };
+    let found = team.swarm.searched_file(owner, asked.path).await?;
+    let missing = || ApiError::not_found("file_not_found", "the search finds no file at this path");
+    Ok(axum::Json(serde_json::to_value(found.ok_or_else(missing)?).map_err(ApiError::internal)?))
 }
 
 fn area(name: &str) -> Result<SearchArea, ApiError> {

@@ -109,8 +109,8 @@ pub async fn change(
 /// Refuses a runtime that this gateway does not have or that the agent's settings rule out.
 fn check_runtime(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
     let others = gateway.engine.runtime_names();
-    if runtime != NATIVE && !others.contains(&runtime) {
-        let known = [&[NATIVE], &others[..]].concat().join(", ");
+    if runtime != NATIVE && !others.contains(&runtime) && program::named(runtime).is_none() {
+        let known = [&[NATIVE], &others[..], &["acp:COMMAND"]].concat().join(", ");
         let text = format!("{} is not a runtime; this flock has {known}", crate::clean::summary(runtime, 40));
         return Err(ApiError::invalid("unknown_runtime", text));
     }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::bridges;
+use super::{bridges, mcp_servers};
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::store::{ChannelState, StoreError};
@@ -29,6 +29,22 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     if let Err(error) = &races {
         tracing::error!(error = crate::error::chain(error), "failed to look at the races");
     }
+    let servers = mcp_servers::summaries(&gateway).await;
+    if let Err(error) = &servers {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the MCP servers");
+    }
+    let schedules = gateway.swarm.schedule_summary(crate::clock::unix_ms()).await;
+    if let Err(error) = &schedules {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the schedules");
+    }
+    let hooks = gateway.swarm.hook_summary().await;
+    if let Err(error) = &hooks {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the webhooks");
+    }
+    let skills = gateway.skills.get(gateway.home()).await;
+    if let Err(error) = &skills {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the skills");
+    }
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -38,12 +54,18 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "config": {"problem": gateway.config_problem()},
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
         "paused": gateway.swarm.paused(),
+        "parked": gateway.swarm.parked_quotas(),
         "turns": {"running": running, "waiting": waiting},
         "team": team,
         "bridges": bridges.ok(),
         "projects": projects.ok(),
         "races": races.ok(),
+        "mcpServers": servers.ok(),
+        "schedules": schedules.ok(),
+        "hooks": hooks.ok(),
+        "skills": skills.ok(),
         "dashboard": dashboard(&gateway).await,
+        "telemetry": telemetry(&gateway),
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
@@ -90,6 +112,16 @@ async fn team(gateway: &Gateway) -> Value {
         },
         "unseen": unseen,
     })
+}
+
+/// Returns where spans are sent and what became of them, or nothing if telemetry is off.
+fn telemetry(gateway: &Gateway) -> Value {
+    let telemetry = gateway.swarm.telemetry();
+    let Some(settings) = telemetry.settings() else { return Value::Null };
+    let mut report = serde_json::to_value(telemetry.statistics()).unwrap_or_default();
+    report["endpoint"] = settings.endpoint.clone().into();
+    report["contents"] = settings.contents.into();
+    report
 }
 
 /// Returns the number of browsers that are signed in.

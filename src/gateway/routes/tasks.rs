@@ -143,6 +143,7 @@ pub(crate) async fn describe<A>(database: &Database<A>, task: &Task) -> Result<V
         "requester": task.requester,
         "assignee": task.assignee(),
         "session": task.session,
+        "origin": task.origin,
         "state": task.state.as_str(),
         "summary": task.summary,
         "turn": task.turn,

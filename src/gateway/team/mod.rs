@@ -151,6 +151,9 @@ impl Team {
                 if let Err(error) = self.swarm.reload_frozen().await {
                     tracing::error!(error = chain(&error), "failed to check which agents are frozen");
                 }
+                // A key may have been changed, which ends its park.
+                let quotas = self.swarm.quota_events();
+                effects.extend(quotas.into_iter().flat_map(|event| scheduler.on(event, now)));
                 effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;

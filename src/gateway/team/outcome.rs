@@ -18,6 +18,9 @@ const NOT_ENDED: &str = "failed to end a turn's deliveries";
 /// The reason given to a turn that continues after its model's provider failed.
 const NO_ANSWER_REASON: &str = "the model's provider did not answer";
 
+/// The reason given to a turn that continues after a quota could be used again.
+const QUOTA_REASON: &str = "the quota of the model's provider was used up";
+
 /// Number of times that a turn which broke off is taken up again.
 pub(super) const MAX_RESUMES: u32 = 1;
 
@@ -87,6 +90,10 @@ impl Team {
         if !began && !matches!(error, TurnError::Cancelled) {
             // The agent has not seen anything of the input, so all of it waits again as before.
             self.give_back(work).await;
+            if matches!(error, TurnError::Parked(_)) {
+                self.say_parked(work).await;
+                return TurnEnd::Parked;
+            }
             self.complain(work, error).await;
             return match error {
                 // A budget belongs to the channel or to the day, so the agent's other sessions continue.
@@ -115,6 +122,10 @@ impl Team {
             // only once.
             TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < MAX_RESUMES => {
                 (TurnEnd::Failed, "the program that ran the turn broke off", work.attempts() + 1)
+            }
+            TurnError::Parked(_) => {
+                self.say_parked(work).await;
+                (TurnEnd::Parked, QUOTA_REASON, 0)
             }
             TurnError::Paused(paused) => (TurnEnd::Done, paused.0.as_str(), 0),
             TurnError::Cancelled => {
@@ -151,6 +162,20 @@ impl Team {
     /// Concludes a turn whose process died in the middle of it. The turn is taken up once.
     pub(super) async fn interrupted(&self, work: &TeamTurn) -> Result<(), StoreError> {
         self.later(work, "flock was ended in the middle of it", work.attempts() + 1).await
+    }
+
+    /// Concludes a turn whose process died after it had ended because a quota was used up. It goes on as if the process had
+    /// lived.
+    pub(super) async fn conclude_recorded_park(&self, work: &TeamTurn) -> Result<(), StoreError> {
+        self.later(work, QUOTA_REASON, 0).await
+    }
+
+    /// Says once in the turn's channel that a quota is used up.
+    async fn say_parked(&self, work: &TeamTurn) {
+        let Some(channel) = work.session.channel() else { return };
+        if let Err(error) = self.swarm.post_park(&channel, work.session.agent()).await {
+            tracing::error!(error = chain(&error), %channel, "failed to say that a quota is used up");
+        }
     }
 
     /// Concludes a turn that had failed before its process died, without that being recorded.

@@ -8,6 +8,7 @@ use super::Team;
 use super::inbox::ChannelInbox;
 use super::outcome::MAX_RESUMES;
 use super::turn::TeamTurn;
+use crate::agent::quota::QuotaParked;
 use crate::agent::{Inbox as _, Provenance, TurnError};
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
@@ -79,8 +80,10 @@ async fn recover_turn(
             inbox.expect_answer();
         }
     }
-    match (store.turns().find(turn).await?.map(|turn| turn.state), team.engine.answer(&session, turn).await?)
-    {
+    let recorded = store.turns().find(turn).await?;
+    let is_parked =
+        recorded.as_ref().and_then(|turn| turn.error.as_deref()).is_some_and(QuotaParked::is_recorded);
+    match (recorded.map(|turn| turn.state), team.engine.answer(&session, turn).await?) {
         (Some(TurnState::Done), Some(text)) => {
             if team.swarm.frozen().contains(session.agent()) {
                 // The result waits for the thaw in a task of its own, so the other turns do not wait with it.
@@ -93,6 +96,7 @@ async fn recover_turn(
                 team.done(&work, &text).await;
             }
         }
+        (Some(TurnState::Failed), _) if is_parked => team.conclude_recorded_park(&work).await?,
         (Some(TurnState::Failed), _) => {
             team.conclude_recorded_failure(&work).await?;
         }

@@ -11,11 +11,13 @@ use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::gateway::driver::{TurnFailure, TurnOrigin};
+use crate::gateway::turn_trace;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Batch, InboxItem, InboxItemKind, StoreError};
 use crate::swarm::scheduler::{SchedulerEvent, TurnEnd};
 use crate::sync::lock;
+use crate::telemetry::{self, Cause};
 
 /// A turn that is to be run.
 pub(super) struct TeamTurn {
@@ -60,7 +62,8 @@ impl Team {
         let how = match self.prepare(&session, turn).await {
             Ok(Some((work, order))) => {
                 fault_point::reach(FaultPoint::Taken);
-                let how = self.run_one(&work, order).await;
+                let woken = turn_trace::wake(self.swarm.telemetry(), &session, causes(&work, &order));
+                let how = telemetry::scoped(woken, self.run_one(&work, order)).await;
                 // On a stop nobody is told: the scheduler ends too, and the next start takes the turn up.
                 if self.gateway.stop.is_cancelled() {
                     return;
@@ -243,6 +246,27 @@ impl Team {
         }
     }
 }
+
+/// Returns what the turn begins for, the oldest first.
+fn causes(work: &TeamTurn, order: &TurnRequest) -> Vec<Cause> {
+    let item = work.item.iter().flat_map(|item| {
+        let task = item.task.clone().map(Cause::Task);
+        task.into_iter().chain([Cause::Item(item.id.clone())])
+    });
+    let posts = match &order.provenance {
+        Some(Provenance::Channel { channel, from, to }) => {
+            let of = |seq: u64| Cause::Post(channel.clone(), seq);
+            let (from, to) = (from.unsigned_abs(), to.unsigned_abs());
+            // The oldest ones of a long absence say the least.
+            (from.max(to.saturating_sub(MAX_CAUSES))..=to).map(of).collect()
+        }
+        _ => Vec::new(),
+    };
+    item.chain(posts).collect()
+}
+
+/// Most posts that a turn is linked to.
+const MAX_CAUSES: u64 = 31;
 
 /// Returns the command that a person sends to the session, if the item is one. Text from an agent is never a command.
 fn command_of(item: &InboxItem) -> Option<Command> {

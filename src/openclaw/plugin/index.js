@@ -107,6 +107,7 @@ async function call(settings, tool, context, toolCallId, params, signal) {
   if (!agentId || !sessionKey) return failed("OpenClaw did not say which agent and session this call is from");
   const limit = AbortSignal.timeout(CALL_TIME);
   try {
+    [tool, params] = target(tool, params);
     const stop = signal ? AbortSignal.any([signal, limit]) : limit;
     const body = { agentId, sessionKey, toolCallId, params: params ?? {} };
     const { status, answer } = await post(settings, `/api/plugin/tools/${encodeURIComponent(tool)}`, body, stop);
@@ -120,6 +121,18 @@ async function call(settings, tool, context, toolCallId, params, signal) {
   } catch (error) {
     return failed(explain(error, settings, limit, signal));
   }
+}
+
+/** The tool by which granted tools of MCP servers are called: they change while OpenClaw runs, and these names do not. */
+const CALL_MCP_TOOL = "flock_mcp_call";
+
+/** The tool that a call is for, and its parameters. flock refuses what was not granted to the agent. */
+function target(name, params) {
+  if (name !== CALL_MCP_TOOL) return [name, params];
+  const { tool, arguments: values } = params ?? {};
+  if (typeof tool !== "string" || !tool.startsWith("mcp_"))
+    throw new Trouble("flock_mcp_call needs the name of a tool, mcp_SERVER_TOOL. flock_mcp_tools lists them");
+  return [tool, values];
 }
 
 /** At most so much of a value, as JSON where it is short enough and as the beginning of its text where not. */

@@ -4,10 +4,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::super::call::{self, IdStyle};
 use super::super::serialization::written;
 use super::super::text_format::{is_blank, left_out};
-use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolChoice, strict_schema};
 use super::thinking::{self, Thinking};
 use super::wire::{Body, CacheControl, Format, OutputConfig, Part, Source, Tool, Turn, WireBlock};
 
@@ -53,10 +55,19 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
         thinking: told.map(|(thinking, _)| thinking),
         output_config: has_output.then_some(OutputConfig { effort, format }),
         tools,
+        tool_choice: choice(&request.choice),
         system,
         messages,
     };
     written(&body, request)
+}
+
+fn choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(json!({"type": "any"})),
+        ToolChoice::Named(name) => Some(json!({"type": "tool", "name": name})),
+    }
 }
 
 /// Returns the required form of the answer, for models from version 4.5 on, if the schema fits the enforceable subset.

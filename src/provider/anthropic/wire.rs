@@ -19,6 +19,8 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) system: Option<[Part<'a>; 1]>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
     pub(super) messages: Vec<Turn<'a>>,

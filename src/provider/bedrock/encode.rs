@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::call::{self, IdStyle};
 use super::super::serialization::written;
 use super::super::text_format::{is_blank, left_out};
-use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolChoice, strict_schema};
 use super::effort::{self, AdditionalFields};
 use super::family::Family;
 use super::wire::{
@@ -103,7 +103,12 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
             })
             .collect();
     }
-    (!tools.is_empty()).then_some(ToolConfig { tools })
+    let tool_choice = match &request.choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(json!({"any": {}})),
+        ToolChoice::Named(name) => Some(json!({"tool": {"name": name}})),
+    };
+    (!tools.is_empty()).then_some(ToolConfig { tools, tool_choice })
 }
 
 /// Returns the names of the tools that the conversation has calls of, sorted.
@@ -211,5 +216,35 @@ fn image_part<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
             Part::Image(Image { format, source: Source { bytes: data } })
         }
         _ => Part::Text(Cow::Owned(left_out(media_type))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::super::ToolSpec;
+    use super::*;
+
+    #[test]
+    fn a_choice_of_tools_has_the_form_of_converse() {
+        let spec = |name: &str| ToolSpec {
+            name: name.to_owned(),
+            description: "x".to_owned(),
+            parameters: json!({"type": "object", "properties": {}}).into(),
+        };
+        let choice = |choice: ToolChoice| -> Value {
+            let asked = Request {
+                messages: vec![Arc::new(Message::text(Role::User, "hi"))],
+                tools: vec![spec("weather")],
+                choice,
+                ..Request::default()
+            };
+            let body: Value = serde_json::from_slice(&request(&asked).unwrap()).unwrap();
+            body["toolConfig"]["toolChoice"].clone()
+        };
+        assert_eq!(choice(ToolChoice::Auto), Value::Null);
+        assert_eq!(choice(ToolChoice::Required), json!({"any": {}}));
+        assert_eq!(choice(ToolChoice::Named("weather".into())), json!({"tool": {"name": "weather"}}));
     }
 }

@@ -57,8 +57,11 @@ pub(super) struct Schema<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ToolConfig<'a> {
     pub(super) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Value>,
 }
 
 #[derive(Serialize)]

@@ -14,6 +14,7 @@ use model_properties::{accepts_images, max_answer_tokens};
 pub use model_properties::{label, window};
 
 use super::bedrock;
+use super::credential::Credential;
 use super::http::{HttpClients, HttpLimits};
 use super::key::{self, ApiKey};
 use super::script::Script;
@@ -42,6 +43,8 @@ pub struct ResolvedModel {
     pub reasons: Option<bool>,
     /// Name to show: the model's, with a note if a script plays it.
     pub label: String,
+    /// The credential that it is asked with. A script needs none.
+    pub credential: Option<Credential>,
 }
 
 /// The source of all models of one home.
@@ -148,6 +151,7 @@ impl Catalog {
                 reasoning: None,
                 reasons: None,
                 label: label(model),
+                credential: None,
             });
         }
         let (base_url, api) = address(model, config)?;
@@ -165,6 +169,7 @@ impl Catalog {
             reasoning: config.model(model).and_then(|own| own.reasoning),
             reasons: known_models::reasons(config, model),
             label: label(model),
+            credential: Some(Credential::of_key(&self.home, model.provider(), key.as_ref())),
         })
     }
 
@@ -175,6 +180,18 @@ impl Catalog {
     /// Returns the [`ProviderError::NotConfigured`] that [`Catalog::resolve`] would return, for a warning.
     pub fn describe(&self, model: &ModelRef, config: &Config) -> Result<(), ProviderError> {
         self.resolve(model, config).map(drop)
+    }
+
+    /// Returns the credential that a model is asked with. `None` for a script, and if there is no key where one is
+    /// needed.
+    #[must_use]
+    pub(crate) fn credential(&self, model: &ModelRef, config: &Config) -> Option<Credential> {
+        if model.is_script() {
+            return None;
+        }
+        let (_, api) = address(model, config).ok()?;
+        let key = self.key(model, config, wire_format::of(api)).ok()?;
+        Some(Credential::of_key(&self.home, model.provider(), key.as_ref()))
     }
 
     /// Returns the environment variable that the key of this model's provider comes from, if there is one.

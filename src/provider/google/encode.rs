@@ -7,7 +7,7 @@ use super::super::call::{self, IdStyle};
 use super::super::message::ToolCall;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
-use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolChoice, ToolSpec};
 use super::family::Family;
 use super::schema;
 use super::signature::usable;
@@ -27,8 +27,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
             let declare = |tool| declaration(tool, family);
             [Tools { function_declarations: request.tools.iter().map(declare).collect() }]
         }),
-        tool_config: has_tools
-            .then_some(ToolConfig { function_calling_config: CallingMode { mode: "AUTO" } }),
+        tool_config: has_tools.then(|| ToolConfig { function_calling_config: calling_mode(&request.choice) }),
         generation_config: GenerationConfig {
             max_output_tokens: request.max_tokens,
             response_mime_type: form.map(|_| "application/json"),
@@ -41,6 +40,15 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
         contents: contents(&request.messages, family),
     };
     written(&body, request)
+}
+
+fn calling_mode(choice: &ToolChoice) -> CallingMode<'_> {
+    let (mode, allowed_function_names) = match choice {
+        ToolChoice::Auto => ("AUTO", None),
+        ToolChoice::Required => ("ANY", None),
+        ToolChoice::Named(name) => ("ANY", Some([name.as_str()])),
+    };
+    CallingMode { mode, allowed_function_names }
 }
 
 /// Declares a tool, with its whole JSON schema if the model accepts one, else with a reduced schema.

@@ -15,7 +15,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<[Tools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_config: Option<ToolConfig>,
+    pub(super) tool_config: Option<ToolConfig<'a>>,
     pub(super) generation_config: GenerationConfig<'a>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
     pub(super) contents: Vec<Content<'a>>,
@@ -45,13 +45,17 @@ pub(super) struct FunctionDeclaration<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolConfig {
-    pub(super) function_calling_config: CallingMode,
+pub(super) struct ToolConfig<'a> {
+    pub(super) function_calling_config: CallingMode<'a>,
 }
 
 #[derive(Serialize)]
-pub(super) struct CallingMode {
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallingMode<'a> {
     pub(super) mode: &'static str,
+    /// The only functions that may be called, if there are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allowed_function_names: Option<[&'a str; 1]>,
 }
 
 #[derive(Serialize)]

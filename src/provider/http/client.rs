@@ -32,7 +32,7 @@ impl HttpClients {
     }
 
     /// Returns the client for this address.
-    pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
+    pub(crate) async fn client(&self, url: &Url) -> Result<&Client, String> {
         let connect = self.limits.connect;
         // An https address needs the root certificates even on this machine.
         if url.scheme() == "http" && is_loopback(url) {

@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Zoned;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{StatusCode, Url};
 
 use super::super::ProviderError;
 use super::super::key::ApiKey;
+use super::super::quota;
 use super::{Body, HttpClients, RequestError, client, error_response};
 use crate::clean::is_unseen;
+use crate::telemetry;
 
 /// An address to send requests to, with the headers that all of them share.
 #[derive(Clone, Debug)]
@@ -102,11 +105,15 @@ impl Endpoint {
     async fn send(
         &self,
         http: &HttpClients,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         request: impl Into<reqwest::Body>,
     ) -> Result<reqwest::Response, ProviderError> {
         let limits = http.limits();
         let client = http.client(&self.url).await.map_err(|reason| self.failure(&reason, true))?;
+        for (name, value) in telemetry::propagated_to_models() {
+            // What a caller sent as `tracestate` was checked when it was read.
+            headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
+        }
         // The whole request has no time limit, because an answer may stream for long. Only silence is limited.
         let sent = client.post(self.url.clone()).headers(headers).body(request).send();
         let after =
@@ -120,6 +127,9 @@ impl Endpoint {
     /// Returns the error for an error event or a failure in words, without the key.
     #[must_use]
     pub fn status(&self, status: u16, message: &str, retry_after: Option<Duration>) -> ProviderError {
+        // Some providers name the time in words alone.
+        let said = || (status == 429).then(|| quota::text::wait(message, &Zoned::now())).flatten();
+        let retry_after = retry_after.or_else(said);
         ProviderError::from_status(&self.provider, status, self.clean(message), retry_after)
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::ProviderError;
+use super::super::quota;
 use super::{Endpoint, retry_after};
 
 /// Maximum bytes of an error body that are read.
@@ -38,7 +40,11 @@ impl From<ProviderError> for RequestError {
 /// Reads a response with an error status.
 pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -> RequestError {
     let status = response.status().as_u16();
-    let wait = retry_after::of(response.headers(), SystemTime::now());
+    let now = Timestamp::now();
+    let asked = retry_after::of(response.headers(), SystemTime::now());
+    // A server that is overloaded may name its windows too, but they are not why it refuses.
+    let wait =
+        asked.or_else(|| (status == 429).then(|| quota::windows::wait(response.headers(), now)).flatten());
     let mut body = Vec::new();
     let receive = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -56,7 +62,11 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
         scrub(endpoint, &mut document);
         document
     });
-    RequestError { error: to_provider_error(endpoint, status, wait, parse(&body)), status, said: document }
+    RequestError {
+        error: to_provider_error(endpoint, status, wait, parse(&body, now)),
+        status,
+        said: document,
+    }
 }
 
 /// Removes the key from all texts of a document.
@@ -113,7 +123,7 @@ struct ParsedError {
     wait: Option<Duration>,
 }
 
-fn parse(body: &[u8]) -> ParsedError {
+fn parse(body: &[u8], now: Timestamp) -> ParsedError {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         let message = message_of(&value).unwrap_or_else(|| value.to_string());
         // Some servers wrap the error in a list.
@@ -123,7 +133,8 @@ fn parse(body: &[u8]) -> ParsedError {
             .iter()
             .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")))
             || says_no_credit(&message);
-        let (bad_key, wait) = details(&error["details"]);
+        let bad_key = is_bad_key(&error["details"]);
+        let wait = quota::body::wait(error, now);
         return ParsedError { message, out_of_money, is_page: false, bad_key, wait };
     }
     let text = String::from_utf8_lossy(body);
@@ -148,12 +159,10 @@ fn says_no_credit(message: &str) -> bool {
     ["credit balance is too low", "insufficient balance"].iter().any(|words| message.contains(words))
 }
 
-/// Reads the details that Google adds to an error: whether the key is wrong, and how long to wait (`"34.5s"`).
-fn details(details: &Value) -> (bool, Option<Duration>) {
+/// Returns `true` if the details that Google adds to an error say that the key is wrong.
+fn is_bad_key(details: &Value) -> bool {
     let all = details.as_array().map(Vec::as_slice).unwrap_or_default();
-    let bad_key = all.iter().any(|one| one["reason"] == "API_KEY_INVALID");
-    let delay = all.iter().find_map(|one| one["retryDelay"].as_str()?.strip_suffix('s')?.parse::<f64>().ok());
-    (bad_key, delay.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+    all.iter().any(|one| one["reason"] == "API_KEY_INVALID")
 }
 
 /// Returns the text in an error object of any common form: `{"error":{"message"}}`, `{"error":"…"}`, `{"message"}`,
@@ -193,6 +202,10 @@ fn title(page: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(body: &[u8]) -> ParsedError {
+        super::parse(body, Timestamp::UNIX_EPOCH)
+    }
 
     #[test]
     fn the_error_text_is_found_in_every_known_form() {

@@ -15,6 +15,7 @@ pub(crate) use client::HttpClients;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use error_response::RequestError;
 pub(super) use error_response::message_of;
+pub(crate) use retry_after::of as retry_after;
 
 /// Timeouts and size limits of a call.
 #[derive(Clone, Copy, Debug)]

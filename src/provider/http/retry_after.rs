@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::HeaderMap;
 
 /// Returns the wait that these headers ask for.
-pub(super) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     // The header in milliseconds is more exact, so it comes first.
     if let Some(wait) = text("retry-after-ms").and_then(|text| parse_duration(text, 1_000.0)) {

@@ -8,7 +8,7 @@ use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
-use super::super::{AnswerFormat, Block, Message, Request, Role};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolChoice};
 use super::dialect::{Dialect, ReasoningField, wants_thinking_back};
 use super::reasoning_details;
 use super::wire::{
@@ -39,9 +39,19 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         // Many other servers either enforce a form or let the model call tools, but not both.
         response_format: request.format.as_ref().filter(|_| dialect.max_completion_tokens).map(format),
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
+        tool_choice: choice(&request.choice),
         messages: messages(request, dialect),
     };
     written(&body, request)
+}
+
+fn choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        // It is the default, and some servers refuse fields that they do not know.
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(json!("required")),
+        ToolChoice::Named(name) => Some(json!({"type": "function", "function": {"name": name}})),
+    }
 }
 
 fn format(format: &AnswerFormat) -> Value {

@@ -29,6 +29,8 @@ pub(super) struct Body<'a> {
     pub(super) response_format: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Value>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
     pub(super) messages: Vec<WireMessage<'a>>,
 }

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Value, json};
+
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::openai::effort;
 use super::super::serialization::written;
 use super::super::text_format::{self, is_blank};
-use super::super::{Block, Effort, Message, Request, Role};
+use super::super::{Block, Effort, Message, Request, Role, ToolChoice};
 use super::item::{MessageSignature, ReasoningItem, split_id};
 use super::wire::{Body, Item, Output, Part, ReasoningOptions, TextOptions, Tool, TypedItem};
 
@@ -46,6 +48,7 @@ pub(super) fn request(request: &Request, form: Variant) -> serde_json::Result<Ve
         store: false,
         instructions: Some(request.system.as_str()).filter(|text| form.instructions || !is_blank(text)),
         tools: tools.collect(),
+        tool_choice: choice(&request.choice),
         // The reasoning is returned encrypted only on request. Without it, later requests could not contain it.
         include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         prompt_cache_key: request.cache_key.as_deref(),
@@ -59,6 +62,14 @@ pub(super) fn request(request: &Request, form: Variant) -> serde_json::Result<Ve
         input: items(request, form),
     };
     written(&body, request)
+}
+
+fn choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(json!("required")),
+        ToolChoice::Named(name) => Some(json!({"type": "function", "name": name})),
+    }
 }
 
 /// The smallest limit that the API accepts.

@@ -20,6 +20,8 @@ pub(super) struct Body<'a> {
     pub(super) instructions: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) include: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,13 @@ use crate::sync::lock;
 /// Returns the folder of a program's conversations with an agent. It has a folder for each session.
 #[must_use]
 pub fn state(home: &Home, agent: &AgentId, program: &dyn Program) -> PathBuf {
-    home.agent(agent).join("programs").join(program.name())
+    states(home, agent).join(program.folder())
+}
+
+/// Returns the folder that has a folder for each program that an agent had.
+#[must_use]
+pub fn states(home: &Home, agent: &AgentId) -> PathBuf {
+    home.agent(agent).join("programs")
 }
 
 /// Returns the folder name of a session. Each session has its own folder, so the program of one finds nothing of

@@ -23,6 +23,11 @@ pub trait Program: Send + Sync {
         self.facts().name
     }
 
+    /// Returns the name of the folders for its conversations.
+    fn folder(&self) -> &str {
+        self.facts().name
+    }
+
     /// Returns the name for people, such as `Claude Code`.
     fn title(&self) -> &'static str {
         self.facts().title
@@ -65,6 +70,12 @@ pub trait Program: Send + Sync {
     /// Returns a parser for the output of one run in this conversation.
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser>;
 
+    /// Returns a parser for the output of this run. Only a program that [converses](ProgramFacts::converses) needs to know
+    /// more of the turn than its conversation.
+    fn parser_of(&self, turn: &TurnSpec<'_>) -> Box<dyn Parser> {
+        self.parser(turn.conversation)
+    }
+
     /// Returns a corrected request if the program has built one that its model would refuse. `None` if the request is
     /// correct: it is then sent byte for byte. The method also sees requests of other programs.
     fn mended(&self, _request: &[u8], _api: Api) -> Option<Bytes> {
@@ -94,6 +105,8 @@ pub struct ProgramFacts {
     pub renews_prompt: bool,
     /// Bytes of memory below which it is killed when it runs a command.
     pub least_memory: u64,
+    /// Set if it is answered on its standard input while it runs, with [`Parser::replies`].
+    pub converses: bool,
     /// Set if its tools can be restricted as in [`TurnSpec::withheld`]. Another program runs no turn of an agent that may
     /// not use all tools.
     pub withholds: bool,
@@ -127,6 +140,11 @@ pub trait Parser: Send {
     /// Returns `true` once the program has reported how its run went, and only has to exit.
     fn is_over(&self) -> bool {
         false
+    }
+
+    /// Takes the lines that are now to be written to the program's standard input, without their ends.
+    fn replies(&mut self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Returns the result when the program has exited. An exit code of 0 alone proves nothing.

@@ -5,6 +5,7 @@
 //! [`PROGRAMS`]. All programs reach their models through flock's relay and flock's tools through MCP, with a [`TurnAccess`]
 //! that is valid for one turn.
 
+pub(crate) mod acp;
 mod claude;
 mod codex;
 mod conversation_record;
@@ -20,6 +21,7 @@ pub mod interface;
 pub(crate) mod json_lines;
 pub(crate) mod locate;
 pub(crate) mod model_access;
+mod node;
 mod opencode;
 mod outcome;
 mod output_limits;
@@ -53,8 +55,8 @@ pub(crate) use run::{ProgramRuntime, ProgramServices};
 pub static PROGRAMS: [&dyn Program; 4] =
     [&claude::Claude, &codex::Codex, &gemini::Gemini, &opencode::OpenCode];
 
-/// Returns the program with this name.
+/// Returns the program with this name: one of the list, or the one that `acp:COMMAND` describes.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Program> {
-    PROGRAMS.iter().copied().find(|program| program.name() == name)
+    PROGRAMS.iter().copied().find(|program| program.name() == name).or_else(|| acp::named(name))
 }

@@ -4,6 +4,7 @@ use super::gate::{CallRefusal, Count};
 use super::interface::RunOutcome;
 use super::output_reader::RunObservations;
 use crate::provider::StopReason;
+use crate::provider::quota::text;
 use crate::runtime::{RuntimeError, RuntimeReply};
 
 /// The command that shows more about a failed turn.
@@ -27,6 +28,10 @@ pub fn of(
     let hint = LOGS_HINT.to_owned();
     let is_begun = is_begun(seen, calls);
     let (status, message, is_broken) = match ended {
+        // Some programs call a turn good in which no model was reached, and hide why.
+        RunOutcome::Well { .. } if !is_begun && calls.is_some() => {
+            (None, "it said nothing and reached no model through flock".to_owned(), false)
+        }
         RunOutcome::Well { cut } => {
             let stop = if cut { StopReason::Length } else { StopReason::End };
             // The relay's count is charged, so it wins over the program's own.
@@ -74,6 +79,10 @@ pub fn lost(ended: &RunOutcome, seen: &RunObservations, calls: &Count) -> Option
         RunOutcome::Failed { .. } | RunOutcome::Well { .. } => return None,
     };
     // After any model call the failure is not the conversation's fault, or the turn must not run twice.
+    // A quota that is used up is not the conversation's fault either.
+    if text::says_used_up(message) {
+        return None;
+    }
     let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
     (untouched && !seen.begun && !seen.doomed)
         .then(|| format!("can't go on with its conversation ({message})"))

@@ -105,3 +105,15 @@ fn the_relay_count_is_charged() {
     );
     assert_eq!(of(NAME, well(), &seen, None).unwrap().usage, Some(own));
 }
+
+#[test]
+fn a_good_end_without_a_word_and_without_a_model_is_a_failure() {
+    let silent = RunObservations::default();
+    let end = |calls: &Count| of(NAME, RunOutcome::Well { cut: false }, &silent, Some(calls));
+    let Err(RuntimeError::Failed { message, .. }) = end(&Count::default()) else { panic!() };
+    assert!(message.contains("no model"), "{message}");
+    let refused = Count { refused: Some((401, "no such key".to_owned())), ..Count::default() };
+    let Err(RuntimeError::Refused { status: 401, message, .. }) = end(&refused) else { panic!() };
+    assert_eq!(message, "no such key");
+    assert!(end(&Count { answered: 1, ..Count::default() }).is_ok(), "a model may have nothing to say");
+}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +43,8 @@ pub enum ConversationEvent {
 /// Listens to one run of a program.
 pub struct OutputReader<'t> {
     parser: Box<dyn Parser>,
+    /// The standard input of a program that is answered. `None` once it was closed, or if the program is not.
+    answers: Option<mpsc::UnboundedSender<Bytes>>,
     lines: LineSplitter,
     bounds: OutputLimiter,
     errors: Vec<u8>,
@@ -66,6 +69,7 @@ impl<'t> OutputReader<'t> {
     ) -> Self {
         Self {
             parser,
+            answers: None,
             lines: LineSplitter::default(),
             bounds: OutputLimiter::default(),
             errors: Vec::new(),
@@ -77,6 +81,13 @@ impl<'t> OutputReader<'t> {
             doom: CancellationToken::new(),
             over: watch::Sender::new(None),
         }
+    }
+
+    /// Answers the program on its standard input.
+    #[must_use]
+    pub fn with_answers(mut self, answers: Option<mpsc::UnboundedSender<Bytes>>) -> Self {
+        self.answers = answers;
+        self
     }
 
     /// Takes more output.
@@ -144,6 +155,7 @@ impl<'t> OutputReader<'t> {
         );
         let mut said = Vec::new();
         self.parser.line(&event, &mut said);
+        self.answer();
         if !self.parser.is_over() {
             // More output after the end: a program may begin another step.
             self.over.send_if_modified(|since| since.take().is_some());
@@ -153,6 +165,18 @@ impl<'t> OutputReader<'t> {
         }
         for said in said {
             self.said(said);
+        }
+    }
+
+    /// Writes what the parser answers. When the run is over, the program's standard input ends.
+    fn answer(&mut self) {
+        let Some(answers) = &self.answers else { return };
+        for reply in self.parser.replies() {
+            // A program that has ended reads no more.
+            drop(answers.send(Bytes::from(reply + "\n")));
+        }
+        if self.parser.is_over() {
+            self.answers = None;
         }
     }
 

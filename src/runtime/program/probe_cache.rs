@@ -142,7 +142,7 @@ impl ProgramTurn<'_> {
                 printed.extend_from_slice(bytes);
             }
         };
-        let ran = tokio::time::timeout(PROBE_TIMEOUT, self.start(&wanted.invocation, &mut heard)).await;
+        let ran = tokio::time::timeout(PROBE_TIMEOUT, self.start(&wanted.invocation, None, &mut heard)).await;
         let ran = ran.map_err(|_| {
             runtime.not_begun("it did not answer in time what it was asked first".to_owned())
         })??;

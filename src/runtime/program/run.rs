@@ -13,12 +13,12 @@ use super::conversation_record::{self, ConversationRecorder};
 use super::folders::TurnFolder;
 use super::gate::{AccessProvider, Count, TurnAccess};
 use super::host::RunExit;
-use super::interface::{ConversationStart, Invocation, Program, ProgramFiles, RunOutcome};
+use super::interface::{ConversationStart, Invocation, Parser, Program, ProgramFiles, RunOutcome};
 use super::locate;
 use super::output_reader::{ConversationEvent, OutputReader, RunObservations, lingers};
 use super::run_paths::RunPaths;
 use super::state::{self, StateBackup};
-use super::{disabled_tools, host, outcome};
+use super::{disabled_tools, host, outcome, version_check};
 use crate::config::{Agent, Config};
 use crate::env;
 use crate::error::{Explain as _, chain};
@@ -28,13 +28,15 @@ use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
 };
-use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError};
+use crate::sandbox::{OutputChunk, ProgramCommand, ProgramFeed, Sandbox, SandboxError};
 use crate::store::{ConversationOrigin, ProgramConversation, Store};
 use crate::sync::lock;
 use crate::tool::policy::DisabledTools;
 
 /// Time in which a program must exit after it has reported how its run went.
 const EXIT_GRACE: Duration = Duration::from_secs(20);
+/// The same for a program that is answered: its standard input has ended, and it has nothing more to say.
+const ANSWERED_EXIT_GRACE: Duration = Duration::from_secs(3);
 
 /// The parts of flock that turns of programs need.
 pub struct ProgramServices {
@@ -64,11 +66,12 @@ pub struct ProgramRuntime {
 impl ProgramRuntime {
     #[must_use]
     pub fn new(program: &'static dyn Program, parts: Arc<ProgramServices>) -> Self {
-        Self { program, parts, grace: EXIT_GRACE }
+        let grace = if program.facts().converses { ANSWERED_EXIT_GRACE } else { EXIT_GRACE };
+        Self { program, parts, grace }
     }
 
     fn missing(&self, reason: String) -> RuntimeError {
-        let hint = format!("npm install -g {}", self.program.facts().package);
+        let hint = version_check::install_hint(self.program);
         RuntimeError::NotInstalled { program: self.program.title(), reason, hint }
     }
 
@@ -251,7 +254,8 @@ impl ProgramTurn<'_> {
             };
         }
         let recorder = self.recorder(conversation, begun.clone(), replaced);
-        self.attend(&invocation, conversation, recorder, tell).await
+        let parser = runtime.program.parser_of(&turn);
+        self.attend(&invocation, parser, recorder, tell).await
     }
 
     fn recorder(
@@ -283,20 +287,21 @@ impl ProgramTurn<'_> {
     async fn attend(
         &self,
         invocation: &Invocation,
-        conversation: ConversationStart<'_>,
+        parser: Box<dyn Parser>,
         mut recorder: ConversationRecorder,
         tell: RuntimeEventSink<'_>,
     ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
         let (runtime, order) = (self.runtime, self.order);
         // A second run of the same turn must not count the answers of the first.
         let answered = self.access.calls.now().answered;
-        let parser = runtime.program.parser(conversation);
+        let (answers, feed) = runtime.program.facts().converses.then(ProgramFeed::new).unzip();
         let mut reader =
-            OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| recorder.note(note)));
+            OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| recorder.note(note)))
+                .with_answers(answers);
         let (doom, over) = (reader.doom.clone(), reader.over.subscribe());
         let mut heard = |piece: OutputChunk<'_>| reader.hear(piece);
         let started = tokio::select! {
-            started = self.start(invocation, &mut heard) => Some(started),
+            started = self.start(invocation, feed, &mut heard) => Some(started),
             () = doom.cancelled() => None,
             // The program has reported its result, which counts. It is treated as one that exited with code 0.
             () = lingers(over, runtime.grace) => Some(Ok(RunExit::default())),
@@ -353,6 +358,7 @@ impl ProgramTurn<'_> {
     pub(super) async fn start(
         &self,
         invocation: &Invocation,
+        feed: Option<ProgramFeed>,
         heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> Result<RunExit, RuntimeError> {
         let parts = &self.found;
@@ -365,6 +371,7 @@ impl ProgramTurn<'_> {
             command: words.iter().chain(&invocation.arguments).cloned().collect(),
             env: variables,
             input: Bytes::from(invocation.input.clone()),
+            feed,
         };
         if self.agent.runs_on_host() {
             let parts = &self.runtime.parts;

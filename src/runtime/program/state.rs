@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::PROGRAMS;
 use super::folders;
 use super::interface::{Program, StateFile};
 use crate::error::chain;
@@ -47,7 +46,7 @@ impl StateFolder {
         let (agent, name) = (session.agent(), folders::name_of(session));
         Self {
             shared: folders::state(home, agent, program),
-            aside: aside(home, agent).join(format!("{}-{name}", program.name())),
+            aside: aside(home, agent).join(format!("{}-{name}", program.folder())),
             gone: gone(home, agent),
             identity: home.identity(agent),
             name,
@@ -270,9 +269,9 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
     for agent in agents.filter_map(|entry| entry.file_name().to_str()?.parse::<AgentId>().ok()) {
         let gone = gone(home, &agent);
         // Listed before the sessions are read. The folder of a session that begins meanwhile is not in this list.
-        let found: Vec<(PathBuf, PathBuf)> = PROGRAMS
-            .iter()
-            .map(|program| folders::state(home, &agent, *program))
+        let programs = fs_err::read_dir(folders::states(home, &agent)).into_iter().flatten().flatten();
+        let found: Vec<(PathBuf, PathBuf)> = programs
+            .map(|program| program.path())
             .filter_map(|shared| {
                 let (found, _) =
                     Root::open(&shared).and_then(|root| root.list(Path::new(""), MAX_FOLDERS)).ok()?;

@@ -24,6 +24,10 @@ impl InstalledProgram {
 
     /// Asks a program for its version and options.
     pub async fn ask(program: &'static dyn Program, found: &ProgramFiles) -> Self {
+        // A program that is known by its protocol says there what it can. It is run in sandboxes alone, also for this.
+        if program.facts().converses {
+            return Self { program, version: None, missing: Vec::new() };
+        }
         let version = locate::version(program, found).await;
         let mut installed = Self { program, version, missing: Vec::new() };
         // A program without a readable version may be of any age.
@@ -52,7 +56,11 @@ impl InstalledProgram {
 /// Returns the command that installs a program.
 #[must_use]
 pub fn install_hint(program: &dyn Program) -> String {
-    format!("npm install -g {}", program.facts().package)
+    let facts = program.facts();
+    if facts.package.is_empty() {
+        return format!("install the program whose command is {}, and put that on PATH", facts.command);
+    }
+    format!("npm install -g {}", facts.package)
 }
 
 /// Returns the command that replaces an old version. Without `@latest`, npm would choose a version that fits its Node,

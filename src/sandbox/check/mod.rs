@@ -6,6 +6,7 @@
 //! leaves behind must not decide about the next one.
 
 mod container;
+mod errand;
 mod error;
 mod files;
 mod leftovers;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::provider::BoxFuture;
 use crate::sandbox::{CommandExit, Output};
 
+pub(crate) use errand::{Errand, ErrandReport};
 pub use error::CheckError;
 pub use run::DockerChecks;
 pub use specification::CheckSandbox;

@@ -12,19 +12,20 @@ use tokio_util::sync::CancellationToken;
 use super::container::{CheckCommand, CheckContainer, host_error};
 use super::files::{self, TreePaths};
 use super::leftovers::{self, WorkFolder};
-use super::specification::CheckHost;
+use super::specification::{CheckHost, CheckSandbox};
 use super::{
     CheckError, CheckPlan, CheckReport, CheckRunner, CommandReport, ExtraFile, SetupReport, SetupStep,
     TreeSource, setup,
 };
 use crate::home::Home;
+use crate::home::beneath::Owner;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::{ConfigSource, install_helper};
 use crate::sandbox::egress::{self, ConnectionRecord, Dialer, EgressPolicy, EgressRule, Proxy, SystemDialer};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::spec::SandboxUser;
+use crate::sandbox::spec::{MountSpec, SandboxUser};
 use crate::sandbox::{SandboxError, workspace};
 
 /// The users of checks if flock runs as root. They are no agent's and not that of package builds.
@@ -32,10 +33,10 @@ const UID_RANGE: std::ops::Range<u32> = 31_000..32_000;
 
 /// Runs checks in a Docker engine.
 pub struct DockerChecks {
-    home: Home,
+    pub(super) home: Home,
     config: ConfigSource,
     engine: Arc<Engine>,
-    dial: Arc<dyn Dialer>,
+    pub(super) dial: Arc<dyn Dialer>,
 }
 
 impl DockerChecks {
@@ -62,7 +63,7 @@ impl DockerChecks {
 
     async fn all(&self, plan: &CheckPlan, cancel: &CancellationToken) -> Result<CheckReport, CheckError> {
         self.sweep().await?;
-        let image = self.image(plan).await?;
+        let image = self.image(&plan.sandbox).await?;
         let setup = match &plan.setup {
             Some(step) => Some(Box::pin(self.setup(plan, step, &image, cancel)).await?),
             None => None,
@@ -87,7 +88,8 @@ impl DockerChecks {
             let work = self.work_folder().await?;
             let contents = Contents { setup: report.setup.as_ref(), only: None, extra: &plan.extra };
             self.fill(&work, plan, contents).await?;
-            let (mut run, at) = Box::pin(self.one(plan, &image, &work, command, cancel)).await?;
+            let (mut run, at) =
+                Box::pin(self.one((&plan.sandbox, &[]), &image, &work, command, cancel)).await?;
             run.changed = changed(plan, &work).await?;
             report.probed_at = at;
             report.runs.push(run);
@@ -121,7 +123,7 @@ impl DockerChecks {
         let work = self.work_folder().await?;
         let only = setup::inputs(step, plan.tree.files());
         self.fill(&work, plan, Contents { setup: None, only, extra: &[] }).await?;
-        let (run, _) = Box::pin(self.one(plan, image, &work, command, cancel)).await?;
+        let (run, _) = Box::pin(self.one((&plan.sandbox, &[]), image, &work, command, cancel)).await?;
         let mut report = SetupReport { key, result: String::new(), cached: false, run };
         if report.run.end.is_success() {
             report.result = self.keep(&work, plan, &report).await?;
@@ -169,14 +171,14 @@ impl DockerChecks {
     }
 
     /// Returns the id of the image.
-    async fn image(&self, plan: &CheckPlan) -> Result<String, CheckError> {
+    pub(super) async fn image(&self, sandbox: &CheckSandbox) -> Result<String, CheckError> {
         let own = || image::reference(&self.home, &(self.config)(), Recipe::Sandbox);
-        let reference = plan.sandbox.image.clone().unwrap_or_else(own);
+        let reference = sandbox.image.clone().unwrap_or_else(own);
         let found = image::id(&self.engine, &reference).await?;
         Ok(found.ok_or(SandboxError::NoImage { image: reference })?)
     }
 
-    async fn work_folder(&self) -> Result<WorkFolder, CheckError> {
+    pub(super) async fn work_folder(&self) -> Result<WorkFolder, CheckError> {
         let home = self.home.clone();
         blocking(move || WorkFolder::make(&home)).await
     }
@@ -194,7 +196,7 @@ impl DockerChecks {
         let extra = extra.to_vec();
         let archive = setup.map(|setup| setup::archive(&self.home, &setup.key));
         blocking(move || {
-            let owner = Uid::effective().is_root().then_some((user.uid, user.gid));
+            let owner = owner(user);
             let tree: &dyn TreeSource = &*tree;
             files::write_tree(&workspace, tree, only.as_ref(), owner)?;
             if let Some(archive) = archive {
@@ -212,10 +214,11 @@ impl DockerChecks {
         .await
     }
 
-    /// Runs one command in a container of its own. Returns its report and the time of the probe.
-    async fn one(
+    /// Runs one command in a container of its own, with these mounts besides its workspace. Returns its report and the
+    /// time of the probe.
+    pub(super) async fn one(
         &self,
-        plan: &CheckPlan,
+        (sandbox, mounts): (&CheckSandbox, &[MountSpec]),
         image: &str,
         work: &WorkFolder,
         command: CheckCommand<'_>,
@@ -232,7 +235,9 @@ impl DockerChecks {
         };
         let host =
             CheckHost { home: &self.home, id: &work.id, image: image.to_owned(), user, helper, workspace };
-        let spec = plan.sandbox.container(host);
+        let mut spec = sandbox.container(host);
+        spec.mounts.extend_from_slice(mounts);
+        spec.mounts.sort();
         let container = CheckContainer::start(&self.engine, &spec, command.proxy.clone()).await?;
         let at = container.probe.at;
         let run = container.run(command, cancel).await;
@@ -283,8 +288,13 @@ impl EgressPolicy for StepEgress {
     }
 }
 
+/// Returns the owner that files for a check's user get.
+pub(super) fn owner(user: SandboxUser) -> Option<Owner> {
+    Uid::effective().is_root().then_some((user.uid, user.gid))
+}
+
 /// Returns the user of the next check. If flock runs as root, checks that run at the same time have different ones.
-fn user() -> SandboxUser {
+pub(super) fn user() -> SandboxUser {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if !Uid::effective().is_root() {
         return workspace::process_user();
@@ -295,12 +305,12 @@ fn user() -> SandboxUser {
 }
 
 /// Removes a work folder on a thread that may block, because it can hold many files.
-async fn drop_blocking(work: WorkFolder) {
+pub(super) async fn drop_blocking(work: WorkFolder) {
     drop(tokio::task::spawn_blocking(move || drop(work)).await);
 }
 
 /// Runs blocking work on a thread of its own.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CheckError> + Send + 'static,
 ) -> Result<T, CheckError> {
     let done = tokio::task::spawn_blocking(work).await;

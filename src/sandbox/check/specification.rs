@@ -142,6 +142,7 @@ impl CheckSandbox {
             name: names::check(host.home, host.id),
             home: names::owner(host.home),
             agent: String::new(),
+            mcp_server: None,
             check: Some(host.id.to_owned()),
             image: host.image,
             user: format!("{}:{}", host.user.uid, host.user.gid),

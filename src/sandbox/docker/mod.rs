@@ -17,6 +17,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, SandboxMode};
@@ -41,7 +43,7 @@ pub(crate) use provision::install_helper;
 
 use acquire::Purpose;
 use freeze::FreezeCheck;
-use program_run::ProgramRunError;
+use program_run::{ProgramInput, ProgramRunError};
 use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 
 /// A function that returns the current configuration.
@@ -196,6 +198,49 @@ impl DockerSandbox {
         Ok(ProbeResult::now(&report, &ProbeExpectations { writable, kernel: Some(&kernel) }))
     }
 
+    /// Runs a program as [`Sandbox::attend`] does, with input that arrives while it runs. The end of the input is the
+    /// end of its standard input.
+    ///
+    /// # Errors
+    ///
+    /// Fails under the same conditions as [`Sandbox::attend`].
+    pub(crate) async fn serve(
+        &self,
+        agent: &AgentId,
+        run: &ProgramCommand,
+        input: &mut mpsc::Receiver<Bytes>,
+        heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
+    ) -> Result<i32, SandboxError> {
+        self.attend_with(agent, run, ProgramInput::Stream(input), heard).await
+    }
+
+    async fn attend_with(
+        &self,
+        agent: &AgentId,
+        run: &ProgramCommand,
+        mut input: ProgramInput<'_>,
+        heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
+    ) -> Result<i32, SandboxError> {
+        let slot = self.slot(agent);
+        let mut again = true;
+        loop {
+            let live = self.acquire_for(agent, &slot, Purpose::Program).await?;
+            // A previous program that was told to end may still hold files or ports that this one needs.
+            slot.endings.wait().await;
+            let _busy = live.active.begin();
+            let run = (run, &mut input);
+            match program_run::attend(&self.engine, agent, &live, &slot.endings, run, heard).await {
+                Ok(code) => return Ok(code),
+                // The program was never started. Try once more in a new container.
+                Err(ProgramRunError::Gone(_)) if again => {
+                    again = false;
+                    slot.forget();
+                }
+                Err(ProgramRunError::Gone(error) | ProgramRunError::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
     async fn run_in(
         &self,
         agent: &AgentId,
@@ -302,27 +347,7 @@ impl Sandbox for DockerSandbox {
         run: &'a ProgramCommand,
         heard: &'a mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
-        Box::pin(async move {
-            let slot = self.slot(agent);
-            let mut again = true;
-            loop {
-                let live = self.acquire_for(agent, &slot, Purpose::Program).await?;
-                // A previous program that was told to end may still hold files or ports that this one needs.
-                slot.endings.wait().await;
-                let _busy = live.active.begin();
-                let attended =
-                    program_run::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
-                match attended {
-                    Ok(code) => return Ok(code),
-                    // The program was never started. Try once more in a new container.
-                    Err(ProgramRunError::Gone(_)) if again => {
-                        again = false;
-                        slot.forget();
-                    }
-                    Err(ProgramRunError::Gone(error) | ProgramRunError::Failed(error)) => return Err(error),
-                }
-            }
-        })
+        Box::pin(self.attend_with(agent, run, ProgramInput::Whole(&run.input, run.feed.as_ref()), heard))
     }
 
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {

@@ -1,4 +1,4 @@
-//! Runs a program that performs an agent's turn. The engine's exec starts it, so that it has standard streams of its
+//! Runs a program that performs an agent's turn, or an MCP server. The engine's exec starts it, so that it has standard streams of its
 //! own. The helper registers it as a guest, and only the helper can end it: the helper is running already when the
 //! sandbox's process limit is reached, and it finds processes that changed their session, parent and environment.
 
@@ -12,6 +12,7 @@ use bollard::models::ExecConfig;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::activity_count::ActivityCount;
@@ -21,7 +22,7 @@ use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::begun;
 use crate::sandbox::helper::{HelperClient, HelperError};
 use crate::sandbox::spec::WORKSPACE_TARGET;
-use crate::sandbox::{OutputChunk, ProgramCommand, SandboxError};
+use crate::sandbox::{OutputChunk, ProgramCommand, ProgramFeed, SandboxError};
 
 /// The reason why a program was not run to its end.
 pub(crate) enum ProgramRunError {
@@ -32,6 +33,54 @@ pub(crate) enum ProgramRunError {
     Failed(SandboxError),
 }
 
+/// The standard input of a program.
+pub(super) enum ProgramInput<'a> {
+    /// These bytes, then what the feed gives while the program runs, if there is one, and then its end.
+    Whole(&'a Bytes, Option<&'a ProgramFeed>),
+    /// The input that arrives while the program runs, until the sender is dropped.
+    Stream(&'a mut mpsc::Receiver<Bytes>),
+}
+
+impl ProgramInput<'_> {
+    /// Returns the interval between two checks if a program with open streams has ended.
+    const fn poll_interval(&self) -> Duration {
+        match self {
+            Self::Whole(..) => POLL_INTERVAL,
+            // It may be idle for hours, and its end is noticed by its streams except if it leaves a process behind.
+            Self::Stream(_) => STREAM_POLL_INTERVAL,
+        }
+    }
+
+    /// Writes the input to a program. The streams of the program end this by being dropped.
+    async fn feed(&mut self, input: &mut (dyn AsyncWrite + Send + Unpin)) {
+        // A program may end without reading all of its input, so a write error is not a failure.
+        match self {
+            Self::Whole(given, feed) => {
+                drop(input.write_all(given).await);
+                drop(input.flush().await);
+                while let Some(piece) = next(*feed).await {
+                    if input.write_all(&piece).await.is_err() || input.flush().await.is_err() {
+                        break;
+                    }
+                }
+            }
+            Self::Stream(pieces) => {
+                while let Some(piece) = pieces.recv().await {
+                    if input.write_all(&piece).await.is_err() || input.flush().await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        drop(input.shutdown().await);
+    }
+}
+
+/// Returns the next bytes of a feed. Without one there are none.
+async fn next(feed: Option<&ProgramFeed>) -> Option<Bytes> {
+    feed?.next().await
+}
+
 /// Runs a program in a container, waits for its end and returns its exit code. Dropping the future ends the program and
 /// every process it started. `endings` counts that ending until it is done.
 pub async fn attend(
@@ -39,7 +88,7 @@ pub async fn attend(
     agent: &AgentId,
     live: &Arc<LiveContainer>,
     endings: &ActivityCount,
-    run: &ProgramCommand,
+    (run, input): (&ProgramCommand, &mut ProgramInput<'_>),
     heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
 ) -> Result<i32, ProgramRunError> {
     // The program reaches its model through the helper's streams, so the engine's exec alone is not enough.
@@ -66,8 +115,7 @@ pub async fn attend(
     let task = tokio::spawn(start(Arc::clone(engine), guest, config));
     let mut starting = StartGuard { task: Some(task), endings: endings.clone() };
     let (guest, mut program) = starting.done().await?;
-    let code =
-        forward_streams(engine, &mut program, &run.input, heard).await.map_err(ProgramRunError::Failed)?;
+    let code = forward_streams(engine, &mut program, input, heard).await.map_err(ProgramRunError::Failed)?;
     guest.leave(code).await;
     Ok(code.unwrap_or(0))
 }
@@ -159,20 +207,19 @@ fn not_started() -> SandboxError {
 async fn forward_streams(
     engine: &Engine,
     program: &mut ProgramExec,
-    given: &Bytes,
+    given: &mut ProgramInput<'_>,
     heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
 ) -> Result<Option<i32>, SandboxError> {
     let ProgramExec { id, what, output, input } = program;
     let (id, what) = (id.as_str(), what.as_str());
+    let poll_interval = given.poll_interval();
     let feed = async {
-        // A program may end without reading all of its input, so a write error is not a failure.
-        let _ = input.write_all(given).await;
-        let _ = input.shutdown().await;
+        given.feed(input).await;
         // Only the reading branch may end the `select!` below.
         std::future::pending::<()>().await;
     };
     let read = async {
-        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + poll_interval, poll_interval);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Set when the program has ended. A process that it left behind may hold the streams open and keep writing to
         // them.
@@ -295,6 +342,8 @@ async fn wait_for_process(engine: &Engine, id: &str) {
 const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks if a program with open streams has ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The same interval for a program whose input arrives while it runs.
+const STREAM_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// Silence on the streams after which a program that has ended is considered done.
 const DRAIN_SILENCE: Duration = Duration::from_millis(300);
 /// Limit on the time for which the streams of a program that has ended are read.

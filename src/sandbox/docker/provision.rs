@@ -87,7 +87,11 @@ impl DockerSandbox {
             let path = workspace::locate(&agent.workspace).map_err(failed)?;
             // Checked before anything is written into the folder.
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
-            let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
+            // An MCP server is nobody: it has no files that say who it is.
+            let identity = match agent.id.mcp_server() {
+                Some(_) => Vec::new(),
+                None => workspace::prepare(&path, &agent.identity).map_err(failed)?,
+            };
             let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
             let owner = workspace::owner(&agent.identity).map_err(failed)?;
             workspace::fit(&path, &fittings, owner).map_err(failed)?;

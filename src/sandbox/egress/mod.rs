@@ -11,6 +11,7 @@ pub(crate) mod address;
 mod dial;
 mod policy;
 mod proxy;
+pub(crate) mod public;
 mod request;
 mod rule;
 mod sandbox_api;

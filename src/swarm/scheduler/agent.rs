@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::ready_queue::ReadyEntry;
+use super::ready_queue::{Lane, ReadyEntry};
 use super::{Mode, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
@@ -81,8 +81,12 @@ pub(super) struct Agent {
     pub(super) plain: BTreeSet<SessionKey>,
     /// Sessions that wait for a slot, by priority and oldest first.
     pub(super) queue: [BTreeSet<(u64, SessionKey)>; 3],
-    /// The agent's entry in the lanes, with the provider if it stands in the lanes of a provider that is down.
-    pub(super) place: Option<(Option<String>, ReadyEntry)>,
+    /// The agent's entry in the lanes.
+    pub(super) place: Option<(Lane, ReadyEntry)>,
+    /// The credential whose quota is used up, if the agent can ask with no other.
+    pub(super) parked: Option<String>,
+    /// Time at which it may go on after its quota was used up.
+    pub(super) resumes_at: i64,
 }
 
 impl Agent {
@@ -103,6 +107,8 @@ impl Agent {
             plain: BTreeSet::new(),
             queue: Default::default(),
             place: None,
+            parked: None,
+            resumes_at: i64::MIN,
         }
     }
 
@@ -131,7 +137,7 @@ impl Agent {
 
     /// Returns the time before which the agent can start nothing.
     fn free_at(&self) -> i64 {
-        self.paused_until.unwrap_or(i64::MIN).max(self.retry_at)
+        self.paused_until.unwrap_or(i64::MIN).max(self.retry_at).max(self.resumes_at)
     }
 
     /// Returns `true` if the agent itself allows the start of a turn.

@@ -28,6 +28,11 @@ impl Breaker {
         }
     }
 
+    /// Opens for a quota that is used up until this time.
+    pub(super) fn parked(now: i64, until: i64) -> Self {
+        Self { opened_at: now, probe_at: until, failures: 0, probe: None, held: ReadyQueue::default() }
+    }
+
     /// Records that the probe ended without showing that the provider is back.
     pub(super) fn probed(&mut self, is_down: bool, now: i64, waits: Backoff) {
         self.probe = None;

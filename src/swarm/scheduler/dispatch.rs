@@ -1,5 +1,6 @@
 //! The part of the scheduler that moves sessions and agents between their waiting places and a slot.
 
+use super::ready_queue::Lane;
 use super::session::WaitState;
 use super::{Effect, Priority, Scheduler, Urgency};
 use crate::id::{AgentId, SessionKey};
@@ -124,20 +125,24 @@ impl Scheduler {
     /// Updates an agent's entry in the lanes.
     fn stand(&mut self, id: &AgentId, now: i64) {
         let Some(agent) = self.agents.get_mut(id) else { return };
-        let down = agent.profile.provider.as_ref().filter(|provider| self.breakers.contains_key(*provider));
+        let is_down = |provider: &&String| self.breakers.contains_key(*provider);
+        let lane = match &agent.parked {
+            Some(credential) => Lane::Parked(credential.clone()),
+            None => agent.profile.provider.as_ref().filter(is_down).cloned().map_or(Lane::Open, Lane::Down),
+        };
         let wait = agent.wait(now);
-        if agent.place.as_ref().map(|(lanes, wait)| (lanes.as_ref(), *wait)) == wait.map(|wait| (down, wait))
-        {
+        let place = wait.map(|wait| (lane, wait));
+        if agent.place == place {
             return;
         }
         // The old entry is removed with the values under which it was made, which may differ from the new ones.
-        let place = wait.map(|wait| (down.cloned(), wait));
         let before = std::mem::replace(&mut agent.place, place.clone());
         for (place, is_new) in [(before, false), (place, true)] {
-            let Some((down, wait)) = place else { continue };
-            let lanes = match down {
-                None => Some(&mut self.lanes),
-                Some(provider) => self.breakers.get_mut(&provider).map(|breaker| &mut breaker.held),
+            let Some((lane, wait)) = place else { continue };
+            let lanes = match lane {
+                Lane::Open => Some(&mut self.lanes),
+                Lane::Down(provider) => self.breakers.get_mut(&provider).map(|breaker| &mut breaker.held),
+                Lane::Parked(credential) => self.parks.get_mut(&credential).map(|park| &mut park.held),
             };
             match lanes {
                 Some(lanes) if is_new => lanes.enter(id, wait),
@@ -151,6 +156,7 @@ impl Scheduler {
     pub(super) fn fill(&mut self, now: i64, effects: &mut Vec<Effect>) {
         // Probes first: their agents stand in the breaker's lanes and would otherwise find no free slot.
         self.probe(now, effects);
+        self.probe_parks(now, effects);
         while let Some((level, agent)) = self.lanes.first().filter(|(level, _)| self.has_room(*level)) {
             let Some(key) = self.agents.get(agent).and_then(|agent| agent.oldest(level)).cloned() else {
                 debug_assert!(false, "an agent stands in a lane with nothing to run");

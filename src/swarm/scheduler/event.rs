@@ -1,5 +1,7 @@
 //! The scheduler's inputs (events) and outputs (effects).
 
+use std::collections::BTreeSet;
+
 use crate::id::{AgentId, SessionKey};
 
 /// The messages that start an agent's turns. Independent of sleep.
@@ -76,6 +78,19 @@ pub enum SchedulerEvent {
     },
     /// The pause is over.
     Resumed(AgentId),
+    /// The quota of a credential is used up. These agents, and no others, can ask no model but with it. At the time in
+    /// milliseconds one turn of them is started as a probe. A repeated event replaces the one before.
+    Parked {
+        /// The credential's id.
+        credential: String,
+        agents: BTreeSet<AgentId>,
+        until: i64,
+    },
+    /// The quota can be used again. The agents go on one after the other.
+    Unparked {
+        /// The credential's id.
+        credential: String,
+    },
 }
 
 impl SchedulerEvent {
@@ -108,6 +123,8 @@ pub enum TurnEnd {
     Unavailable,
     /// The turn did not begin, because there was no room. It is retried.
     Refused,
+    /// The quota of the agent's credential is used up. The turn goes on when the credential is no longer parked.
+    Parked,
     /// Somebody stopped the turn. It is not retried: whoever stopped it sends [`SchedulerEvent::Unseen`] if something has to be
     /// delivered again.
     Cancelled,

@@ -41,6 +41,13 @@ enum Step {
         time: Option<i64>,
     },
     Resumed(usize),
+    /// A quota is used up for these agents (one bit each), until after this time.
+    Parked {
+        credential: usize,
+        agents: u8,
+        time: i64,
+    },
+    Unparked(usize),
     /// A change of the machine's clock.
     Clock(i64),
 }
@@ -55,6 +62,7 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
         2 => Just(TurnEnd::Failed),
         2 => Just(TurnEnd::Unavailable),
         1 => Just(TurnEnd::Refused),
+        1 => Just(TurnEnd::Parked),
         1 => Just(TurnEnd::Cancelled),
         1 => Just(TurnEnd::Empty),
     ];
@@ -70,6 +78,9 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
         1 => (0..8usize).prop_map(Step::Answered),
         1 => (agent.clone(), pause).prop_map(|(agent, time)| Step::Paused { agent, time }),
         1 => agent.prop_map(Step::Resumed),
+        2 => (0..2usize, any::<u8>(), -MINUTE..2 * HOUR)
+            .prop_map(|(credential, agents, time)| Step::Parked { credential, agents, time }),
+        2 => (0..2usize).prop_map(Step::Unparked),
         1 => (-10 * HOUR..HOUR).prop_map(Step::Clock),
     ];
     (prop_oneof![Just(0), 0..5 * SECOND, 0..10 * MINUTE], step)
@@ -89,6 +100,10 @@ struct InvariantChecker {
     /// The sessions with undelivered messages, and if one of them is urgent.
     unseen: BTreeMap<SessionKey, bool>,
     last_plain: BTreeMap<SessionKey, i64>,
+    /// The agents of each parked credential, with the time of the probe on the clock that only grows.
+    parked: BTreeMap<usize, (BTreeSet<String>, i64)>,
+    /// The sessions that were started while their agent was parked.
+    probes: BTreeMap<SessionKey, usize>,
 }
 
 impl InvariantChecker {
@@ -103,6 +118,8 @@ impl InvariantChecker {
             known: BTreeSet::new(),
             unseen: BTreeMap::new(),
             last_plain: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            probes: BTreeMap::new(),
         }
     }
 
@@ -134,6 +151,12 @@ impl InvariantChecker {
                     let agent = session.agent().to_string();
                     assert!(self.known.contains(&agent) && !self.frozen.contains(&agent), "{session}");
                     let urgent = self.unseen.remove(&session).expect("started for nothing");
+                    let park = self.parked.iter().find(|(_, (agents, _))| agents.contains(&agent));
+                    if let Some((credential, (_, at))) = park {
+                        assert!(self.now + self.lost >= *at, "{session} probes too early");
+                        assert!(!self.probes.values().any(|other| other == credential), "two probes at once");
+                        self.probes.insert(session.clone(), *credential);
+                    }
                     let before = self.running.insert(session.clone(), Some(urgent));
                     assert!(before.is_none(), "{session} runs twice");
                     let kept = if priority == Priority::Human { 0 } else { self.settings.for_people };
@@ -177,6 +200,8 @@ impl InvariantChecker {
             }
             Step::Gone(agent) => {
                 self.known.remove(name(agent));
+                // Who adds it again tells the scheduler again what it waits for.
+                self.parked.values_mut().for_each(|(agents, _)| _ = agents.remove(name(agent)));
                 let agent = id(name(agent));
                 // A removed agent loses its undelivered messages and its pace. They do not return with it.
                 self.unseen.retain(|session, _| *session.agent() != agent);
@@ -211,6 +236,31 @@ impl InvariantChecker {
                 self.on(SchedulerEvent::Paused { agent: id(name(agent)), until });
             }
             Step::Resumed(agent) => self.on(SchedulerEvent::Resumed(id(name(agent)))),
+            Step::Parked { credential, agents, time } => {
+                let chosen = AGENTS.iter().enumerate().filter(|(at, _)| agents & (1 << at) != 0);
+                // An agent waits for one credential at most.
+                let free = |agent: &str| {
+                    self.parked
+                        .iter()
+                        .all(|(other, (agents, _))| *other == credential || !agents.contains(agent))
+                };
+                let agents: BTreeSet<String> = chosen
+                    .map(|(_, name)| (*name).to_owned())
+                    .filter(|name| free(name) && self.known.contains(name))
+                    .collect();
+                let until = self.now + time;
+                self.parked.insert(credential, (agents.clone(), until + self.lost));
+                self.on(SchedulerEvent::Parked {
+                    credential: credential.to_string(),
+                    agents: agents.iter().map(|agent| id(agent)).collect(),
+                    until,
+                });
+            }
+            Step::Unparked(credential) => {
+                self.parked.remove(&credential);
+                self.probes.retain(|_, of| *of != credential);
+                self.on(SchedulerEvent::Unparked { credential: credential.to_string() });
+            }
             Step::Clock(change) => {
                 self.now += change;
                 self.lost += (-change).max(0);
@@ -223,6 +273,7 @@ impl InvariantChecker {
     /// Ends a turn. What it could not deliver is undelivered again.
     fn end(&mut self, session: &SessionKey, how: TurnEnd) {
         let taken = self.running.remove(session).flatten();
+        self.probes.remove(session);
         if let Some(urgent) =
             taken.filter(|_| !matches!(how, TurnEnd::Done | TurnEnd::Cancelled | TurnEnd::Empty))
         {
@@ -233,6 +284,9 @@ impl InvariantChecker {
 
     /// Lets every agent run and every turn end well, so that everything is delivered.
     fn settle(&mut self) {
+        for credential in 0..2 {
+            self.take(Step::Unparked(credential));
+        }
         for name in AGENTS {
             self.frozen.remove(name);
             self.known.insert(name.to_owned());

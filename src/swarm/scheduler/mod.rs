@@ -9,7 +9,7 @@
 //!                              └────────────────────────────────────┘
 //! ```
 //!
-//! Agents that are frozen, paused or failing, or whose provider is down, stand in no lane. Their undelivered messages
+//! Agents that are frozen, paused or failing, whose provider is down or whose quota is used up, stand in no lane. Their undelivered messages
 //! stay where they are. The cost of a step depends on what it changes and not on the size of the team.
 
 mod agent;
@@ -17,6 +17,7 @@ mod breaker;
 mod clock;
 mod dispatch;
 mod event;
+mod park;
 mod provider;
 mod ready_queue;
 mod session;

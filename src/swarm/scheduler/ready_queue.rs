@@ -6,6 +6,17 @@ use std::collections::BTreeSet;
 use super::Priority;
 use crate::id::AgentId;
 
+/// The lanes in which an agent waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Those of agents that may start.
+    Open,
+    /// Those of a provider that is down.
+    Down(String),
+    /// Those of a credential whose quota is used up.
+    Parked(String),
+}
+
 /// The priorities with which an agent waits, and the number of its last start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadyEntry {

@@ -585,3 +585,108 @@ fn sleeping_agents_keep_their_tick_over_a_restart() {
     team.on(plain("a/x"));
     assert_eq!(team.pass(HOUR), [at(4 * MINUTE, "a/x")]);
 }
+
+fn parked(agents: &[&str], until: i64) -> SchedulerEvent {
+    SchedulerEvent::Parked {
+        credential: "key:1".to_owned(),
+        agents: agents.iter().map(|agent| id(agent)).collect(),
+        until,
+    }
+}
+
+fn unparked() -> SchedulerEvent {
+    SchedulerEvent::Unparked { credential: "key:1".to_owned() }
+}
+
+#[test]
+fn at_the_reset_of_a_quota_one_turn_probes_and_then_all_go_on_in_turn() {
+    let names: Vec<String> = (0..20).map(|number| format!("a{number:02}")).collect();
+    let held: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut scheduler = Scheduler::new(Settings { together: 40, ..exact() });
+    for name in &held {
+        scheduler.on(reactive(name), T);
+    }
+    scheduler.on(reactive("free"), T);
+    scheduler.on(parked(&held, T + HOUR), T);
+    for name in &held {
+        assert_eq!(
+            scheduler.on(mention(&format!("{name}/main")), T + SECOND),
+            [],
+            "nothing is asked while it is used up"
+        );
+    }
+    assert_eq!(scheduler.on(human("free/main"), T + SECOND).len(), 1, "another credential is not concerned");
+    scheduler.on(ended("free/main", TurnEnd::Done), T + SECOND);
+    assert_eq!((scheduler.running, scheduler.next_deadline()), (0, Some(T + HOUR)));
+    assert_eq!(scheduler.due(T + HOUR).len(), 1, "one probe");
+    assert_eq!(scheduler.due(T + HOUR + 30 * SECOND), [], "and no other while it runs");
+    // Still used up: parked again to the new time, and then one probe again.
+    let at = T + 2 * HOUR;
+    scheduler.on(parked(&held, at), T + HOUR + 30 * SECOND);
+    scheduler.on(ended("a00/main", TurnEnd::Parked), T + HOUR + 30 * SECOND);
+    assert_eq!(scheduler.next_deadline(), Some(at));
+    let probe = scheduler.due(at);
+    assert_eq!(probe.len(), 1);
+    let Effect::Start { session: first, .. } = &probe[0] else { panic!("{probe:?}") };
+    let mut order = vec![first.agent().to_string()];
+    let mut effects = scheduler.on(unparked(), at);
+    let mut now = at;
+    while order.len() < 20 {
+        effects.extend(scheduler.due(now));
+        for effect in effects.drain(..) {
+            let Effect::Start { session, .. } = effect else { panic!("{effect:?}") };
+            order.push(session.agent().to_string());
+        }
+        now = scheduler.next_deadline().unwrap_or(now + SECOND);
+        assert!(now <= at + MINUTE, "all go on within a minute: {order:?}");
+    }
+    assert!(now >= at + 15 * SECOND, "spread out");
+    let distinct: std::collections::BTreeSet<&String> = order.iter().collect();
+    assert_eq!(distinct.len(), 20, "each once: {order:?}");
+    // The agent that probed in vain was served last, so it does not go before those that waited all the time.
+    assert_eq!(order.iter().position(|name| name == "a00"), Some(19), "{order:?}");
+}
+
+#[test]
+fn people_go_first_after_a_quota() {
+    let mut scheduler = Scheduler::new(exact());
+    for name in ["a", "b", "c"] {
+        scheduler.on(reactive(name), T);
+    }
+    scheduler.on(parked(&["a", "b", "c"], T + HOUR), T);
+    scheduler.on(mention("a/main"), T);
+    scheduler.on(mention("b/main"), T);
+    scheduler.on(human("c/main"), T);
+    let starts = |effects: Vec<Effect>| -> Vec<String> {
+        let agent = |effect: Effect| match effect {
+            Effect::Start { session, .. } => session.agent().to_string(),
+            other => panic!("{other:?}"),
+        };
+        effects.into_iter().map(agent).collect()
+    };
+    assert_eq!(starts(scheduler.due(T + HOUR)), ["c"], "the probe is for the person");
+    assert_eq!(starts(scheduler.on(unparked(), T + HOUR)), ["a"]);
+    assert_eq!(starts(scheduler.due(T + HOUR + SECOND)), ["b"]);
+}
+
+#[test]
+fn a_frozen_agent_of_a_used_up_quota_is_no_probe() {
+    let mut scheduler = Scheduler::new(exact());
+    for name in ["a", "b"] {
+        scheduler.on(reactive(name), T);
+    }
+    scheduler.on(parked(&["a", "b"], T + HOUR), T);
+    scheduler.on(mention("a/main"), T);
+    scheduler.on(frozen(reactive("a")), T);
+    assert_eq!(scheduler.due(T + HOUR), []);
+    let effects = scheduler.on(mention("b/main"), T + HOUR);
+    assert!(
+        matches!(&effects[..], [Effect::Start { session, .. }] if session.agent().as_str() == "b"),
+        "{effects:?}"
+    );
+    // A probe that asked no model tells nothing: another one follows soon.
+    scheduler.on(ended("b/main", TurnEnd::Empty), T + HOUR);
+    scheduler.on(reactive("a"), T + HOUR);
+    assert_eq!(scheduler.due(T + HOUR), []);
+    assert_eq!(scheduler.due(T + HOUR + 5 * SECOND).len(), 1);
+}

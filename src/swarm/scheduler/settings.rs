@@ -42,6 +42,10 @@ pub struct Settings {
     pub retry: Backoff,
     /// The wait between two probes of a provider that is down.
     pub probe: Backoff,
+    /// The time between the starts of two agents after their quota can be used again.
+    pub resume_gap: i64,
+    /// The time within which all of them are started, however many they are.
+    pub resume_spread: i64,
 }
 
 impl Default for Settings {
@@ -57,6 +61,8 @@ impl Default for Settings {
             spread: 60_000,
             retry: Backoff { first: 5_000, most: 300_000 },
             probe: Backoff { first: 5_000, most: 300_000 },
+            resume_gap: 1_000,
+            resume_spread: 40_000,
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Scheduler {
     pub(super) providers: BTreeMap<String, BTreeSet<AgentId>>,
     /// The breakers of the providers that are down.
     pub(super) breakers: BTreeMap<String, Breaker>,
+    /// The credentials whose quota is used up.
+    pub(super) parks: BTreeMap<String, Breaker>,
     /// The agents that could start a turn now.
     pub(super) lanes: ReadyQueue,
     pub(super) agent_timers: Timers<AgentId>,
@@ -63,6 +65,10 @@ impl Scheduler {
                 self.pause(&agent, Some(until), now);
             }
             SchedulerEvent::Resumed(agent) => self.pause(&agent, None, now),
+            SchedulerEvent::Parked { credential, agents, until } => {
+                self.park(&credential, &agents, until, now);
+            }
+            SchedulerEvent::Unparked { credential } => self.unpark(&credential, now),
         }
         self.fill(now, &mut effects);
         effects
@@ -80,7 +86,7 @@ impl Scheduler {
     /// waits for a time. Each event may change it.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
-        let probe = self.breakers.values().filter_map(|breaker| {
+        let probe = self.breakers.values().chain(self.parks.values()).filter_map(|breaker| {
             let (level, _) = breaker.held.first()?;
             (breaker.probe.is_none() && self.has_room(level)).then_some(breaker.probe_at)
         });
@@ -210,6 +216,13 @@ impl Scheduler {
                 }
             }
             TurnEnd::Unavailable => session.give_back(),
+            TurnEnd::Parked => {
+                session.give_back();
+                // Nothing holds the agent, so it would be started again at once.
+                if agent.parked.is_none() {
+                    session.back_off(now, self.settings.retry);
+                }
+            }
             TurnEnd::Failed | TurnEnd::Refused => {
                 session.give_back();
                 session.back_off(now, self.settings.retry);
@@ -218,6 +231,8 @@ impl Scheduler {
                 }
             }
         }
+        self.end_park_probe(key, now);
+        let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         if agent.is_gone {
             let is_last = agent.running.is_empty();
             self.sessions.remove(key);

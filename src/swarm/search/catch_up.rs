@@ -57,6 +57,9 @@ impl CatchUp<'_> {
         if self.corpus.is_whole {
             self.forget_missing()?;
         }
+        if !self.reviews()? {
+            return Ok(false);
+        }
         if self.corpus.has_channels && !self.messages()? {
             return Ok(false);
         }
@@ -90,6 +93,35 @@ impl CatchUp<'_> {
             fault_point::reach(FaultPoint::Indexing);
         }
         self.index.forget(&known.values().map(|state| state.id).collect::<Vec<_>>())?;
+        Ok(true)
+    }
+
+    /// Takes in the findings of reviews that were added or answered.
+    fn reviews(&self) -> Result<bool, StoreError> {
+        let known = self.index.sources(SourceKind::Review, "")?;
+        for review in &self.corpus.reviews {
+            let path = review.id.to_string();
+            // Another database may have given the same numbers to other findings.
+            let stamp = format!("{} {}", self.corpus.database, review.stamp);
+            if known.get(&path).is_some_and(|state| state.stamp == stamp) {
+                continue;
+            }
+            if self.is_over() {
+                return Ok(false);
+            }
+            let findings = Handle::current().block_on(self.store.submissions().findings(review.id))?;
+            let entries = findings.iter().map(|finding| {
+                let text = super::results::finding_text(finding);
+                NewEntry {
+                    place: finding.id,
+                    length: 0,
+                    words: words::indexed(safe_text::start(&text, MAX_TEXT)),
+                }
+            });
+            let key = SourceKey { kind: SourceKind::Review, owner: String::new(), path };
+            self.index.replace(&key, &stamp, 0, &entries.collect::<Vec<_>>())?;
+            fault_point::reach(FaultPoint::Indexing);
+        }
         Ok(true)
     }
 
@@ -201,6 +233,9 @@ impl CatchUp<'_> {
                 self.forget(&self.index.sources(kind, owner)?, |_| true)?;
             }
         }
+        let reviews: HashSet<String> =
+            self.corpus.reviews.iter().map(|review| review.id.to_string()).collect();
+        self.forget(&self.index.sources(SourceKind::Review, "")?, |number| !reviews.contains(number))?;
         let files: HashSet<&str> = self.corpus.sessions.iter().map(|session| session.file.as_str()).collect();
         self.forget(&self.index.sources(SourceKind::Session, "")?, |file| !files.contains(file))
     }

@@ -2,7 +2,7 @@
 //!
 //! An agent finds only what its other tools would show it: its files if it has `read`, its sessions if it has
 //! `sessions_history`, vaults if it has `flock_workspace_read`, and the channels that it may read if it has
-//! `flock_channel_read`.
+//! `flock_channel_read`. Findings of reviews were told to it in its sessions, so they need `sessions_history`.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::SearchArea;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, FolderName, Party};
-use crate::store::{SearchIndex, Session, SourceKind, StoreError};
+use crate::store::{ReviewedSubmission, SearchIndex, Session, SourceKind, StoreError};
 use crate::swarm::vault::Vaults;
 use crate::swarm::{Swarm, SwarmError};
 use crate::tool::policy::{self, Decision};
@@ -21,6 +21,8 @@ use crate::tool::team::{CHANNEL_READ, WORKSPACE_READ};
 
 /// The most sessions whose transcripts are searched: the ones that were used last.
 const MAX_SESSIONS: u32 = 20_000;
+/// The most submissions whose findings are searched: the newest ones.
+const MAX_REVIEWS: u32 = 20_000;
 /// The name of the tool that reads files of the workspace.
 const READ: &str = "read";
 
@@ -40,6 +42,8 @@ pub(super) struct Corpus {
     pub searcher: Option<Agent>,
     pub agents: Vec<AgentFiles>,
     pub sessions: Vec<Session>,
+    /// The submissions with findings of reviewers.
+    pub reviews: Vec<ReviewedSubmission>,
     pub vaults: Vec<FolderName>,
     /// The ids of the channels that may be read; `None` for all.
     pub channels: Option<Vec<String>>,
@@ -60,6 +64,7 @@ impl Corpus {
             searcher: None,
             agents: config.agents.iter().map(files_of).collect(),
             sessions: swarm.store().sessions().list(None, MAX_SESSIONS).await?,
+            reviews: swarm.store().submissions().reviewed(None, MAX_REVIEWS).await?,
             vaults: vaults.names(),
             channels: None,
             has_channels: true,
@@ -85,6 +90,11 @@ impl Corpus {
         } else {
             Vec::new()
         };
+        let reviews = if has_files && is_open(SearchArea::Sessions) {
+            swarm.store().submissions().reviewed(Some(id), MAX_REVIEWS).await?
+        } else {
+            Vec::new()
+        };
         let has_channels = is_open(SearchArea::Channels);
         let channels = if has_channels {
             let party = Party::Agent(id.clone());
@@ -98,6 +108,7 @@ impl Corpus {
             searcher: Some(agent.clone()),
             agents: if has_files { vec![files_of(agent)] } else { Vec::new() },
             sessions,
+            reviews,
             vaults: if is_open(SearchArea::Vaults) { vaults.names() } else { Vec::new() },
             channels: Some(channels),
             has_channels,
@@ -111,6 +122,9 @@ impl Corpus {
     pub(super) fn narrow(&mut self, areas: &[SearchArea]) {
         if !areas.contains(&SearchArea::Sessions) {
             self.sessions.clear();
+        }
+        if !areas.contains(&SearchArea::Findings) {
+            self.reviews.clear();
         }
         if !areas.contains(&SearchArea::Vaults) {
             self.vaults.clear();
@@ -138,6 +152,10 @@ impl Corpus {
                 let found = index.sources(kind, agent.id.as_str())?;
                 ids.extend(found.iter().filter(|(path, _)| self.may_open(path)).map(|(_, state)| state.id));
             }
+        }
+        if !self.reviews.is_empty() {
+            let known = index.sources(SourceKind::Review, "")?;
+            ids.extend(self.reviews.iter().filter_map(|review| Some(known.get(&review.id.to_string())?.id)));
         }
         for vault in &self.vaults {
             ids.extend(index.sources(SourceKind::Vault, vault.as_str())?.values().map(|state| state.id));

@@ -23,8 +23,8 @@ const OWN_LIMITS: WalkLimits = WalkLimits { depth: 8, entries: 5_000 };
 const MAX_LINES: usize = 40;
 const MAX_PART: usize = 2_000;
 /// The file and the folder of an agent's memory.
-const MEMORY_FILE: &str = "MEMORY.md";
-const MEMORY_FOLDER: &str = "memory";
+pub(super) const MEMORY_FILE: &str = "MEMORY.md";
+pub(super) const MEMORY_FOLDER: &str = "memory";
 
 /// A folder with files that can be found.
 #[derive(Clone, Copy, Debug)]
@@ -48,19 +48,25 @@ impl FileStore<'_> {
 
     /// Returns the text of a file, or `None` if it is gone or is no text.
     pub(super) fn text(&self, path: &str) -> Option<String> {
+        self.read(path).map(|(text, _)| text)
+    }
+
+    /// Returns the text of a file as [`FileStore::text`] does, and whether it is all of it.
+    pub(super) fn read(&self, path: &str) -> Option<(String, bool)> {
         match self {
             Self::Workspace(folder, _) => {
-                let (file, _) = Root::open(folder).ok()?.open_file(Path::new(path)).ok()?;
+                let (file, size) = Root::open(folder).ok()?.open_file(Path::new(path)).ok()?;
                 let mut bytes = Vec::new();
                 file.take(MAX_FILE as u64).read_to_end(&mut bytes).ok()?;
                 if bytes.contains(&0) {
                     return None;
                 }
-                Some(String::from_utf8_lossy(&bytes).into_owned())
+                Some((String::from_utf8_lossy(&bytes).into_owned(), size <= MAX_FILE as u64))
             }
             Self::Vault(vaults, name) => {
                 let (_, text) = vaults.read(name, path).ok()?;
-                Some(safe_text::start(&text, MAX_FILE).to_owned())
+                let start = safe_text::start(&text, MAX_FILE);
+                Some((start.to_owned(), start.len() == text.len()))
             }
         }
     }

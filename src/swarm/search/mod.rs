@@ -6,6 +6,7 @@
 mod catch_up;
 mod corpus;
 mod files;
+mod reading;
 mod results;
 mod snippet;
 mod words;
@@ -24,6 +25,7 @@ use crate::clock::unix_ms;
 use crate::id::{AgentId, TurnId};
 use crate::store::{IndexHit, IndexMeta, SearchIndex, StoreError};
 
+pub(crate) use reading::FileOwner;
 pub(crate) use results::{FoundPlace, SearchResult};
 
 /// The name of the tool. Its calls in transcripts are not found, or each search would find the searches before it.
@@ -152,17 +154,22 @@ impl Swarm {
         let vaults = Vaults::new(self.home());
         let corpus = Corpus::whole(self, &vaults).await?;
         let swarm = Arc::clone(self);
-        let work = move || -> Result<(), StoreError> {
-            let index = &swarm.search;
-            CatchUp { index, store: &swarm.store, vaults: &vaults, corpus: &corpus, deadline: None }.run()?;
-            let deleted_at = index.meta(IndexMeta::DeletedAt)?;
-            let is_due = deleted_at > 0
-                && (!(0..TIDY_AFTER).contains(&(unix_ms() - deleted_at))
-                    || index.size()?.entries <= SMALL_INDEX);
-            if is_due { index.tidy() } else { Ok(()) }
+        let work = move || {
+            let done = swarm.bring_up_to_date(&vaults, &corpus);
+            swarm.search.close();
+            done
         };
         let done = tokio::task::spawn_blocking(work).await;
         Ok(done.unwrap_or(Err(StoreError::Stopped))?)
+    }
+
+    fn bring_up_to_date(&self, vaults: &Vaults, corpus: &Corpus) -> Result<(), StoreError> {
+        let index = &self.search;
+        CatchUp { index, store: &self.store, vaults, corpus, deadline: None }.run()?;
+        let deleted_at = index.meta(IndexMeta::DeletedAt)?;
+        let is_due = deleted_at > 0
+            && (!(0..TIDY_AFTER).contains(&(unix_ms() - deleted_at)) || index.size()?.entries <= SMALL_INDEX);
+        if is_due { index.tidy() } else { Ok(()) }
     }
 }
 

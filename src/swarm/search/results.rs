@@ -12,7 +12,7 @@ use crate::agent::transcript::{MessageRecord, forward, look};
 use crate::agent::{Provenance, said};
 use crate::id::{AgentId, ChannelId, FolderName, Party, SessionKey, TurnId};
 use crate::provider::Role;
-use crate::store::{IndexHit, Post, Session, SourceKind, Store, StoreError};
+use crate::store::{Finding, FoundFinding, IndexHit, Post, Session, SourceKind, Store, StoreError};
 use crate::swarm::vault::Vaults;
 use crate::tool::safe_text;
 
@@ -49,6 +49,17 @@ pub(crate) enum FoundPlace {
         /// Unix milliseconds.
         at: i64,
     },
+    /// A finding of a reviewer.
+    Review {
+        project: String,
+        submission: i64,
+        finding: i64,
+        reviewer: String,
+        /// The file of the project that it is about.
+        path: Option<String>,
+        line: Option<u32>,
+        created_at: i64,
+    },
     /// A line of a file in a vault.
     Vault { vault: FolderName, path: String, line: i64 },
     /// A message of a channel.
@@ -68,9 +79,15 @@ pub(super) struct Results<'a> {
 impl Results<'_> {
     /// Returns the results of these hits that are still there and may be shown, at most `limit`.
     pub(super) fn read(&self, hits: &[IndexHit], limit: usize) -> Result<Vec<SearchResult>, StoreError> {
-        let rows: Vec<i64> =
-            hits.iter().filter(|hit| hit.source.kind == SourceKind::Channel).map(|hit| hit.place).collect();
-        let posts = Handle::current().block_on(self.store.posts().by_rows(&rows))?;
+        let rows = |kind| -> Vec<i64> {
+            hits.iter().filter(|hit| hit.source.kind == kind).map(|hit| hit.place).collect()
+        };
+        let runtime = Handle::current();
+        let posts = runtime.block_on(self.store.posts().by_rows(&rows(SourceKind::Channel)))?;
+        let searcher = self.corpus.searcher.as_ref().map(|agent| &agent.id);
+        let submissions = self.store.submissions();
+        let findings =
+            runtime.block_on(submissions.findings_by_number(searcher, &rows(SourceKind::Review)))?;
         let sessions: HashMap<&str, &Session> =
             self.corpus.sessions.iter().map(|session| (session.file.as_str(), session)).collect();
         let mut results = Vec::new();
@@ -84,6 +101,7 @@ impl Results<'_> {
             let found = match hit.source.kind {
                 SourceKind::Memory => self.file(hit, SearchArea::Memory),
                 SourceKind::Findings => self.file(hit, SearchArea::Findings),
+                SourceKind::Review => findings.get(&hit.place).and_then(|found| self.review(hit, found)),
                 SourceKind::Vault => self.vault(hit),
                 SourceKind::Channel => posts.get(&hit.place).and_then(|post| self.post(hit, post)),
                 SourceKind::Session => {
@@ -111,6 +129,28 @@ impl Results<'_> {
         let (text, line) = self.part(hit, FileStore::Workspace(&agent.workspace, hit.source.kind))?;
         let place = FoundPlace::File { agent: agent.id.clone(), path: hit.source.path.clone(), line };
         Some(SearchResult { area, place, snippet: text, score: hit.score })
+    }
+
+    fn review(&self, hit: &IndexHit, found: &FoundFinding) -> Option<SearchResult> {
+        let finding = &found.finding;
+        // The number may belong to a finding of another submission than the one that the index has.
+        if finding.submission.to_string() != hit.source.path {
+            return None;
+        }
+        let text = finding_text(finding);
+        let cut = snippet::cut(safe_text::start(&text, MAX_TEXT), self.terms, SNIPPET);
+        let place = FoundPlace::Review {
+            project: found.project.clone(),
+            submission: finding.submission,
+            finding: finding.id,
+            reviewer: finding.reviewer.clone(),
+            path: finding.content.path.clone(),
+            line: finding.content.line,
+            created_at: finding.created_at,
+        };
+        let is_empty = cut.text.is_empty();
+        let result = SearchResult { area: SearchArea::Findings, place, snippet: cut.text, score: hit.score };
+        (!is_empty).then_some(result)
     }
 
     fn vault(&self, hit: &IndexHit) -> Option<SearchResult> {
@@ -162,6 +202,17 @@ impl Results<'_> {
         };
         Some(SearchResult { area: SearchArea::Channels, place, snippet: found.text, score: hit.score })
     }
+}
+
+/// Returns the text of a finding that is searched: the file that it is about, what was found, and the author's answer.
+pub(super) fn finding_text(finding: &Finding) -> String {
+    let answer = finding.answer.as_deref().unwrap_or_default();
+    let path = finding.content.path.as_deref().unwrap_or_default();
+    [path, &finding.content.text, answer]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Returns `true` if an input that delivered messages of a channel only repeats a message that is among the results.

@@ -7,7 +7,7 @@ use crate::agent::Provenance;
 use crate::agent::transcript::{MessageRecord, Record};
 use crate::id::{ChannelId, SessionKey};
 use crate::provider::{Block, Message, Role};
-use crate::store::{NewSession, SourceKind};
+use crate::store::{Along, Level, NewFinding, NewSession, NewSubmission, SourceKind};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
@@ -343,6 +343,78 @@ async fn a_renamed_agent_takes_its_texts_along_and_a_later_one_of_its_name_inher
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn findings_of_reviews_are_for_their_author_and_their_reviewer() {
+    let zoo = Zoo::new().await;
+    let submissions = || zoo.team.store.submissions();
+    let submit = async |agent: &str, session: Option<&str>| {
+        let new = NewSubmission {
+            project: "web".parse().unwrap(),
+            agent: agent.parse().unwrap(),
+            branch: format!("flock/{agent}/work"),
+            commit: "0".repeat(40),
+            title: "work".to_owned(),
+            session: session.map(|key| key.parse().unwrap()),
+            task: None,
+            now: 1,
+        };
+        let row = Actor::human("ann").entry("project.submit", "web", Level::Green, String::new());
+        submissions().add(new, |_| Along::audit(row)).await.unwrap().id
+    };
+    let find = async |submission: i64, reviewer: &str, text: &str| {
+        let content = NewFinding {
+            is_blocking: true,
+            path: Some("src/a.rs".to_owned()),
+            line: Some(3),
+            text: text.to_owned(),
+        };
+        submissions().add_findings(submission, reviewer.to_owned(), vec![content], 2).await.unwrap();
+    };
+    let told = submit("coder", Some("agent:coder:flock:main:ann")).await;
+    find(told, "tester", "quagga unsafe").await;
+    find(told, "human:ann", "quagga untidy").await;
+    let reviewed = submit("tester", Some("agent:tester:flock:main:ann")).await;
+    zoo.say(&format!("agent:coder:flock:request:review-{reviewed}"), Role::User, "please review").await;
+    find(reviewed, "coder", "quagga mine").await;
+    find(reviewed, "human:ann", "quagga others").await;
+    // An earlier agent of the same id had a session that is gone, or a person submitted its work.
+    let earlier = submit("coder", Some("agent:coder:flock:main:gone")).await;
+    find(earlier, "tester", "quagga earlier").await;
+    let unnamed = submit("coder", None).await;
+    find(unnamed, "coder", "quagga unnamed").await;
+
+    let all = ["earlier", "mine", "others", "unnamed", "unsafe", "untidy"];
+    assert_eq!(zoo.found(None, "quagga").await, all);
+    assert_eq!(zoo.found(Some("coder"), "quagga").await, ["mine", "unsafe", "untidy"]);
+    assert_eq!(zoo.found(Some("tester"), "quagga").await, ["mine", "others"]);
+    let findings = zoo.answer(Some("coder"), "unsafe", &[SearchArea::Findings]).await.results;
+    let found = serde_json::to_value(&findings[0]).unwrap();
+    assert_eq!(
+        (&found["in"], &found["submission"], &found["path"]),
+        (&json!("findings"), &json!(told), &json!("src/a.rs"))
+    );
+    assert!(zoo.answer(None, "quagga", &[SearchArea::Memory, SearchArea::Sessions]).await.results.is_empty());
+    // The file that it is about is found too, and so is an answer once it is there.
+    assert_eq!(zoo.search(Some("coder"), "src").await.len(), 3);
+    let number = found["finding"].as_i64().unwrap();
+    assert_eq!(zoo.found(Some("coder"), "mended").await, Vec::<String>::new());
+    submissions().answer(vec![(number, "it is mended".to_owned())]).await.unwrap();
+    assert_eq!(zoo.found(Some("coder"), "mended").await, ["mended"]);
+    // They were told to it in its sessions.
+    let path = zoo.team.swarm.home().config();
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    config["tools"]["deny"] = json!(["sessions_history"]);
+    std::fs::write(&path, config.to_string()).unwrap();
+    assert_eq!(zoo.found(Some("coder"), "quagga").await, Vec::<String>::new());
+    std::fs::write(&path, whole).unwrap();
+    // Neither its words nor its text stay when the project goes.
+    submissions().remove_project("web".parse().unwrap()).await.unwrap();
+    assert_eq!(zoo.found(None, "quagga").await, Vec::<String>::new());
+    zoo.team.swarm.update_search_index().await.unwrap();
+    assert!(zoo.team.swarm.search.sources(SourceKind::Review, "").unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hostile_files_are_left_out() {
     let zoo = Zoo::new().await;
     zoo.write("secret.md", "giraffe outside");
@@ -355,6 +427,56 @@ async fn hostile_files_are_left_out() {
         .unwrap();
     std::fs::write(folder.join("bytes.md"), b"giraffe \xff\xfe bytes").unwrap();
     assert_eq!(zoo.found(Some("coder"), "giraffe").await, ["bytes"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_reads_what_the_search_finds_and_nothing_else_of_a_workspace() {
+    let zoo = Zoo::new().await;
+    zoo.write("secret.md", "giraffe outside");
+    zoo.write("workspaces/coder/memory/.hidden.md", "hidden");
+    zoo.write("workspaces/coder/memory/key.md", "the key sk-0123456789abcdef is");
+    zoo.write("workspaces/coder/memory/huge.md", &"x".repeat(1024 * 1024 + 1));
+    let folder = zoo.at("workspaces/coder/memory");
+    std::fs::write(folder.join("binary.md"), b"giraffe \0 binary").unwrap();
+    std::os::unix::fs::symlink(zoo.at("secret.md"), folder.join("link.md")).unwrap();
+    std::os::unix::fs::symlink(zoo.at("workspaces/tester"), folder.join("folder")).unwrap();
+    nix::unistd::mkfifo(&folder.join("fifo.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let read = async |owner: FileOwner, path: &str| {
+        let found = zoo.team.swarm.searched_file(owner, path.to_owned()).await.unwrap();
+        found.map(|file| (file.area, file.text, file.is_whole))
+    };
+    let coder = || FileOwner::Agent("coder".parse().unwrap());
+    let shared = || FileOwner::Vault("shared".parse().unwrap());
+    for (owner, path, area, text) in [
+        (coder(), "memory/a/b.md", SearchArea::Memory, "zebra deepcoder"),
+        (coder(), "memory/key.md", SearchArea::Memory, "the key [key] is"),
+        (coder(), "deliverables/findings/main/finding_1.md", SearchArea::Findings, "zebra findcoder"),
+        (shared(), "notes.md", SearchArea::Vaults, "zebra vaulttext"),
+    ] {
+        assert_eq!(read(owner, path).await, Some((area, text.to_owned(), true)), "{path}");
+    }
+    let (_, text, is_whole) = read(coder(), "memory/huge.md").await.unwrap();
+    assert_eq!((text.len(), is_whole), (1024 * 1024, false));
+    for path in [
+        "other.md",
+        "memory/../other.md",
+        "memory/.hidden.md",
+        "memory/link.md",
+        "memory/folder/MEMORY.md",
+        "memory/fifo.md",
+        "memory/binary.md",
+        "memory",
+        "memory/none.md",
+        "../tester/MEMORY.md",
+    ] {
+        assert_eq!(read(coder(), path).await, None, "{path}");
+    }
+    for path in [".git/config", "../../secret.md", "/etc/passwd", ""] {
+        assert_eq!(read(shared(), path).await, None, "{path}");
+    }
+    let nobody = FileOwner::Agent("nobody".parse().unwrap());
+    let missing = zoo.team.swarm.searched_file(nobody, "MEMORY.md".to_owned()).await;
+    assert!(matches!(missing, Err(SwarmError::NoAgent(_))), "{missing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod audit;
 mod card;
 mod channel;
 pub mod lifecycle;
+mod schedule;
 mod search;
 mod status;
 pub(crate) mod sysadmin;
@@ -26,6 +27,7 @@ pub fn assembled(swarm: &Arc<Swarm>, triage: &Arc<Triage>, home: &Home) -> Vec<A
     [
         all(swarm),
         vault::all(home, swarm.store()),
+        schedule::all(triage),
         search::all(swarm),
         sysadmin::all(triage),
         lifecycle::all(triage),

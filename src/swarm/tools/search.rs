@@ -85,6 +85,10 @@ fn item(number: usize, found: &SearchResult) -> String {
     let quoted = notice::quoted(&without_marks(&found.snippet));
     let place = match &found.place {
         FoundPlace::File { path, line, .. } => format!("{} line {line}", one_line(path)),
+        FoundPlace::Review { project, submission, finding, reviewer, created_at, .. } => {
+            let at = crate::clock::utc(*created_at);
+            format!("project {project}: finding {finding} about submission {submission}, by {reviewer}, {at}")
+        }
         FoundPlace::Vault { vault, path, line } => format!("vault {vault}: {} line {line}", one_line(path)),
         FoundPlace::Message { session, role, at, .. } => {
             let who = match role {

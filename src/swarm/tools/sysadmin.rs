@@ -51,7 +51,12 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     let request = serde_json::from_value(Value::Object(fields))
         .map_err(|error| ToolError::model(format!("invalid request: {error}")))?;
     match request {
-        Request::AgentCreate { .. } | Request::AgentRemove { .. } | Request::BridgeLink { .. } => {
+        Request::AgentCreate { .. }
+        | Request::AgentRemove { .. }
+        | Request::BridgeLink { .. }
+        | Request::McpTool { .. }
+        | Request::McpQuestion { .. }
+        | Request::Schedule { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
         // flock itself determines how a command runs on the host, and a person approves exactly that.
@@ -123,6 +128,7 @@ mod tests {
             json!({"kind": "agent-remove", "id": "x"}),
             json!({"kind": "bridge-link", "bridge": "b", "channel": "c", "external": "x", "title": "x", "hears": [],
                 "widens": false}),
+            json!({"kind": "mcp-tool", "server": "files", "tool": "x", "sha256": "aa"}),
             json!({"kind": "egress"}),
             json!({"kind": "command", "command": "id", "execution": {"cwd": "/etc", "env": {}}}),
             json!({"package": "hello"}),

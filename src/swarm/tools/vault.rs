@@ -8,7 +8,7 @@ use crate::home::beneath::FileKind;
 use crate::id::FolderName;
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::Actor;
-use crate::swarm::skill::Skills;
+use crate::swarm::skill::{SkillError, SkillPath, Skills};
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::{FunctionTool, blocking};
@@ -148,9 +148,19 @@ fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolR
 }
 
 fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
-    let name: FolderName = arguments.required::<String>("name")?.parse()?;
-    let text = shared.skills.read(&name).map_err(|failure| ToolError::model(failure.to_string()))?;
-    lines::part(&format!("the skill {name}"), &text, 1, lines::MAX_LINES, "")
+    let failed = |failure: SkillError| ToolError::model(failure.to_string());
+    let wanted: SkillPath = arguments.required::<String>("name")?.parse().map_err(failed)?;
+    // The schema does not name it, to keep requests small. The note at the end of a part that is cut off does.
+    let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
+    let text = shared.skills.read(&wanted).map_err(failed)?;
+    let name = &wanted.name;
+    let part = lines::part(&format!("the skill {name}"), &text, first, lines::MAX_LINES, "")?;
+    let files = if wanted.file.is_none() { shared.skills.files(name) } else { Vec::new() };
+    if files.is_empty() {
+        return Ok(part);
+    }
+    let line = if part.ends_with('\n') { "" } else { "\n" };
+    Ok(format!("{part}{line}[other files, each read as {name}/PATH: {}]", files.join(", ")))
 }
 
 impl From<VaultError> for ToolError {

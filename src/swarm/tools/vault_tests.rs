@@ -302,6 +302,48 @@ async fn file_names_cannot_forge_lines() {
 }
 
 #[tokio::test]
+async fn files_of_a_skill_are_read_and_nothing_beside_them() {
+    let bench = Fixture::new();
+    std::fs::create_dir_all(bench.at("skills/pdf/scripts")).unwrap();
+    std::fs::write(bench.at("skills/pdf/SKILL.md"), "\u{feff}# PDF\r\nUse\u{200b} it.").unwrap();
+    std::fs::write(bench.at("skills/pdf/scripts/fill.py"), "print(1)\n").unwrap();
+    std::fs::write(bench.at("skills/pdf/data"), [0, 1]).unwrap();
+    std::fs::write(bench.at("skills/pdf/.flock-skill.json"), "{}").unwrap();
+    std::fs::write(bench.at("skills/pdf/huge"), "x".repeat((1 << 20) + 1)).unwrap();
+    symlink("../../secrets/key", bench.at("skills/pdf/key")).unwrap();
+    symlink("../../secrets", bench.at("skills/pdf/folder")).unwrap();
+    let read = async |name: &str| bench.call("flock_read_skill", json!({"name": name})).await;
+    let text = read("pdf").await.unwrap();
+    assert_eq!(
+        text,
+        "# PDF\nUse\\u{200b} it.\n[other files, each read as pdf/PATH: data, huge, scripts/fill.py]"
+    );
+    assert_eq!(read("pdf/SKILL.md").await.unwrap(), "# PDF\nUse\\u{200b} it.");
+    assert_eq!(read("pdf/scripts/fill.py").await.unwrap(), "print(1)\n");
+    for (path, told) in [
+        ("pdf/data", "is a binary file of 2 bytes"),
+        ("pdf/none", "has no file \"none\"; it has data, huge, scripts/fill.py"),
+        ("pdf/.flock-skill.json", "is not the path of a file"),
+        ("pdf/../../secrets/key", "is not the path of a file"),
+        ("pdf/scripts/../SKILL.md", "is not the path of a file"),
+        ("pdf//SKILL.md", "is not the path of a file"),
+        ("pdf/", "is not the path of a file"),
+        ("pdf/key", "can't be read"),
+        ("pdf/folder/key", "can't be read"),
+        ("pdf/huge", "can't be read"),
+        ("pdf/scripts", "can't be read"),
+        ("none/x", "there is no skill none"),
+        ("../pdf/SKILL.md", "is not the name"),
+    ] {
+        let error = read(path).await.unwrap_err();
+        assert!(error.contains(told) && !error.contains("the key"), "{path}: {error}");
+    }
+    std::fs::write(bench.at("skills/pdf/long"), "line\n".repeat(3000)).unwrap();
+    let next = json!({"name": "pdf/long", "offset": 2001});
+    assert_eq!(bench.call("flock_read_skill", next).await.unwrap(), "line\n".repeat(1000));
+}
+
+#[tokio::test]
 async fn an_unknown_skill_is_answered_with_the_existing_ones() {
     let bench = Fixture::new();
     let error = bench.call("flock_read_skill", json!({"name": "deploy"})).await.unwrap_err();

@@ -94,6 +94,24 @@ pub(crate) enum DecideError {
     /// The request grants nothing that could be revoked.
     #[error("request {0} grants nothing that could be taken back")]
     NoGrant(String),
+    /// A question was approved without the values that it asks for.
+    #[error(
+        "request {0} asks for values: a person answers it with flock approvals answer, or on the dashboard"
+    )]
+    Unanswered(String),
+    /// A value of an answer does not fit.
+    #[error("{id} was not answered: {why}")]
+    Values {
+        id: String,
+        /// The reason for the person.
+        why: String,
+    },
+    /// The request asks for no values.
+    #[error("request {0} is no question")]
+    NoQuestion(String),
+    /// The call that a question belongs to has ended.
+    #[error("nobody waits for an answer to {0} any more: the call has ended")]
+    NobodyWaits(String),
     /// The grant is revoked, but its effect could not be undone.
     #[error("{id} is taken back, but what it did could not be undone: {why}")]
     Left {
@@ -121,10 +139,15 @@ impl Explain for DecideError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Left { .. } => Some("flock nix list".to_owned()),
+            Self::Unanswered(id) => Some(format!("flock approvals answer {id}")),
             Self::Outdated(id) => Some(format!("flock approvals deny {id}")),
-            Self::Unknown(_) | Self::Expired(_) => Some("flock approvals list".to_owned()),
+            Self::Unknown(_) | Self::Expired(_) | Self::NobodyWaits(_) => {
+                Some("flock approvals list".to_owned())
+            }
             Self::NoGrant(_) => Some("flock approvals list --all".to_owned()),
-            Self::Over { id, .. } | Self::Changed(id) => Some(format!("flock approvals show {id}")),
+            Self::Over { id, .. } | Self::Changed(id) | Self::Values { id, .. } | Self::NoQuestion(id) => {
+                Some(format!("flock approvals show {id}"))
+            }
             Self::NotApprover(_) => {
                 Some("flock config set plugins.entries.flock.config.approvers '[\"human:NAME\"]'".to_owned())
             }
@@ -164,11 +187,7 @@ pub(crate) async fn decide(
             let text = format!("{id} was given back by {party}.");
             let along = Along {
                 entry: entry(party, "request.restore", &row, format!("sha256 {sha256}{origin}")),
-                items: vec![messages::result(
-                    &row,
-                    &format!("Your request {text}{}", ask_again_hint(&row)),
-                    now,
-                )],
+                items: messages::results(&row, &format!("Your request {text}{}", ask_again_hint(&row)), now),
                 post: messages::post(row.channel.as_ref(), &text, now),
             };
             store.grants().restore(row.id.clone(), sha256, along, now).await?
@@ -189,7 +208,7 @@ pub(crate) async fn decide(
             let text = format!("{id} was denied by {party}{said}.");
             let along = Along {
                 entry: entry(party, "request.deny", &row, format!("{said}{origin}")),
-                items: vec![messages::result(&row, &format!("Your request {text}"), now)],
+                items: messages::results(&row, &format!("Your request {text}"), now),
                 post: messages::post(row.channel.as_ref(), &text, now),
             };
             store.requests().step(row.id.clone(), RequestStep::Deny, reason, along, now).await?
@@ -234,6 +253,11 @@ pub(crate) fn undo_request(row: &RequestRow) -> Option<FiledRequest> {
 fn can_revoke(party: &Party, row: &RequestRow) -> bool {
     FiledRequest::read(&row.body).is_none_or(|asked| match asked.request {
         Request::Package { action: PackageAction::Remove, .. } => false,
+        // A person removes it with `flock schedule remove`, and the agent itself with its tool.
+        Request::Schedule { .. } => false,
+        // A person takes a tool back with `flock mcp revoke`.
+        Request::McpTool { .. } => false,
+        Request::McpQuestion { .. } => false,
         Request::AgentCreate { .. } => !party.is_human(),
         _ => true,
     })

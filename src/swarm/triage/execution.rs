@@ -196,6 +196,8 @@ fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
 fn writable_folders(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
     let mut folders = vec![
         home.workspaces(),
+        // The folders of MCP servers, which are no more trusted than agents.
+        home.mcp_servers(),
         home.vaults(),
         home.skills(),
         // Transcripts, and state of the programs that run agents' turns.

@@ -35,6 +35,13 @@ pub(crate) trait ChannelLinker: Send + Sync + 'static {
     fn link<'a>(&'a self, asked: &'a FiledRequest) -> BoxFuture<'a, Result<String, String>>;
 }
 
+/// Takes over the changed definitions of granted tools. The gateway implements it, because only it knows the servers.
+pub(crate) trait ToolDefinitions: Send + Sync + 'static {
+    /// Takes over the definition of a request, if the server's is still this one. Returns the text for the agent, or the
+    /// reason of the failure.
+    fn accept<'a>(&'a self, asked: &'a FiledRequest) -> BoxFuture<'a, Result<String, String>>;
+}
+
 /// Carries out requests on this machine.
 pub(crate) struct HostExecutor {
     /// The live configuration, which includes the home.
@@ -42,6 +49,7 @@ pub(crate) struct HostExecutor {
     pub packages: Arc<nix_store::PackageStore>,
     pub sandbox: Arc<dyn Sandbox>,
     pub links: Arc<dyn ChannelLinker>,
+    pub definitions: Arc<dyn ToolDefinitions>,
 }
 
 impl Executor for HostExecutor {
@@ -76,6 +84,11 @@ impl Executor for HostExecutor {
                 }
                 Request::AgentRemove { id } => self.remove(id).await,
                 Request::BridgeLink { .. } => self.links.link(asked).await,
+                Request::McpTool { .. } => self.definitions.accept(asked).await,
+                // Passed on by the part that waits for the answer.
+                Request::McpQuestion { .. } => Err("nobody waits for the answer".to_owned()),
+                // The team itself carries these out.
+                Request::Schedule { .. } => Err("a schedule is added by the gateway".to_owned()),
                 Request::Other { .. } => {
                     Ok("a person agreed; flock runs nothing for such a request".to_owned())
                 }
@@ -214,6 +227,12 @@ mod tests {
         }
     }
 
+    impl ToolDefinitions for NoLinks {
+        fn accept<'a>(&'a self, _: &'a FiledRequest) -> BoxFuture<'a, Result<String, String>> {
+            Box::pin(async { Err("no servers here".to_owned()) })
+        }
+    }
+
     #[tokio::test]
     async fn a_refused_agent_leaves_no_files() {
         let folder = tempfile::tempdir().unwrap();
@@ -235,6 +254,7 @@ mod tests {
             packages: Arc::new(packages),
             sandbox: Arc::new(FakeSandbox::default()),
             links: Arc::new(NoLinks),
+            definitions: Arc::new(NoLinks),
         };
         let make = async |id: &str| {
             let request = json!({"kind": "agent-create", "id": id});
@@ -269,6 +289,7 @@ mod tests {
             packages: Arc::new(nix_store::PackageStore::new(home, config(), engine)),
             sandbox: Arc::new(FakeSandbox::default()),
             links: Arc::new(NoLinks),
+            definitions: Arc::new(NoLinks),
         };
         let cancel = CancellationToken::new();
         cancel.cancel();

@@ -177,6 +177,12 @@ pub(crate) fn floor(request: &Request, context: &LevelContext<'_>) -> (Level, Ve
                 at_least(Level::Yellow, "the owner lets such channels be linked (bridges, allow)");
             }
         }
+        Request::McpTool { .. } => at_least(
+            Level::Red,
+            "the server describes the tool differently than when it was granted, and a model would read that",
+        ),
+        Request::McpQuestion { .. } => at_least(Level::Red, "only a person can answer"),
+        Request::Schedule { .. } => at_least(Level::Yellow, "it works by itself at each of its times"),
         Request::Other { .. } => at_least(Level::Green, "nothing is run for it"),
     }
     (level, why)

@@ -16,6 +16,13 @@ pub(crate) fn result(row: &RequestRow, text: &str, now: i64) -> NewInboxItem {
     }
 }
 
+/// Returns the messages with a request's result for the session that asked: none if a server asked, which gets its answer
+/// itself.
+#[must_use]
+pub(crate) fn results(row: &RequestRow, text: &str, now: i64) -> Vec<NewInboxItem> {
+    if row.kind == super::question::KIND { Vec::new() } else { vec![result(row, text, now)] }
+}
+
 /// Returns a post for the channel from which the request came, if there is one. It only informs: it wakes nobody, and
 /// nothing that is said in a channel decides about a request.
 #[must_use]

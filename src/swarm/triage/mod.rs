@@ -14,6 +14,7 @@ pub(crate) mod host_command;
 pub(crate) mod messages;
 mod orphans;
 pub mod place;
+pub(crate) mod question;
 pub(crate) mod request;
 mod restart;
 mod review;
@@ -23,7 +24,7 @@ mod sweep;
 mod sysadmin_decisions;
 pub(crate) mod view;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub use decide::ApprovalDecision;
 pub(crate) use decide::{BridgePerson, DecideError, Decider};
 pub use execution::Execution;
 pub use executor::Executor;
-pub(crate) use executor::{ChannelLinker, HostExecutor};
+pub(crate) use executor::{ChannelLinker, HostExecutor, ToolDefinitions};
 pub(crate) use floor::{LevelContext, PathClass};
 pub(crate) use grants::{granted_before, mount_of_body};
 pub(crate) use request::MAX_LINK_HEARS;
@@ -77,6 +78,8 @@ pub struct Triage {
     /// Held from the check of an agent's earlier requests until the new one is stored. Otherwise an agent that makes
     /// several requests at once could exceed the limits.
     asking: tokio::sync::Mutex<()>,
+    /// The questions of MCP servers whose calls wait for the answer, by the ids of their requests.
+    questions: Mutex<HashMap<String, question::OpenQuestion>>,
     /// Held while requests are given to the sysadmin for review, so that none is given twice.
     reviewing: tokio::sync::Mutex<()>,
 }
@@ -92,6 +95,7 @@ impl Triage {
             stop: CancellationToken::new(),
             restarting: AtomicBool::new(false),
             asking: tokio::sync::Mutex::default(),
+            questions: Mutex::default(),
             reviewing: tokio::sync::Mutex::default(),
         })
     }
@@ -113,10 +117,18 @@ impl Triage {
         decider: &Decider,
     ) -> Result<RequestRow, DecideError> {
         let config = self.swarm.config();
+        if matches!(decision, ApprovalDecision::Approve { .. }) && self.lacks_values(id) {
+            let found = self.swarm.store().requests().find(id).await?;
+            if found.is_some_and(|row| row.kind == question::KIND && row.state == RequestState::Waiting) {
+                return Err(DecideError::Unanswered(view::id(id)));
+            }
+        }
         let row = decide::decide(self.swarm.store(), &config, id, decision, decider, unix_ms()).await?;
         self.publish("approval.decided", &row);
         if row.state == RequestState::Approved {
             self.begin(row.id.clone(), None);
+        } else if row.kind == question::KIND {
+            self.decline(&row.id);
         } else {
             self.swarm.notifier().ring(row.session.clone(), Priority::Mention);
         }
@@ -135,9 +147,11 @@ impl Triage {
     }
 
     async fn tell(&self, row: &RequestRow, text: &str) -> Result<(), StoreError> {
-        let news = messages::result(row, text, unix_ms());
-        self.swarm.store().inbox().add(news.clone()).await?;
-        self.ring(&[news]);
+        let news = messages::results(row, text, unix_ms());
+        for item in &news {
+            self.swarm.store().inbox().add(item.clone()).await?;
+        }
+        self.ring(&news);
         Ok(())
     }
 

@@ -71,12 +71,12 @@ impl Triage {
 
     async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
         let now = unix_ms();
-        let news = messages::result(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
+        let news = messages::results(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
         let entry = Actor::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
-        let along = Along { entry, items: vec![news.clone()], post: None };
+        let along = Along { entry, items: news.clone(), post: None };
         let result = Some(OUTCOME_UNKNOWN.to_owned());
         self.swarm.store().requests().step(row.id.clone(), RequestStep::Fail, result, along, now).await?;
-        self.ring(&[news]);
+        self.ring(&news);
         Ok(())
     }
 }

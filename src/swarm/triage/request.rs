@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::execution::Execution;
 use crate::clean::{self, spelled, spelled_lines};
-use crate::id::{AgentId, ChannelId, FolderName, ModelRef};
+use crate::id::{AgentId, ChannelId, FolderName, McpServerName, ModelRef};
+use crate::mcp::QuestionField;
 use crate::nix_store::{self, Attribute};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount;
@@ -104,6 +105,38 @@ pub enum Request {
         /// Set if others are heard than those who are in a private channel anyway.
         widens: bool,
     },
+    /// A changed definition of a granted tool of an MCP server.
+    McpTool {
+        server: McpServerName,
+        /// The server's own name of the tool.
+        tool: String,
+        /// The SHA-256 of the new definition, in hex.
+        sha256: String,
+        /// The difference from the definition that was granted. flock sets it, so that it is part of what is approved.
+        #[serde(default)]
+        changes: Vec<String>,
+    },
+    /// A question of an MCP server to a person, during a call of the agent.
+    McpQuestion {
+        server: McpServerName,
+        /// The server's words.
+        message: String,
+        fields: Vec<QuestionField>,
+    },
+    /// A schedule for the agent itself or for a channel of its own.
+    Schedule {
+        /// The recipient, as in `#dev` or `@coder`.
+        to: String,
+        text: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cron: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        every: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tz: Option<String>,
+    },
     /// Any other text, for the sysadmin to answer. Nothing is run for it.
     Other {
         /// The request in the agent's own words.
@@ -147,6 +180,9 @@ impl Request {
             Self::AgentCreate { .. } => "agent-create",
             Self::AgentRemove { .. } => "agent-remove",
             Self::BridgeLink { .. } => "bridge-link",
+            Self::McpTool { .. } => "mcp-tool",
+            Self::McpQuestion { .. } => super::question::KIND,
+            Self::Schedule { .. } => "schedule",
             Self::Other { .. } => "other",
         }
     }
@@ -175,13 +211,28 @@ impl Request {
     /// text for the sysadmin, letters of other scripts stay.
     #[must_use]
     pub(crate) fn describe(&self) -> String {
-        if let Self::Other { request } = self { shown(request) } else { spelled(&self.text()) }
+        match self {
+            Self::Other { request } => shown(request),
+            // A person has to understand it, so letters of other scripts stay here too.
+            Self::McpQuestion { .. } => shown(&self.text()),
+            _ => spelled(&self.text()),
+        }
     }
 
     /// Returns everything that a person decides about, one item per line, escaped as by [`Self::describe`]. Nothing is
     /// cut off.
     #[must_use]
     pub(crate) fn lines(&self) -> Vec<String> {
+        if let Self::McpTool { changes, .. } = self {
+            let changes = changes.iter().map(|line| format!("| {}", spelled(line)));
+            return std::iter::once(self.describe()).chain(changes).collect();
+        }
+        if let Self::McpQuestion { server, message, fields } = self {
+            // Each line gets a mark, so that no line of the server can look like a line of flock.
+            let first = format!("answer a question of the MCP server {server}, in its own words:");
+            let fields = fields.iter().map(|field| format!("| field {}", shown(&field.describe())));
+            return [first, format!("| {}", shown(message))].into_iter().chain(fields).collect();
+        }
         let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
         let mut lines = vec!["run on the host:".to_owned()];
         // Each line gets a mark, so that no line of the command can look like a line of flock.
@@ -234,6 +285,25 @@ impl Request {
                     "link channel #{channel} with the channel {external} ({title}) of the bridge {bridge}; heard from there: \
                      {heard}"
                 )
+            }
+            Self::McpTool { server, tool, sha256, .. } => {
+                format!(
+                    "use the tool {tool} of the MCP server {server} as the server describes it now ({sha256})"
+                )
+            }
+            Self::McpQuestion { server, message, fields } => {
+                let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+                let asks = if names.is_empty() { String::new() } else { format!(" [{}]", names.join(", ")) };
+                format!("answer the MCP server {server}, which asks: {message}{asks}")
+            }
+            Self::Schedule { to, text, cron, every, at, tz } => {
+                let zone = tz.as_ref().map(|tz| format!(" ({tz})")).unwrap_or_default();
+                let when = match (cron, every, at) {
+                    (Some(cron), ..) => format!("at the times {cron}{zone}"),
+                    (None, Some(every), _) => format!("every {every}"),
+                    (None, None, at) => format!("at {}{zone}", at.as_deref().unwrap_or_default()),
+                };
+                format!("give {to} a text {when}: {text}")
             }
             Self::Other { request } => request.clone(),
         }
@@ -299,6 +369,13 @@ impl Request {
                 }
                 check_text("command", command, MAX_COMMAND)
             }
+            Self::Schedule { to, text, cron, every, at, tz } => {
+                let others = [cron, every, at, tz].into_iter().flatten().chain([to]);
+                if others.into_iter().any(|part| part.len() > MAX_REFERENCE) {
+                    return Err(format!("a time and a recipient have at most {MAX_REFERENCE} bytes"));
+                }
+                check_text("text", text, MAX_TEXT)
+            }
             Self::Other { request } => check_text("request", request, MAX_TEXT),
             Self::BridgeLink { external, title, hears, .. } => {
                 // flock makes all of them from the platform's answer. A longer one could not be read by a person.
@@ -307,7 +384,11 @@ impl Request {
                     hears.len() <= MAX_LINK_HEARS && hears.iter().chain([external, title]).all(is_short);
                 if fits { Ok(()) } else { Err("the names of the platform's channel are too long".to_owned()) }
             }
-            Self::AgentCreate { .. } | Self::AgentRemove { .. } => Ok(()),
+            // flock makes all of it.
+            Self::AgentCreate { .. }
+            | Self::AgentRemove { .. }
+            | Self::McpTool { .. }
+            | Self::McpQuestion { .. } => Ok(()),
         }
     }
 }

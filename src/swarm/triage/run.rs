@@ -114,7 +114,7 @@ impl Triage {
                 // A panic must not leave the row in the state "running".
                 let by = row.decided_by.clone().unwrap_or_else(|| "system".to_owned());
                 let origin = Origin::new(by, format!("the request {id} of {}", row.agent));
-                let work = origin.scope(self.carry_out(asked, &cancel));
+                let work = origin.scope(self.carry_out(id, asked, &cancel));
                 let done = AssertUnwindSafe(work).catch_unwind().await;
                 drop(ends);
                 done.unwrap_or_else(
@@ -136,7 +136,10 @@ impl Triage {
         self.finish(&row, asked.as_ref(), told, teller).await
     }
 
-    async fn carry_out(&self, asked: &FiledRequest, cancel: &CancellationToken) -> RequestOutcome {
+    async fn carry_out(&self, id: &str, asked: &FiledRequest, cancel: &CancellationToken) -> RequestOutcome {
+        if let Request::McpQuestion { .. } = &asked.request {
+            return self.deliver(id);
+        }
         // A former agent's grants would pass to the new agent with its id.
         if let Request::AgentCreate { id, .. } = &asked.request {
             let granted =
@@ -147,6 +150,9 @@ impl Triage {
                      with flock restart"
                 ));
             }
+        }
+        if let Request::Schedule { .. } = &asked.request {
+            return self.swarm.add_agent_schedule(asked).await;
         }
         self.executor.carry_out(asked, cancel).await
     }
@@ -166,13 +172,11 @@ impl Triage {
         // A command's output goes to a model and to terminals, so control characters are made harmless.
         let text = safe_text::middle_cut(&safe_text::harmless(text), MAX_RESULT);
         let what = asked.map(|asked| view::brief(&asked.request, &row.id)).unwrap_or_default();
-        let news = messages::result(row, &format!("Your request {} ({what}) is {how}:\n{text}", row.id), now);
+        let news = format!("Your request {} ({what}) is {how}:\n{text}", row.id);
+        let news = messages::results(row, &news, now);
         // If nobody waits any more, the result must be stored together with the end of the request.
         let teller = teller.filter(|teller| !teller.is_closed());
-        let mut items = Vec::new();
-        if teller.is_none() {
-            items.push(news.clone());
-        }
+        let items = if teller.is_none() { news.clone() } else { Vec::new() };
         let action = if told.is_ok() { "request.done" } else { "request.failed" };
         // The request was carried out, even if the storage fails now. Its end must be recorded.
         let store = self.swarm.store();
@@ -194,8 +198,10 @@ impl Triage {
             && teller.send(told.map(|_| text.clone()).map_err(|_| text)).is_err()
         {
             // The requester stopped waiting in the meantime, so the result goes to its session.
-            self.swarm.store().inbox().add(news.clone()).await?;
-            self.ring(&[news]);
+            for item in &news {
+                self.swarm.store().inbox().add(item.clone()).await?;
+            }
+            self.ring(&news);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config};
 use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::mcp::change;
 use crate::sandbox::binds;
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount::{ApprovedMount, Mounts};
@@ -43,6 +44,9 @@ impl Triage {
         };
         let config = self.swarm.config();
         let asker = config.agent(agent).ok_or_else(|| SwarmError::NoAgent(agent.clone()))?;
+        if let Request::McpQuestion { .. } = request {
+            return Err(SwarmError::Invalid("only an MCP server asks a person, during a call".to_owned()));
+        }
         request.check().map_err(SwarmError::Invalid)?;
         request.complete();
         if reason.trim().is_empty() || reason.len() > MAX_REASON {
@@ -52,6 +56,7 @@ impl Triage {
         let place = self.resolve(&config, agent, &mut request).await?;
         let id = new_id();
         let remarks = self.bind(&config, &id, &mut request).await?;
+        self.show_change(agent, &mut request).await?;
         let mut asked = FiledRequest { agent: agent.clone(), request };
         let context = self.context(&config, asker, &asked, place).await?;
         if let Some(why) = floor::refusal(&asked.request, &context) {
@@ -183,6 +188,26 @@ impl Triage {
             .map_err(SwarmError::Refused)?;
         *execution = Some(found);
         Ok(remarks)
+    }
+
+    /// Writes the difference of a tool's definitions into the request about it. It comes from what the server sent, not
+    /// from who asks.
+    async fn show_change(&self, agent: &AgentId, request: &mut Request) -> Result<(), SwarmError> {
+        let Request::McpTool { server, tool, sha256, changes } = request else { return Ok(()) };
+        let tools = self.swarm.store().mcp_tools();
+        let pin = tools.find(server, tool).await?;
+        let changed = pin.as_ref().and_then(|pin| Some((pin, pin.changed.as_ref()?)));
+        let changed = changed.filter(|(_, (_, now))| now == sha256);
+        let Some((pin, (definition, _))) = changed.filter(|_| pin.is_some()) else {
+            return Err(SwarmError::Refused(format!("{tool} of the MCP server {server} has no such change")));
+        };
+        if tools.grant_of(agent, server, tool).await?.is_none() {
+            return Err(SwarmError::Refused(format!(
+                "{tool} of the MCP server {server} is not granted to you"
+            )));
+        }
+        *changes = change::lines(&pin.definition, definition);
+        Ok(())
     }
 
     /// Resolves the symbolic links of a mount's path, so that the decision is about the place to which it leads.

@@ -17,6 +17,7 @@ impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.end_old_questions().await?;
         self.sweep().await?;
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
@@ -99,14 +100,16 @@ impl Swarm {
         why: Option<&str>,
         now: i64,
     ) -> Result<(), StoreError> {
-        let news = messages::result(row, news, now);
+        let news = messages::results(row, news, now);
         let detail = why.unwrap_or_default().to_owned();
         let entry = Actor::system().entry("request.expire", &row.id, row.level, detail);
-        let along = Along { entry, items: vec![news.clone()], post: None };
+        let along = Along { entry, items: news.clone(), post: None };
         let (id, result) = (row.id.clone(), why.map(str::to_owned));
         let moved = self.store().requests().step(id, RequestStep::Expire, result, along, now).await?;
         if let RequestTransition::Done(_) = moved {
-            self.notifier().ring(news.session, Priority::Mention);
+            for item in news {
+                self.notifier().ring(item.session, Priority::Mention);
+            }
         }
         Ok(())
     }

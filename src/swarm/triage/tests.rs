@@ -11,6 +11,9 @@ use crate::provider::BoxFuture;
 use crate::store::{Along, AuditEntry, Level, NewChannel, NewRequest, Page, RequestTransition, Store};
 use crate::swarm::{Actor, Notifier, SwarmError, SwarmParts};
 
+#[path = "question_tests.rs"]
+mod question_tests;
+
 /// A fake executor that records what it was given.
 #[derive(Default)]
 struct RecordingExecutor {

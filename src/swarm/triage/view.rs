@@ -35,6 +35,7 @@ pub(crate) fn json(row: &RequestRow) -> Value {
         "endedAt": row.ended_at,
         "revokedAt": row.revoked_at,
         "revokedBy": row.revoked_by,
+        "question": super::question::json(row),
         "asksSysadmin": row.asks_sysadmin,
         "result": row.result,
     })

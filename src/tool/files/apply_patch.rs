@@ -21,7 +21,7 @@ const MAX_OPERATIONS: usize = 200;
 
 pub(crate) static APPLY_PATCH: ToolDefinition = ToolDefinition {
     name: "apply_patch",
-    description: "Change several files of your workspace, all or none. input: *** Begin Patch, \
+    description: "Change several files, all or none. input: *** Begin Patch, \
                   then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \
                   to: q; hunks of @@, then lines with ' ', - or +), then *** End Patch.",
     properties: || json!({"input": {"type": "string"}}),

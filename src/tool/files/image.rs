@@ -10,7 +10,7 @@ use super::tool_error::for_model;
 use crate::picture::{self, FittedPicture, PictureLimits};
 use crate::provider::Block;
 use crate::tool::arguments::Arguments;
-use crate::tool::definition::ToolGroup;
+use crate::tool::definition::{Effect, ToolGroup};
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput, safe_text};
 
@@ -30,6 +30,7 @@ pub(crate) static IMAGE: ToolDefinition = ToolDefinition {
     required: &["path"],
     group: ToolGroup::Pictures,
     limited: Some(LimitedInput::Path),
+    effect: Effect::Reads,
     ..ToolDefinition::BUILT_IN
 };
 

@@ -18,6 +18,7 @@ pub mod write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use self::patch::preview::{PatchChange, changes as patch_changes};
 use self::path::WorkspacePath;
 use super::arguments::Arguments;
 use super::function::{FunctionTool, blocking};

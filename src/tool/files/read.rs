@@ -8,6 +8,7 @@ use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
 use crate::picture;
 use crate::tool::arguments::Arguments;
+use crate::tool::definition::Effect;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput, lines};
 
@@ -27,6 +28,7 @@ pub(crate) static READ: ToolDefinition = ToolDefinition {
     },
     required: &["path"],
     limited: Some(LimitedInput::Path),
+    effect: Effect::Reads,
     ..ToolDefinition::BUILT_IN
 };
 

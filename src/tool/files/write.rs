@@ -5,6 +5,7 @@ use serde_json::json;
 use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
+use crate::home::beneath::BeneathError;
 use crate::tool::arguments::Arguments;
 use crate::tool::policy::LimitedInput;
 use crate::tool::{ToolDefinition, ToolError, ToolOutput};
@@ -19,12 +20,22 @@ pub(crate) static WRITE: ToolDefinition = ToolDefinition {
     ..ToolDefinition::BUILT_IN
 };
 
+/// The beginning of the result if there was no file before.
+pub(crate) const CREATED: &str = "created ";
+
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let place =
         WorkspacePath::parse_writable(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let content: String = arguments.required("content")?;
+    let is_new = matches!(workspace.root.open_file(place.relative()), Err(BeneathError::NotFound { .. }));
     workspace.put(&place, &content, None)?;
-    Ok(ToolOutput::text(format!("wrote {} bytes to {place}", content.len())))
+    let size = content.len();
+    let said = if is_new {
+        format!("{CREATED}{place} with {size} bytes")
+    } else {
+        format!("wrote {size} bytes to {place}")
+    };
+    Ok(ToolOutput::text(said))
 }
 
 impl Workspace {

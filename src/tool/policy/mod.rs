@@ -24,7 +24,8 @@ use super::exec::EXEC;
 use super::process::PROCESS;
 use super::team;
 use crate::config::model::Autonomy;
-use crate::config::{Agent, SandboxMode};
+use crate::config::{Agent, Config, SandboxMode};
+use crate::id::AgentId;
 use crate::provider::ToolSpec;
 
 /// The decision about a tool call.
@@ -67,6 +68,12 @@ pub(crate) fn offers(agent: &Agent, tool: &str) -> bool {
     refusal(agent, tool).is_none()
 }
 
+/// Returns the agents of a configuration whose models are offered the tool.
+#[must_use]
+pub(crate) fn agents_with(config: &Config, tool: &str) -> Vec<AgentId> {
+    config.agents.iter().filter(|agent| offers(agent, tool)).map(|agent| agent.id.clone()).collect()
+}
+
 /// Returns `true` if the owner's limits on commands and paths apply to this tool of the agent. Each call has to be
 /// judged by its arguments, so another program that runs the tool without asking flock would bypass the limits.
 #[must_use]
@@ -88,10 +95,19 @@ pub(crate) fn is_parallel(tool: &str) -> bool {
     find(tool).is_some_and(|tool| tool.parallel)
 }
 
-/// Returns `true` if the tool is one of flock's own. An agent program brings the other tools itself.
+/// Returns `true` if the tool is one that flock provides. An agent program brings the other tools itself.
 #[must_use]
 pub(crate) fn is_flocks_own(tool: &str) -> bool {
-    find(tool).is_some_and(|tool| tool.roles.is_some())
+    is_of_mcp_server(tool) || find(tool).is_some_and(|tool| tool.roles.is_some())
+}
+
+/// Begins the names of the tools of MCP servers. No other tool's name begins so.
+pub(crate) const MCP_PREFIX: &str = "mcp_";
+
+/// Returns `true` if the tool is one of an MCP server.
+#[must_use]
+pub(crate) fn is_of_mcp_server(tool: &str) -> bool {
+    tool.starts_with(MCP_PREFIX)
 }
 
 /// Refuses typed requests of a readonly agent to the sysadmin, because a granted request is carried out in the agent's
@@ -125,6 +141,10 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
                 ));
             }
         }
+    }
+    // The owner granted each of these tools to this agent by name. A list that was written before could not name it.
+    if is_of_mcp_server(tool) {
+        return None;
     }
     if !matches_any(&agent.allow, tool) || agent.profile.as_ref().is_some_and(|list| !matches_any(list, tool))
     {

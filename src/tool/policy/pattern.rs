@@ -1,6 +1,6 @@
 //! Patterns for tool names in allow and deny lists: a name, a name with `*` in it, or a group.
 
-use super::is_flocks_own;
+use super::{MCP_PREFIX, is_flocks_own, is_of_mcp_server};
 use crate::tool::catalog::find;
 use crate::tool::definition::ToolGroup;
 
@@ -29,13 +29,14 @@ pub(crate) type GroupFn = fn(&str) -> bool;
 
 /// The groups. OpenClaw's groups for which flock has no tools are known and empty, so that lists written for OpenClaw
 /// can be used unchanged.
-const GROUPS: [(&str, GroupFn); 12] = [
+const GROUPS: [(&str, GroupFn); 13] = [
     ("all", |_| true),
     ("fs", |tool| is_in(ToolGroup::Files, tool)),
     ("runtime", |tool| is_in(ToolGroup::Commands, tool)),
     ("sessions", |tool| is_in(ToolGroup::Sessions, tool)),
     ("plugins", |tool| tool.starts_with("flock_") || is_flocks_own(tool)),
     ("openclaw", |tool| find(tool).is_some_and(|tool| tool.roles.is_none())),
+    ("mcp", is_of_mcp_server),
     ("memory", |_| false),
     ("web", |_| false),
     ("ui", |_| false),
@@ -65,8 +66,15 @@ impl Pattern {
                 .map(|(_, includes)| Self::Group(*includes))
                 .ok_or_else(|| PatternError::UnknownGroup(shorten(text)));
         }
-        // Upper case is refused and not folded, because no tool has it: such a pattern would match nothing.
-        let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '*');
+        // Upper case is refused and not folded, because only tools of MCP servers have it: other patterns with it would
+        // match nothing.
+        let of_mcp_server = text.starts_with(MCP_PREFIX);
+        let valid = |c: char| {
+            c.is_ascii_lowercase()
+                || c.is_ascii_digit()
+                || matches!(c, '_' | '-' | '*')
+                || (of_mcp_server && c.is_ascii_uppercase())
+        };
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(valid) {
             return Err(PatternError::Malformed(shorten(text)));
         }

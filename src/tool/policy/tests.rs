@@ -101,6 +101,7 @@ const ROLE_TABLE: &str = "
     flock_update_card         orchestrator sysadmin worker
     flock_status              orchestrator sysadmin worker
     flock_sleep               orchestrator sysadmin worker
+    flock_schedule            orchestrator sysadmin worker
     flock_history             orchestrator sysadmin worker
     flock_workspace_list      orchestrator sysadmin worker
     flock_workspace_read      orchestrator sysadmin worker
@@ -174,6 +175,7 @@ fn readonly_autonomy_denies_changing_tools() {
             "flock_assign_members",
             "flock_channel_archive",
             "flock_workspace_write",
+            "flock_schedule",
             "flock_restart_gateway",
             "flock_create_agent",
             "flock_decommission_agent",
@@ -243,6 +245,7 @@ fn a_readonly_agent_changes_nothing_of_the_team() {
         (&orchestrator, "flock_decommission_agent"),
         (&orchestrator, "flock_bridge"),
         (&sysadmin, "flock_restart_gateway"),
+        (&worker, "flock_schedule"),
     ] {
         assert!(!allowed(agent, tool), "{tool}");
         let supervised = Agent { autonomy: Autonomy::Supervised, ..agent.clone() };

@@ -8,7 +8,7 @@ use super::{SessionService, SessionServiceError, spawn_key, text};
 use crate::error;
 use crate::id::SessionKey;
 use crate::tool::arguments::{Arguments, check_size};
-use crate::tool::definition::ToolGroup;
+use crate::tool::definition::{Effect, ToolGroup};
 use crate::tool::function::FunctionTool;
 use crate::tool::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 
@@ -27,7 +27,8 @@ const SESSIONS: ToolDefinition = ToolDefinition { group: ToolGroup::Sessions, ..
 
 pub static LIST: ToolDefinition = ToolDefinition {
     name: "sessions_list",
-    description: "List your own sessions (separate conversations).",
+    description: "List your own sessions (conversations).",
+    effect: Effect::Reads,
     ..SESSIONS
 };
 
@@ -37,25 +38,27 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
     properties: || {
         json!({
             "sessionKey": {"type": "string"},
-            "limit": {"type": "integer", "description": "default 20, at most 200"}
+            "limit": {"type": "integer"}
         })
     },
     required: &["sessionKey"],
+    effect: Effect::Reads,
     ..SESSIONS
 };
 
 pub(crate) static SEND: ToolDefinition = ToolDefinition {
     name: "sessions_send",
-    description: "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
+    description: "Send a message to another of your sessions, which handles it later; no answer comes here.",
     properties: || json!({"sessionKey": {"type": "string"}, "message": {"type": "string"}}),
     required: &["sessionKey", "message"],
+    effect: Effect::Adds,
     ..SESSIONS
 };
 
 pub(crate) static SPAWN: ToolDefinition = ToolDefinition {
     name: "sessions_spawn",
-    description: "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
-                  put all it needs into task.",
+    description: "Run a task in a new session of your own and get its final answer. It sees only \
+                  task, not this conversation.",
     properties: || {
         json!({
             "task": {"type": "string"},
@@ -63,6 +66,7 @@ pub(crate) static SPAWN: ToolDefinition = ToolDefinition {
         })
     },
     required: &["task"],
+    effect: Effect::Adds,
     ..SESSIONS
 };
 
@@ -70,6 +74,7 @@ pub static STATUS: ToolDefinition = ToolDefinition {
     name: "session_status",
     description: "Show state, model, turns and tokens of a session (default: this).",
     properties: || json!({"sessionKey": {"type": "string"}}),
+    effect: Effect::Reads,
     ..SESSIONS
 };
 

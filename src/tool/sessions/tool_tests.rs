@@ -43,6 +43,7 @@ fn info(key: &SessionKey) -> SessionInfo {
         updated_at: 61_000,
         model: Some("script/x".to_owned()),
         usage: Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost: None },
+        pending: Vec::new(),
     }
 }
 

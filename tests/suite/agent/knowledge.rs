@@ -33,6 +33,7 @@ async fn say(engine: &Engine, agent: &str, session: &str) {
         provenance: None,
         command: None,
         inbox: None,
+        client: flock::agent::ClientTools::default(),
         format: None,
     };
     engine.run(request, CancellationToken::new(), &mut |_| {}).await.unwrap();

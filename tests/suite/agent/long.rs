@@ -25,7 +25,7 @@ async fn asked_anew(rig: &Rig, text: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     copy(rig.home().config().parent().unwrap(), &dir.path().join("home"));
     let engine = open(&home_at(dir.path()), TurnLimits::default(), registry(Vec::new()));
-    engine.run(turn(text), rig.cancel.clone(), &mut |_| {}).await.unwrap();
+    Box::pin(engine.run(turn(text), rig.cancel.clone(), &mut |_| {})).await.unwrap();
     asked(rig)
 }
 

@@ -2,6 +2,7 @@
 //! tests' own.
 
 mod asked;
+mod client_tools;
 mod compaction;
 mod delivery;
 mod fallbacks;

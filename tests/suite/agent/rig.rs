@@ -109,7 +109,7 @@ impl Rig {
     pub async fn run(&self, request: TurnRequest) -> Result<TurnOutcome, TurnError> {
         let events = Arc::clone(&self.events);
         let mut on_event = move |event| events.lock().unwrap().push(event);
-        self.engine.run(request, self.cancel.clone(), &mut on_event).await
+        Box::pin(self.engine.run(request, self.cancel.clone(), &mut on_event)).await
     }
 
     pub fn events(&self) -> Vec<TurnEvent> {
@@ -201,6 +201,7 @@ pub fn turn(text: &str) -> TurnRequest {
         provenance: None,
         command: None,
         inbox: None,
+        client: flock::agent::ClientTools::default(),
         format: None,
     }
 }

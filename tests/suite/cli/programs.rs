@@ -68,7 +68,7 @@ impl Machine {
     fn flock(&self, args: &[&str]) -> Run {
         let mut command = self.home.command();
         command.args(args).env("PATH", self.path()).env("HOME", self.bin.path());
-        finish(command.stdin(std::process::Stdio::null()))
+        finish(&mut command)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What needs a real engine.
 
+mod acp_runtime;
 mod attend;
 mod builds;
 pub mod checkpoints;
@@ -16,6 +17,8 @@ mod helper;
 mod hostile;
 mod images;
 mod interleavings;
+mod mcp;
+mod mcp_packages;
 mod measure;
 mod mounts;
 mod projects;
@@ -24,6 +27,7 @@ mod runtimes;
 mod sandbox;
 pub mod store;
 mod supervise;
+mod telemetry;
 mod tools;
 mod turns;
 mod uninstall;

@@ -406,7 +406,7 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     ]});
     std::fs::write(home.file("scripts/test"), replies.to_string()).unwrap();
     home.flock(["config", "set", "agents.defaults.model.primary", "script/test"]).ok();
-    home.flock(["config", "set", "plugins.entries.flock.config.races", "{\"idleSeconds\": 10}"]).ok();
+    home.flock(["config", "set", "plugins.entries.flock.config.races", "{\"idleSeconds\": 30}"]).ok();
     home.flock(["add", "coder"]).ok();
     let repo = owner.to_str().unwrap();
     home.flock(["project", "add", "lib", "--repo", repo, "--check", "sh tests/check.sh", "--agent", "coder"])

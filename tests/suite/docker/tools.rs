@@ -41,6 +41,7 @@ impl Bench {
             session: "agent:coder:flock:main:me".parse().unwrap(),
             turn: TurnId::new(),
             cancel,
+            progress: None,
         };
         match self.registry.get(name).unwrap().call(&context, &arguments).await {
             Ok(output) => Ok(flock::provider::message::joined_text(&output.content)),

@@ -123,7 +123,7 @@ fn an_engine_that_is_away_is_told_and_asked_by_the_next_call() {
     let line = ["uninstall", "--purge", "--yes"];
     let mut command = home.command();
     command.args(line).env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()));
-    let told = crate::support::home::finish(command.stdin(Stdio::null())).fails(6);
+    let told = crate::support::home::finish(&mut command).fails(6);
     assert!(
         told.stderr.contains("failed to find what this home has in Docker")
             && told.stderr.contains("uninstall --purge"),

@@ -8,15 +8,18 @@ mod database;
 mod forgery;
 mod frozen;
 mod isolation;
+mod mcp_package;
 mod membership;
 mod memory;
 mod power;
 mod program;
 pub mod provider;
+mod quota;
 mod reading;
 mod removal;
 mod rollback;
 mod search;
+mod skill;
 mod storage;
 mod storm;
 

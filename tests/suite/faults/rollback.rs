@@ -23,13 +23,19 @@ fn the_command_that_dies() {
 }
 
 /// Runs a command line that kills itself at a moment. Returns `true` if it was killed.
-fn dies(home: &TempHome, line: &str, at: FaultPoint) -> bool {
+pub(super) fn dies(home: &TempHome, line: &str, at: FaultPoint) -> bool {
+    dies_with(home, line, &format!("{at:?}"), &[])
+}
+
+/// Does the same with more variables, at `NAME` or at `NAME:3`, the third time that this moment is reached.
+pub(super) fn dies_with(home: &TempHome, line: &str, at: &str, more: &[(&'static str, String)]) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "faults::rollback::the_command_that_dies", "--ignored", "--nocapture"]);
     for (name, value) in home.command().get_envs() {
         command.envs(value.map(|value| (name, value)));
     }
-    command.env(LINE, line).env(HOME, home.path()).env(DIES_AT, format!("{at:?}"));
+    command.env(LINE, line).env(HOME, home.path()).env(DIES_AT, at);
+    command.envs(more.iter().map(|(name, value)| (name, value)));
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     status.signal() == Some(9)
 }

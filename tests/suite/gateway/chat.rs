@@ -204,10 +204,16 @@ async fn images_come_through_and_tools_do_not() {
 
     let mut body = ask("x");
     body["tools"] = json!([{"type": "function", "function": {"name": "f"}}]);
+    assert_eq!(house.post(&body, &[]).await.status(), 200);
+    assert!(house.runner.last().client.is_used());
+    body["tools"] = json!([{"type": "web_search"}]);
     let answer = house.post(&body, &[]).await;
     assert_eq!(answer.status(), 400);
     let body: Value = answer.json(LIMIT).await.unwrap();
-    assert_eq!(body["error"]["code"], "tools_not_supported");
+    assert_eq!(
+        (&body["error"]["code"], &body["error"]["param"]),
+        (&json!("parameter_not_supported"), &json!("tools"))
+    );
 }
 
 #[tokio::test]

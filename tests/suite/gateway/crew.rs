@@ -12,7 +12,7 @@ use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
 use flock::gateway::projects::Projects;
 use flock::gateway::relay::{Relay, Ticket};
-use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server, tools};
+use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, mcp, server, tools};
 use flock::home::{Home, atomic};
 use flock::id::{AgentId, SessionKey, TurnId};
 use flock::provider::{BoxFuture, Catalog, StopReason, ToolSpec};
@@ -26,7 +26,7 @@ use flock::supervise::gateway_client::{Call, Client};
 use flock::swarm::oversight::TeamOversight;
 use flock::swarm::triage::TriageApproval;
 use flock::swarm::{self, Notifier, Swarm};
-use flock::tool::{CallContext, Tool, ToolError, ToolOutput};
+use flock::tool::{CallContext, CallProgress, Tool, ToolError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -54,7 +54,8 @@ pub struct Crew {
     _dir: tempfile::TempDir,
 }
 
-/// The tool that does nothing here until its call is ended; with `together`, until so many such calls have begun.
+/// The tool that does nothing here until its call is ended; with `together`, until so many such calls have begun. With
+/// `progress`, it reports so often first.
 pub const HELD: &str = "flock_workspace_tree";
 
 struct Held {
@@ -88,6 +89,12 @@ impl Tool for Held {
             self.begun.send_modify(|count| *count += 1);
             let _ends = Ends(&self.ended);
             self.most.fetch_max(*self.begun.borrow() - *self.ended.borrow(), Ordering::SeqCst);
+            if let (Some(sink), Some(count)) = (&context.progress, arguments["progress"].as_u64()) {
+                for done in 1..=count {
+                    let message = Some(format!("part {done}"));
+                    sink.report(CallProgress { done: done as f64, total: Some(count as f64), message });
+                }
+            }
             let Some(all) = arguments["together"].as_u64() else {
                 context.cancel.cancelled().await;
                 return Ok(ToolOutput::text("ended"));
@@ -256,7 +263,8 @@ impl Crew {
             Arc::new(move || newest.current()),
             Arc::new(docker::Engine::from_env()),
         ));
-        let triage = tools::triage(&live, &swarm, &sandboxes);
+        let servers = mcp::servers(&live, &store);
+        let triage = tools::triage(&live, &swarm, &sandboxes, &servers);
         let (begun, has_begun) = watch::channel(0);
         let (ended, has_ended) = watch::channel(0);
         let (together, most_held) = (watch::channel(0).0, Arc::new(AtomicU32::new(0)));
@@ -274,7 +282,8 @@ impl Crew {
         };
         let gateway = Gateway::new(|gateway| {
             let projects = Arc::new(Projects::new(swarm.clone()));
-            let mut registry = tools::registry(&live, &triage, &sandboxes, &projects, gateway.clone());
+            let mut registry =
+                tools::registry(&live, &triage, &sandboxes, &projects, &servers, gateway.clone());
             let spec = registry.get(HELD).unwrap().spec().clone();
             registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
             let engine = Engine::new(agent::EngineParts {
@@ -301,6 +310,7 @@ impl Crew {
                 triage,
                 engine,
                 relay,
+                servers,
             }
         });
         gateway.driver.recovered();

@@ -185,6 +185,8 @@ async fn every_page_forbids_what_comes_from_elsewhere_and_has_no_script_in_it() 
         "/dashboard",
         "/dashboard/channels",
         "/dashboard/channels/dev",
+        "/dashboard/search?q=alert",
+        "/dashboard/search/messages?q=alert",
         "/dashboard/requests",
         "/dashboard/requests?state=all",
         "/dashboard/cost",
@@ -283,4 +285,58 @@ async fn an_agent_is_shown_with_what_it_does() {
     drop(turn.await);
     let (_, listed) = json_of(house.owner().send(Call::get("/api/agents"), LIMIT).await.unwrap()).await;
     assert_eq!(listed["agents"][0]["activity"]["state"], "idle", "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_search_shows_what_the_route_finds_and_leads_to_its_place() {
+    let house = House::new().await;
+    let browser = Browser::new(&house).await;
+    let write = |path: &str, text: &str| {
+        let path = house.home.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("workspaces/coder/MEMORY.md", "one\ntwo\nan okapi <script>alert(1)</script> \u{202e}here\n");
+    write("workspaces/tester/MEMORY.md", "the okapi of another agent");
+    write("vaults/zoo/<b>.md", "the okapi of a vault");
+    write("workspaces/coder/SOUL.md", "no okapi is found here");
+    let (status, page) = browser.page("/dashboard/search?q=okapi").await;
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(
+        (page.matches("data-in=\"memory\"").count(), page.matches("data-in=\"vaults\"").count()),
+        (2, 1)
+    );
+    assert!(
+        !page.contains("<script>alert") && !page.contains("<b>.md") && page.contains("\\u{202e}"),
+        "{page}"
+    );
+    assert!(page.contains("/dashboard/search/file?agent=coder&#38;path=MEMORY.md&#38;line=3#l3"), "{page}");
+    // As an agent, and in one place.
+    let (_, page) = browser.page("/dashboard/search?q=okapi&agent=coder&in=memory").await;
+    assert_eq!((page.matches("data-in=").count(), page.contains("another agent")), (1, false), "{page}");
+    for (query, text) in [("q=%22", "at least one word"), ("q=okapi&agent=nobody", "no agent nobody")] {
+        let (status, page) = browser.page(&format!("/dashboard/search?{query}")).await;
+        assert!(status == 200 && page.contains(text) && !page.contains("data-in="), "{query}: {page}");
+    }
+    let (status, page) = browser.page("/dashboard/search/file?agent=coder&path=MEMORY.md&line=3").await;
+    assert!(status == 200 && page.contains("<tr id=\"l3\" class=\"found\">"), "{page}");
+    assert!(!page.contains("<script>alert") && page.matches("<tr").count() == 3, "{page}");
+    let (status, page) = browser.page("/dashboard/search/file?vault=zoo&path=%3Cb%3E.md&from=9").await;
+    assert!(status == 200 && page.contains("the okapi of a vault") && !page.contains("<b>.md"), "{page}");
+    for query in
+        ["agent=coder&path=SOUL.md", "agent=coder&path=memory/../SOUL.md", "agent=nobody&path=MEMORY.md"]
+    {
+        let (status, page) = browser.page(&format!("/dashboard/search/file?{query}")).await;
+        assert!(status == 404 && !page.contains("no okapi"), "{query}: {page}");
+    }
+    // Only the owner and a browser that is signed in read the route; a token for all agents does not.
+    let made = Call::post("/api/tokens").json(&json!({"name": "ci", "rights": ["read"]})).unwrap();
+    let (status, token) = json_of(house.owner().send(made, LIMIT).await.unwrap()).await;
+    assert_eq!(status, 201, "{token}");
+    let client = Client::new(house.port).with_token(token["token"].as_str().unwrap());
+    for path in ["/api/search/memory?q=okapi", "/api/search/memory/file?agent=coder&path=MEMORY.md"] {
+        let refused = json_of(client.send(Call::get(path), LIMIT).await.unwrap()).await;
+        assert_eq!((refused.0, refused.1["error"]["code"].as_str()), (403, Some("out_of_scope")), "{path}");
+        assert_eq!(browser.json(path).await.0, 200, "{path}");
+    }
 }

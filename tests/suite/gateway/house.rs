@@ -14,7 +14,7 @@ use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
 use flock::gateway::projects::Projects;
 use flock::gateway::relay::Relay;
-use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server};
+use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, mcp, server};
 use flock::home::{Home, atomic};
 use flock::id::AgentId;
 use flock::provider::{BoxFuture, Catalog, ProviderError, Usage};
@@ -83,13 +83,14 @@ impl House {
         let catalog = Catalog::new(home.clone());
         let engine = Engine::new(agent::EngineParts {
             config: live.clone(),
-            store,
+            store: store.clone(),
             registry: Registry::default(),
             catalog: catalog.clone(),
             limits: agent::TurnLimits::default(),
             oversight: oversight.clone(),
         });
         let mut parts = GatewayParts {
+            servers: mcp::servers(&live, &store),
             projects: Arc::new(Projects::new(swarm.clone())),
             relay: Arc::new(Relay::new(live.clone(), catalog, oversight, port)),
             engine: Arc::new(engine),
@@ -336,6 +337,7 @@ fn outcome(text: &str) -> TurnOutcome {
     TurnOutcome {
         text: text.to_owned(),
         stop: TurnStop::End,
+        calls: Vec::new(),
         usage: Usage { input: 10, output: 5, cache_read: 2, cache_write: 0, cost: None },
         model: "script/demo".parse().unwrap(),
         steps: 1,

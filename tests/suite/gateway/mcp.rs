@@ -39,7 +39,8 @@ async fn a_client_is_greeted_and_shown_the_tools_that_its_agent_is_offered() {
         let greeting = ask(&crew, &turn, "initialize", hello).await;
         assert_eq!(greeting["protocolVersion"], version);
         assert_eq!(greeting["serverInfo"]["name"], "flock");
-        assert_eq!(greeting["capabilities"], json!({"tools": {}}));
+        let declared = json!({"tools": {}, "resources": {}, "prompts": {}, "completions": {}});
+        assert_eq!(greeting["capabilities"], declared, "what flock does not do is not declared");
     }
     assert_eq!(ask(&crew, &turn, "ping", json!({})).await, json!({}));
     assert!(!turn.ticket.calls.now().listed_tools);
@@ -56,6 +57,9 @@ async fn a_client_is_greeted_and_shown_the_tools_that_its_agent_is_offered() {
     for tool in tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         assert!(!tool["description"].as_str().unwrap().is_empty(), "{tool}");
+        let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+        assert!(hints.iter().all(|hint| tool["annotations"][hint].is_boolean()), "{tool}");
+        assert!(!tool["title"].as_str().unwrap().is_empty(), "{tool}");
     }
     turn.say("done");
     assert_eq!(answer.await.unwrap().0, 200);
@@ -177,7 +181,10 @@ async fn what_is_no_message_is_refused_as_json_rpc_has_it() {
         (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, 400, -32_600),
         (r#"{"jsonrpc":"2.0","id":1}"#, 400, -32_600),
         (r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#, 200, -32_601),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, 200, -32_601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe"}"#, 200, -32_601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel"}"#, 200, -32_601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"resources/read"}"#, 200, -32_602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{}}"#, 200, -32_602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, 200, -32_602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec"}}"#, 200, -32_602),
         (
@@ -223,6 +230,16 @@ async fn the_official_client_uses_the_tools() {
     let mut crew = Crew::new().await;
     let channel = json!({"id": "dev", "topic": "work", "members": ["coder", "tester"]});
     assert_eq!(crew.ask(Call::post("/api/channels").json(&channel).unwrap()).await.0, 201);
+    for (path, text) in [
+        (crew.home.vaults().join("wiki/start.md"), "# Start\n"),
+        (
+            crew.home.skills().join("deploy/SKILL.md"),
+            "---\ndescription: Release safely\n---\nFirst run the tests.\n",
+        ),
+    ] {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
     let (turn, answer) = crew.begin().await;
     let mut client = std::process::Command::new(python);
     client
@@ -272,7 +289,7 @@ async fn messages_come_by_standard_streams_too() {
 }
 
 /// What `flock mcp` answers to these lines.
-async fn pipe(url: &str, token: &str, input: &str) -> Vec<Value> {
+pub(super) async fn pipe(url: &str, token: &str, input: &str) -> Vec<Value> {
     use std::io::Write as _;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flock"));
     command.arg("mcp").env("FLOCK_MCP_URL", url).env("FLOCK_MCP_TOKEN", token);

@@ -348,3 +348,96 @@ async fn the_end_of_standard_input_ends_all_calls() {
     assert_eq!(answer.await.unwrap().0, 200);
     crew.stopped().await;
 }
+
+/// A call that reports three times, and wants to hear of it.
+fn progressing(id: &Value, token: &Value) -> Value {
+    let mut message = asked(id, HELD, json!({"n": id, "together": 1, "progress": 3}));
+    if !token.is_null() {
+        message["params"]["_meta"] = json!({"progressToken": token});
+    }
+    message
+}
+
+fn assert_progress(messages: &[Value], token: &Value, id: &Value) {
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    for (at, message) in (1..=3).zip(messages) {
+        let part = format!("part {at}");
+        let params =
+            json!({"progressToken": token, "progress": f64::from(at), "total": 3.0, "message": part});
+        assert_eq!((&message["method"], &message["params"]), (&json!("notifications/progress"), &params));
+    }
+    assert_eq!((&messages[3]["id"], &messages[3]["result"]["isError"]), (id, &json!(false)), "{messages:?}");
+}
+
+#[tokio::test]
+async fn a_program_hears_of_the_progress_of_a_call_before_its_answer() {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    let program = client(&crew, &turn);
+    let sent = program.send(call(&progressing(&json!(1), &json!("t"))), LIMIT).await.unwrap();
+    assert_eq!((sent.status(), sent.header("content-type")), (200, Some("text/event-stream")));
+    let mut events = sent.events();
+    let mut messages = Vec::new();
+    while let Some(event) = events.next(LIMIT).await.unwrap() {
+        messages.push(serde_json::from_str::<Value>(&event.data).unwrap());
+    }
+    assert_progress(&messages, &json!("t"), &json!(1));
+    // Who does not ask for it gets JSON.
+    let sent = program.send(call(&progressing(&json!(2), &Value::Null)), LIMIT).await.unwrap();
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn progress_comes_by_standard_streams_too() {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    let (child, mut input) = piped(&crew, &turn);
+    writeln!(input, "{}", progressing(&json!("a"), &json!(5))).unwrap();
+    let (mut child, mut lines) = (child, Vec::new());
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    let read = tokio::task::spawn_blocking(move || {
+        for _ in 0..4 {
+            let mut line = String::new();
+            answers.read_line(&mut line).unwrap();
+            lines.push(serde_json::from_str::<Value>(&line).unwrap());
+        }
+        lines
+    });
+    let lines = tokio::time::timeout(LIMIT, read).await.expect("the answer").unwrap();
+    assert_progress(&lines, &json!(5), &json!("a"));
+    drop(input);
+    assert!(output(child).await.status.success());
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_stream_is_closed_or_that_is_cancelled_ends() {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    let (mut begun, mut ended) = crew.held.clone();
+    let program = client(&crew, &turn);
+    let endless = |id: u64| {
+        let mut message = held(&json!(id));
+        message["params"]["_meta"] = json!({"progressToken": id});
+        message["params"]["arguments"]["progress"] = json!(1);
+        message
+    };
+    let mut closed = program.send(call(&endless(1)), LIMIT).await.unwrap().events();
+    assert!(closed.next(LIMIT).await.unwrap().unwrap().data.contains("part 1"));
+    let mut other = program.send(call(&endless(2)), LIMIT).await.unwrap().events();
+    assert!(other.next(LIMIT).await.unwrap().unwrap().data.contains("part 1"));
+    reaches(&mut begun, 2).await;
+    drop(closed);
+    reaches(&mut ended, 1).await;
+    assert_eq!(program.send(call(&cancelled(&json!(2))), LIMIT).await.unwrap().status(), 202);
+    reaches(&mut ended, 2).await;
+    assert_eq!(other.next(LIMIT).await.unwrap(), None, "a cancelled call has no answer");
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}

@@ -29,6 +29,10 @@ async fn turns_and_agents_are_counted() {
         r#"flock_turn_wait_seconds_count{agent="coder"} 3"#,
         "flock_turns_running 0",
         "flock_requests_waiting 0",
+        r#"flock_schedules{state="active"} 0"#,
+        "flock_schedules_failing 0",
+        r#"flock_webhooks{state="active"} 0"#,
+        "flock_webhook_refusals 0",
         r#"flock_agent_frozen{agent="tester"} 0"#,
         "flock_engine_reachable 0",
     ] {
@@ -49,6 +53,7 @@ async fn names_of_channels_are_shown_only_if_they_are_asked_for() {
         channel: Some("merger".parse().unwrap()),
         turn: TurnId::new(),
         model: "lab/qwen3".parse().unwrap(),
+        server: None,
         tokens: TokenCounts { input: 1000, output: 10, ..TokenCounts::default() },
         cost: Some(2_500_000),
     };

@@ -2,6 +2,7 @@
 
 mod auth;
 mod chat;
+mod client_tools;
 pub mod crew;
 mod damaged;
 mod dashboard;
@@ -14,6 +15,7 @@ pub mod house;
 mod limits;
 mod mcp;
 mod mcp_calls;
+mod mcp_resources;
 mod messages;
 mod metrics;
 pub mod openapi;
@@ -26,4 +28,5 @@ mod replaced;
 mod responses;
 mod retries;
 mod stop;
+mod telemetry;
 mod tokens;

@@ -42,12 +42,12 @@ impl Process {
         process
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
     /// Waits for its end.
-    fn ended(mut self) -> std::process::ExitStatus {
+    pub(super) fn ended(mut self) -> std::process::ExitStatus {
         wait_until("the gateway ends", LIMIT, || {
             self.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())
         })
@@ -65,7 +65,7 @@ fn log_of(home: &TempHome) -> std::path::PathBuf {
     home.outside().join("gateway.log")
 }
 
-fn log_text(home: &TempHome) -> String {
+pub(super) fn log_text(home: &TempHome) -> String {
     std::fs::read_to_string(log_of(home)).unwrap_or_default()
 }
 
@@ -94,7 +94,7 @@ pub(super) fn edit(home: &TempHome, change: impl FnOnce(&mut Value)) {
 }
 
 /// Gives all agents a script of these replies.
-fn play(home: &TempHome, replies: &Value) {
+pub(super) fn play(home: &TempHome, replies: &Value) {
     std::fs::write(home.file("scripts/test"), json!({ "replies": replies }).to_string()).unwrap();
     edit(home, |config| config["agents"]["defaults"]["model"]["primary"] = "script/test".into());
 }

@@ -65,6 +65,7 @@ fn run(script: &str, input: &str) -> ProgramCommand {
         command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
         env: Vec::new(),
         input: input.to_owned().into(),
+        feed: None,
     }
 }
 

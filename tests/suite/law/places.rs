@@ -72,7 +72,7 @@ fn what_an_agent_can_write_is_opened_safely() {
         "canonicalize",
     ];
     check("an open that does not go through home::beneath", &words, |source| {
-        below(source, &["tool", "agent/prompt", "agent/prompt.rs", "agent/compaction", "swarm"])
+        below(source, &["tool", "agent/prompt", "agent/prompt.rs", "agent/compaction", "skill", "swarm"])
     });
 }
 

@@ -16,14 +16,19 @@ const MOUNTS: &str = "sandbox/mount.rs";
 
 /// Where vendors' models are told apart by their names, which programs bear too, and are asked in their ways.
 const OF_VENDORS: [&str; 2] = ["provider", "agent/transcript/hygiene"];
-/// Words of vendors with a program's name in them: wire formats as OpenClaw's configuration calls them, and a variable.
+/// Words of vendors with a program's name in them: wire formats as OpenClaw's configuration calls them, a variable, and
+/// providers as OpenTelemetry's conventions call them.
 /// Names of models have a `/` before them.
-const VENDORS: [&str; 5] = [
+const VENDORS: [&str; 9] = [
     "OpenAiCodexResponses",
     "openai-codex-responses",
+    "openai-codex",
+    "gcp.gemini",
     "GoogleGeminiCli",
     "google-gemini-cli",
     "GEMINI_API_KEY",
+    "GEMINI_MODEL",
+    "GOOGLE_GEMINI_BASE_URL",
 ];
 
 /// A field of flock's own transcripts.

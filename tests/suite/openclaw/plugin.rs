@@ -149,7 +149,7 @@ impl Alone {
         let settings = json!({
             "gateway": gateway,
             "tokenFile": self.home.secrets().join(plugin::SECRET),
-            "tools": {"coder": ["flock_status"]},
+            "tools": {"coder": ["flock_status", "flock_mcp_call"]},
         });
         let driver = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/plugin.mjs");
         let mut node = Command::new("node");
@@ -219,6 +219,42 @@ async fn the_plugin_forwards_a_call_with_the_identity_that_openclaw_gave() {
     assert_eq!((&body["agentId"], &body["sessionKey"]), (&"coder".into(), &MAIN.into()));
     assert_eq!(body["params"]["agentId"], "boss", "only a parameter");
     assert!(seen.try_recv().is_err(), "one call of four");
+}
+
+#[tokio::test]
+async fn a_tool_of_an_mcp_server_is_called_by_its_own_name() {
+    let (url, mut seen) =
+        gateway(Some(r#"{"content":[{"type":"text","text":"found"}],"isError":false}"#)).await;
+    let scene = json!([
+        ["call", "flock_mcp_call", context(), {"tool": "flock_status", "arguments": {}}],
+        ["call", "flock_mcp_call", context(), {"arguments": {}}],
+        ["call", "flock_mcp_call", context(), {"tool": "mcp_notes_search", "arguments": {"text": "a"}}],
+    ]);
+    let results = tokio::task::spawn_blocking(move || Alone::new().play(&url, &scene)).await.unwrap();
+    for refused in &results[..2] {
+        assert!(refused["content"][0]["text"].as_str().unwrap().contains("mcp_SERVER_TOOL"), "{refused}");
+    }
+    assert_eq!(results[2]["content"][0]["text"], "found");
+    let (path, body) = seen.recv().await.unwrap();
+    assert_eq!(path, "/api/plugin/tools/mcp_notes_search");
+    assert_eq!(body["params"], json!({"text": "a"}));
+    assert!(seen.try_recv().is_err(), "one call of three");
+}
+
+#[tokio::test]
+async fn an_agent_on_openclaw_sees_and_calls_only_granted_tools_of_mcp_servers() {
+    let mut stage = Stage::new(Era::New);
+    stage.start_gateway();
+    let text = |body: &Value| body["content"][0]["text"].as_str().unwrap().to_owned();
+    let (status, body) = stage.tool("flock_mcp_tools", "coder", MAIN, json!({})).await;
+    assert_eq!((status, &body["isError"]), (200, &false.into()), "{body}");
+    assert_eq!(text(&body), "No tool of an MCP server is granted to you.");
+    let (_, body) = stage.tool("flock_mcp_tools", "coder", MAIN, json!({"tool": "mcp_notes_search"})).await;
+    assert!(body["isError"] == true && text(&body).contains("is not granted to you"), "{body}");
+    let (status, body) = stage.tool("mcp_notes_search", "coder", MAIN, json!({})).await;
+    assert!(status == 200 && body["isError"] == true, "{body}");
+    let (status, body) = stage.tool("flock_mcp_tools", "tester", "agent:tester:main", json!({})).await;
+    assert_eq!((status, &body["error"]["code"]), (403, &"not_an_agent_of_openclaw".into()), "{body}");
 }
 
 #[tokio::test]

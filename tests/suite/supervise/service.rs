@@ -59,7 +59,7 @@ fn what_only_the_shell_knows_is_named_and_its_value_is_not() {
         command.args(json.then_some("--json"));
         command.env("ANTHROPIC_API_KEY", "sk-planted-1").env("https_proxy", "http://me:planted-2@proxy:1");
         command.env("OPENAI_API_KEY", "sk-planted-3");
-        crate::support::home::finish(command.stdin(std::process::Stdio::null())).ok()
+        crate::support::home::finish(&mut command).ok()
     };
     let run = install(false);
     let key = "ANTHROPIC_API_KEY is set only in this environment, so the service does not get it; run `flock config \

@@ -69,8 +69,10 @@ pub fn config(agents: Vec<Agent>) -> Config {
         approvers: Vec::new(),
         approvals: Default::default(),
         trusted_origins: Vec::new(),
+        otlp: None,
         image_side: 1200,
         turn_time: None,
+        quota_patience: std::time::Duration::from_secs(120),
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),
@@ -79,8 +81,11 @@ pub fn config(agents: Vec<Agent>) -> Config {
         compaction: flock::config::Compaction::default(),
         checkpoints: flock::config::CheckpointSettings::default(),
         race_idle: std::time::Duration::from_secs(120),
+        hook_origins: Vec::new(),
+        schedule_distance: std::time::Duration::from_secs(3600),
         bridges: Vec::new(),
         projects: Vec::new(),
+        mcp_servers: Vec::new(),
     }
 }
 

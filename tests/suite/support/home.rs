@@ -4,7 +4,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// A temporary home, gone with the value. No engine is reachable from it unless
@@ -123,7 +126,7 @@ impl TempHome {
 
     /// Runs the binary to its end, with nothing on stdin.
     pub fn flock<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
-        finish(self.command().args(args).stdin(Stdio::null()))
+        finish(self.command().args(args))
     }
 
     /// Runs the binary to its end with these variables besides.
@@ -132,7 +135,7 @@ impl TempHome {
         args: impl IntoIterator<Item = S>,
         env: &[(&str, &str)],
     ) -> Run {
-        finish(self.command().args(args).envs(env.iter().copied()).stdin(Stdio::null()))
+        finish(self.command().args(args).envs(env.iter().copied()))
     }
 
     /// Runs the binary to its end with this text on stdin.
@@ -145,7 +148,7 @@ impl TempHome {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input.as_bytes()).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        finish(self.command().args(args).stdin(file))
+        end(self.command().args(args).stdin(file))
     }
 
     /// The binary with this home and nothing of the test's own environment but PATH.
@@ -175,7 +178,7 @@ impl TempHome {
 fn obey_interrupt(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
 
-    use nix::sys::signal::{SigHandler, Signal, signal};
+    use nix::sys::signal::{SigHandler, signal};
     // SAFETY: sigaction(2) may be called between fork and exec, and no handler of this process is replaced.
     unsafe {
         command.pre_exec(|| signal(Signal::SIGINT, SigHandler::SigDfl).map(drop).map_err(Into::into));
@@ -194,10 +197,26 @@ impl Drop for TempHome {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, with nothing on stdin. One that has not ended after ten minutes is killed and counts as
+/// failed, so that a test that hangs says which command it waited for.
 pub fn finish(command: &mut Command) -> Run {
+    end(command.stdin(Stdio::null()))
+}
+
+fn end(command: &mut Command) -> Run {
     use std::os::unix::process::ExitStatusExt as _;
-    let output = command.output().unwrap();
+    const LIMIT: Duration = Duration::from_secs(600);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = Pid::from_raw(child.id().cast_signed());
+    let (sender, ended) = std::sync::mpsc::channel();
+    // Its output ends only when nobody has it open any more, which is another way to hang.
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(LIMIT) else {
+        let _ = kill(id, Signal::SIGKILL);
+        let stderr = format!("{command:?} or what has its output open had not ended after {LIMIT:?}");
+        return Run { code: 128 + Signal::SIGKILL as i32, stdout: String::new(), stderr };
+    };
+    let output = output.unwrap();
     Run {
         code: output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or_default()),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -1,6 +1,7 @@
 //! What suites share: a home of their own, the built binary, waiting by condition.
 #![allow(dead_code, reason = "not every suite uses every part")]
 
+pub mod collector;
 pub mod docker;
 pub mod engine_proxy;
 pub mod extra_engine;
@@ -9,6 +10,7 @@ pub mod matrix_server;
 pub mod model_server;
 pub mod openclaw;
 pub mod own_source;
+pub mod package_registry;
 pub mod receipt;
 pub mod terminal;
 

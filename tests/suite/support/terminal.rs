@@ -17,6 +17,9 @@ use nix::sys::termios::{Termios, tcgetattr};
 use super::home::TempHome;
 use super::wait_until;
 
+/// Everything comes much sooner; on a busy machine a screen takes seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// The binary on a terminal of its own.
 pub struct Terminal {
     pub child: Child,
@@ -65,7 +68,7 @@ impl Terminal {
 
     /// Waits for a text, then presses keys.
     pub fn at(&mut self, text: &str, keys: &str) {
-        wait_until(text, Duration::from_secs(20), || {
+        wait_until(text, LIMIT, || {
             let seen = self.seen.lock().unwrap();
             if seen.contains(text) { Ok(()) } else { Err(seen.clone()) }
         });
@@ -89,7 +92,7 @@ impl Terminal {
 
     /// Waits until a text was written so often, then presses keys.
     pub fn at_number(&mut self, number: usize, text: &str, keys: &str) {
-        wait_until(text, Duration::from_secs(20), || {
+        wait_until(text, LIMIT, || {
             if self.count(text) >= number { Ok(()) } else { Err(self.seen.lock().unwrap().clone()) }
         });
         self.press(keys);
@@ -97,12 +100,12 @@ impl Terminal {
 
     /// Waits for its end; returns the exit code and all that was written.
     pub fn end(mut self) -> (i32, String) {
-        let status = wait_until("the end", Duration::from_secs(20), || {
+        let status = wait_until("the end", LIMIT, || {
             self.child.try_wait().unwrap().ok_or_else(|| self.seen.lock().unwrap().clone())
         });
         // Once nobody has the terminal open, what was written last is read to its end.
         drop(self.slave);
-        wait_until("the last words", Duration::from_secs(20), || {
+        wait_until("the last words", LIMIT, || {
             if self.reader.is_finished() {
                 Ok(())
             } else {

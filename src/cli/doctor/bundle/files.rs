@@ -24,6 +24,9 @@ pub(crate) fn listing(home: &Home) -> String {
         home.locales(),
         home.secrets(),
         home.commands(),
+        home.mcp_servers(),
+        home.package_tools(),
+        home.mcp_secret_folders(),
         home.openclaw_state(),
     ];
     let mut list = Listing { home: home.root(), text: String::new(), lines: 0 };

@@ -1,5 +1,7 @@
 //! The overview: the gateway, the container engine with the sandboxes, the images, the package store, and the browsers.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use serde::Deserialize;
 
@@ -23,6 +25,41 @@ struct Status {
     containers: Option<Vec<Container>>,
     images: Option<Vec<Image>>,
     store: Option<Store>,
+    skills: Option<Skills>,
+    telemetry: Option<Telemetry>,
+}
+
+/// The imported skills that are not what was agreed to.
+#[derive(Deserialize)]
+struct Skills {
+    count: u64,
+    changed: Vec<String>,
+}
+
+/// The collector of traces, and what became of the spans.
+#[derive(Deserialize)]
+struct Telemetry {
+    endpoint: String,
+    sent: u64,
+    lost: BTreeMap<String, u64>,
+    error: Option<TelemetryFailure>,
+}
+
+impl Telemetry {
+    fn lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+
+    /// Returns the reason for which the collector takes nothing now.
+    fn failure(&self) -> Option<&str> {
+        self.error.as_ref().filter(|error| error.lasts).map(|error| error.message.as_str())
+    }
+}
+
+#[derive(Deserialize)]
+struct TelemetryFailure {
+    message: String,
+    lasts: bool,
 }
 
 #[derive(Deserialize)]

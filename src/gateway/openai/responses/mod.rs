@@ -22,6 +22,13 @@ pub(crate) fn response_id(turn: TurnId) -> String {
     format!("{ID_PREFIX}{turn}")
 }
 
+/// Returns the turn that the id of a response's item names.
+#[must_use]
+pub(crate) fn turn_of_item(id: &str) -> Option<TurnId> {
+    let (_, rest) = id.split_once('_')?;
+    rest.rsplit_once('_')?.0.parse().ok()
+}
+
 /// Returns the turn that a response's id names.
 #[must_use]
 pub(crate) fn turn_of(id: &str) -> Option<TurnId> {
@@ -49,6 +56,10 @@ pub(crate) struct RepeatedFields {
     /// The `text` parameter.
     pub(crate) text: Option<Value>,
     pub(crate) user: Option<String>,
+    /// The parameters about tools.
+    pub(crate) tools: Option<Value>,
+    pub(crate) tool_choice: Option<Value>,
+    pub(crate) parallel_tool_calls: Option<bool>,
     pub(crate) is_stored: bool,
 }
 
@@ -70,15 +81,15 @@ impl ResponseHead {
             "metadata": repeated.metadata,
             "model": repeated.model,
             "output": [],
-            "parallel_tool_calls": true,
+            "parallel_tool_calls": repeated.parallel_tool_calls.unwrap_or(true),
             "previous_response_id": repeated.previous,
             "reasoning": {"effort": null, "summary": null},
             "service_tier": "default",
             "store": repeated.is_stored,
             "temperature": null,
             "text": repeated.text.unwrap_or_else(|| json!({"format": {"type": "text"}})),
-            "tool_choice": "auto",
-            "tools": [],
+            "tool_choice": repeated.tool_choice.unwrap_or_else(|| json!("auto")),
+            "tools": repeated.tools.unwrap_or_else(|| json!([])),
             "top_logprobs": 0,
             "top_p": null,
             "truncation": "auto",

@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{ResponseHead, usage};
-use crate::agent::{TurnEvent, TurnOutcome, TurnStop};
+use crate::agent::{ClientCall, TurnEvent, TurnOutcome, TurnStop};
 use crate::gateway::error::ApiError;
 use crate::gateway::openai::answer_limits::{AnswerCutter, AnswerLimits};
-use crate::gateway::openai::{AnswerWriter, REPLACED_MESSAGE};
+use crate::gateway::openai::{AnswerWriter, REPLACED_MESSAGE, arguments_text};
 use crate::sync::lock;
 
 /// The server that a response names for the agent's own tool calls. They are items of MCP calls, because clients run the
@@ -102,6 +102,10 @@ impl ResponseOutput {
     pub(crate) fn replay(&mut self, out: &mut Vec<u8>, response: Value) {
         self.begin(out);
         for (at, item) in response["output"].as_array().into_iter().flatten().enumerate() {
+            if item["type"] == "function_call" {
+                self.function_call(out, at, item);
+                continue;
+            }
             let mut begun = item.clone();
             begun["status"] = json!("in_progress");
             let text = item["content"][0]["text"].as_str();
@@ -135,15 +139,17 @@ impl ResponseOutput {
                 self.items.truncate(open.at);
             }
         }
-        // Text that did not come in pieces, such as a checked answer, comes now.
-        if self.open.is_none() {
+        // Text that did not come in pieces, such as a checked answer, comes now. The text before calls for the client
+        // came before the agent's own calls.
+        let is_written = outcome.stop == TurnStop::ToolCalls && !self.is_checked;
+        if self.open.is_none() && !is_written {
             let text = self.cutter.take(&outcome.text);
             self.text(out, &text);
         }
         let rest = self.cutter.rest();
         self.text(out, &rest);
-        let reason = match self.cutter.ended.unwrap_or(outcome.stop) {
-            TurnStop::End => None,
+        let reason = match self.cutter.stop(outcome.stop) {
+            TurnStop::End | TurnStop::ToolCalls => None,
             TurnStop::Length => Some("max_output_tokens"),
             TurnStop::Refusal => Some("content_filter"),
         };
@@ -153,6 +159,9 @@ impl ResponseOutput {
         let running: Vec<String> = self.running.keys().cloned().collect();
         for call in running {
             self.call_ended(out, &call, true);
+        }
+        for call in &outcome.calls {
+            self.hand_out(out, call);
         }
         self.head.with(json!({
             "status": status,
@@ -222,6 +231,35 @@ impl ResponseOutput {
         self.send(out, "response.mcp_call.in_progress", json!({"output_index": at, "item_id": id}));
         let done = json!({"output_index": at, "item_id": id, "arguments": arguments});
         self.send(out, "response.mcp_call_arguments.done", done);
+    }
+
+    /// Adds a call that the client has to answer.
+    fn hand_out(&mut self, out: &mut Vec<u8>, call: &ClientCall) {
+        let at = self.items.len();
+        self.items.push(json!({
+            "id": self.item_id("fc", at),
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": arguments_text(&call.arguments),
+            "status": "completed",
+        }));
+        let item = self.items[at].clone();
+        self.function_call(out, at, &item);
+    }
+
+    /// Writes the events of a call that the client has to answer.
+    fn function_call(&mut self, out: &mut Vec<u8>, at: usize, item: &Value) {
+        let mut begun = item.clone();
+        begun["status"] = json!("in_progress");
+        begun["arguments"] = json!("");
+        let (id, arguments) = (&item["id"], &item["arguments"]);
+        self.send(out, "response.output_item.added", json!({"output_index": at, "item": begun}));
+        let delta = json!({"output_index": at, "item_id": id, "delta": arguments});
+        self.send(out, "response.function_call_arguments.delta", delta);
+        let done = json!({"output_index": at, "item_id": id, "name": item["name"], "arguments": arguments});
+        self.send(out, "response.function_call_arguments.done", done);
+        self.send(out, "response.output_item.done", json!({"output_index": at, "item": item}));
     }
 
     fn call_ended(&mut self, out: &mut Vec<u8>, call: &str, is_error: bool) {

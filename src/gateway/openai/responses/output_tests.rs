@@ -9,6 +9,7 @@ fn outcome(text: &str, stop: TurnStop) -> TurnOutcome {
     TurnOutcome {
         text: text.to_owned(),
         stop,
+        calls: Vec::new(),
         usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1, cost: None },
         model: "script/x".parse().unwrap(),
         steps: 1,
@@ -167,4 +168,38 @@ fn a_retry_begins_another_message() {
     );
     let items = &told.last().unwrap()["response"]["output"];
     assert_eq!((&items[0]["status"], &items[1]["status"]), (&json!("incomplete"), &json!("completed")));
+}
+
+#[test]
+fn calls_for_the_client_are_items_at_the_end() {
+    let call =
+        |id: &str| ClientCall { id: id.into(), name: "weather".into(), arguments: json!({"city": "Oslo"}) };
+    let ended = TurnOutcome {
+        calls: vec![call("call_1"), call("call_2")],
+        ..outcome("I look.", TurnStop::ToolCalls)
+    };
+    let [started, done] = self::call();
+    let told =
+        stream(output(AnswerLimits::default(), false, true), &[delta("I look."), started, done], &ended);
+    let one = [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+    ];
+    let mut want = one.repeat(2);
+    want.push("completed");
+    assert!(kinds(&told).ends_with(&want), "{:?}", kinds(&told));
+    let response = &told.last().unwrap()["response"];
+    let types: Vec<&str> =
+        response["output"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["message", "mcp_call", "function_call", "function_call"], "the text is there once");
+    assert_eq!(response["output"][3]["call_id"], "call_2");
+    assert_eq!(response["output"][3]["arguments"], r#"{"city":"Oslo"}"#);
+    let item = response["output"][3]["id"].as_str().unwrap();
+    assert!(crate::gateway::openai::responses::turn_of_item(item).is_some(), "{item}");
+    // A repeat of the stored response has the same events for the calls.
+    let mut again = Vec::new();
+    output(AnswerLimits::default(), false, true).replay(&mut again, response.clone());
+    assert!(kinds(&read(&again)).ends_with(&want));
 }

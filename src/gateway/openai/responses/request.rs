@@ -1,12 +1,17 @@
 //! Parses a client's request for a response into the input of a turn.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::RepeatedFields;
 use crate::gateway::error::ApiError;
-use crate::gateway::openai::request::{image, is_given, with_format};
+use crate::gateway::openai::client_tools::{self, ToolForm, ToolParams};
+use crate::gateway::openai::request::{arguments, ends_with_input, image, is_given, result, with_format};
 use crate::gateway::openai::{AnswerLimits, ChatInput, ResponseFormat};
+use crate::provider::call::is_plain;
 use crate::provider::{Block, Message, Role};
 
 /// Most images in one request.
@@ -16,6 +21,22 @@ const METADATA_LIMITS: (usize, usize, usize) = (16, 64, 512);
 /// Values of `include` that are accepted: what they name is never there, or is there in any case.
 const INCLUDABLE: [&str; 3] =
     ["reasoning.encrypted_content", "message.input_image.image_url", "file_search_call.results"];
+
+/// Parameters that are accepted and have no effect: an agent's settings, or flock itself, decide what they ask for, and an
+/// answer is complete and true without them.
+const WITHOUT_EFFECT: [&str; 11] = [
+    "context_management",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "truncation",
+];
 
 /// The body of `POST /v1/responses`.
 #[derive(Debug, Deserialize)]
@@ -34,11 +55,15 @@ pub(crate) struct ResponseRequest {
     user: Option<String>,
     tools: Option<Value>,
     tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
     max_tool_calls: Option<Value>,
     background: Option<bool>,
     conversation: Option<Value>,
     prompt: Option<Value>,
     top_logprobs: Option<Value>,
+    /// Everything else. `None` stands for `null`, which asks for nothing.
+    #[serde(flatten)]
+    others: BTreeMap<String, Option<IgnoredAny>>,
 }
 
 /// The input of a turn for a response.
@@ -68,6 +93,12 @@ impl ResponseRequest {
         self.previous_response_id.as_deref()
     }
 
+    /// Returns the items of the input that only refer to items of stored responses, with their positions.
+    pub(crate) fn references(&mut self) -> impl Iterator<Item = (usize, &mut Value)> {
+        let items = self.input.as_mut().and_then(Value::as_array_mut).into_iter().flatten().enumerate();
+        items.filter(|(_, item)| item["type"] == "item_reference")
+    }
+
     /// Returns the input of a turn for this request.
     ///
     /// # Errors
@@ -81,6 +112,12 @@ impl ResponseRequest {
         if self.max_output_tokens == Some(0) {
             return Err(invalid("max_output_tokens", "must be 1 or more"));
         }
+        let params = ToolParams {
+            tools: self.tools.as_ref(),
+            choice: self.tool_choice.as_ref(),
+            parallel: self.parallel_tool_calls,
+        };
+        let client = client_tools::read(ToolForm::Response, params)?;
         let tokens = self.max_output_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         let metadata = self.metadata.unwrap_or_default();
         check_metadata(&metadata)?;
@@ -89,13 +126,14 @@ impl ResponseRequest {
             context: Vec::new(),
             format,
             bound: AnswerLimits { stops: Vec::new(), tokens },
+            client,
         };
         chat.context.extend(self.instructions.clone().filter(|text| !text.trim().is_empty()));
         read_items(self.input.unwrap_or_default(), &mut chat)?;
-        if chat.messages.last().map(|message| message.role) != Some(Role::User) {
+        if !ends_with_input(&chat.messages) {
             return Err(ApiError::invalid(
                 "no_user_message",
-                "the last message of the input must be a user's and must not be empty",
+                "the last message of the input must be a user's and must not be empty, or the output of a call",
             )
             .with_param("input"));
         }
@@ -107,6 +145,9 @@ impl ResponseRequest {
             metadata,
             text: self.text,
             user: self.user,
+            tools: self.tools.filter(|tools| !tools.is_null()),
+            tool_choice: self.tool_choice.filter(|choice| !choice.is_null()),
+            parallel_tool_calls: self.parallel_tool_calls,
             is_stored: self.store != Some(false),
         };
         Ok(ResponseInput { chat, repeated })
@@ -114,15 +155,8 @@ impl ResponseRequest {
 
     /// Refuses parameters that would change what the client gets and that an agent can't honour.
     fn refuse_unsupported(&self) -> Result<(), ApiError> {
-        // `auto` and `none` change nothing for an agent whose client brings no tools.
-        let needs_tool = match &self.tool_choice {
-            None | Some(Value::Null) => false,
-            Some(choice) => !matches!(choice.as_str(), Some("auto" | "none")),
-        };
         let unknown = self.include.iter().flatten().find(|name| !INCLUDABLE.contains(&name.as_str()));
         for (name, is_asked, why) in [
-            ("tools", is_given(&self.tools), "an agent has its own tools"),
-            ("tool_choice", needs_tool, "an agent chooses its own tools"),
             (
                 "max_tool_calls",
                 is_given(&self.max_tool_calls),
@@ -138,6 +172,13 @@ impl ResponseRequest {
                 let message = format!("{name} is not supported: {why}");
                 return Err(ApiError::invalid("parameter_not_supported", message).with_param(name));
             }
+        }
+        // A client that asks for something flock has never heard of must not believe that it got it.
+        let mut others = self.others.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name);
+        if let Some(name) = others.find(|name| !WITHOUT_EFFECT.contains(&name.as_str())) {
+            let name = crate::clean::summary(name, 64);
+            let message = format!("{name} is not supported: flock knows no such parameter of a response");
+            return Err(ApiError::invalid("parameter_not_supported", message).with_param(name));
         }
         // A session keeps its turns, so only the answer of a session that ends with it can leave nothing behind.
         if !self.stores() && self.previous_response_id.is_some() {
@@ -181,21 +222,38 @@ fn read_items(input: Value, chat: &mut ChatInput) -> Result<(), ApiError> {
     for (at, item) in items.into_iter().enumerate() {
         match item["type"].as_str() {
             None | Some("message") => read_message(&item, at, &mut images, chat)?,
-            // A client that keeps the conversation itself sends back all items of earlier responses. The calls were
-            // flock's own, and the thinking is not for another turn.
+            // A client that keeps the conversation itself sends back all items of earlier responses. These calls were
+            // the agent's own, and the thinking is not for another turn.
             Some("mcp_call" | "reasoning") => {}
-            Some("function_call" | "function_call_output") => {
-                return Err(ApiError::invalid(
-                    "tools_not_supported",
-                    format!("input[{at}] is of a tool call: an agent calls its tools itself"),
-                )
-                .with_param("input"));
+            Some("function_call") => add_call(&item, at, chat)?,
+            Some("function_call_output") => {
+                let call = item["call_id"].as_str().filter(|id| !id.is_empty());
+                let call = call.ok_or_else(|| item_error(at, "is the output of a call without call_id"))?;
+                let content = blocks(&item["output"], at, &mut images)?;
+                chat.messages
+                    .push(Message { role: Role::Tool, content: vec![result(call.to_owned(), content)] });
             }
             Some(other) => {
                 let other = crate::clean::summary(other, 60);
                 return Err(item_error(at, &format!("is of the type {other:?}, which is not supported")));
             }
         }
+    }
+    Ok(())
+}
+
+/// Adds a call of a client's tool to the answer that it belongs to.
+fn add_call(item: &Value, at: usize, chat: &mut ChatInput) -> Result<(), ApiError> {
+    let call = item["call_id"].as_str().filter(|id| !id.is_empty());
+    let call = call.ok_or_else(|| item_error(at, "is a call without call_id"))?;
+    let name = item["name"].as_str().filter(|name| is_plain(name));
+    let name = name
+        .ok_or_else(|| item_error(at, "is a call whose name is not 1 to 64 letters, digits, '_' and '-'"))?;
+    let arguments = arguments(item["arguments"].as_str().unwrap_or_default().to_owned());
+    let block = Block::call(call, name, arguments);
+    match chat.messages.last_mut() {
+        Some(last) if last.role == Role::Assistant => last.content.push(block),
+        _ => chat.messages.push(Message { role: Role::Assistant, content: vec![block] }),
     }
     Ok(())
 }
@@ -308,16 +366,41 @@ mod tests {
     }
 
     #[test]
+    fn calls_and_their_outputs_are_part_of_the_conversation() {
+        let items = json!([
+            {"role": "user", "content": "how is it?"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "weather", "arguments": "{\"city\":\"Oslo\"}"},
+            {"type": "function_call", "call_id": "c2", "name": "now", "arguments": ""},
+            {"type": "function_call_output", "call_id": "c2", "output": "noon"},
+            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "mild"}]},
+        ]);
+        let tools = json!([{"type": "function", "name": "weather", "parameters": null, "strict": null}]);
+        let read = input(&json!({"input": items, "tools": tools, "tool_choice": "required"})).unwrap();
+        let roles: Vec<Role> = read.chat.messages.iter().map(|message| message.role).collect();
+        assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool, Role::Tool]);
+        assert_eq!(read.chat.messages[1].tool_calls().count(), 2);
+        assert_eq!(read.chat.client.tools[0].spec.name, "weather");
+        assert_eq!(read.repeated.tools, Some(tools));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_accepted_and_so_is_null() {
+        let mut more = json!({"input": "hi", "unheard_of": null, "moderation": null, "background": false,
+            "text": {"verbosity": "low"}, "user": "kim"});
+        for name in WITHOUT_EFFECT {
+            more[name] = json!({"any": ["value", 1]});
+        }
+        assert!(input(&more).is_ok());
+    }
+
+    #[test]
     fn what_can_not_be_honoured_is_refused_by_name() {
         let parts = |part: Value| json!({"input": [{"role": "user", "content": [part]}]});
         for (more, code, param) in [
             (json!({"tools": [{"type": "web_search"}]}), "parameter_not_supported", "tools"),
             (json!({"tool_choice": "required"}), "parameter_not_supported", "tool_choice"),
-            (
-                json!({"tool_choice": {"type": "function", "name": "x"}}),
-                "parameter_not_supported",
-                "tool_choice",
-            ),
+            (json!({"tool_choice": {"type": "function", "name": "x"}}), "invalid_parameter", "tool_choice"),
             (json!({"max_tool_calls": 3}), "parameter_not_supported", "max_tool_calls"),
             (json!({"background": true}), "parameter_not_supported", "background"),
             (json!({"conversation": "conv_1"}), "parameter_not_supported", "conversation"),
@@ -325,6 +408,9 @@ mod tests {
             (json!({"top_logprobs": 2}), "parameter_not_supported", "top_logprobs"),
             (json!({"include": ["message.output_text.logprobs"]}), "parameter_not_supported", "include"),
             (json!({"store": false, "previous_response_id": "resp_1"}), "parameter_not_supported", "store"),
+            (json!({"moderation": {"mode": "block"}}), "parameter_not_supported", "moderation"),
+            (json!({"max_tokens": 5}), "parameter_not_supported", "max_tokens"),
+            (json!({"temprature": 0.1}), "parameter_not_supported", "temprature"),
             (json!({"max_output_tokens": 0}), "invalid_parameter", "max_output_tokens"),
             (json!({"metadata": {"a": "x".repeat(513)}}), "invalid_parameter", "metadata"),
             (json!({"metadata": {"a": 1}}), "invalid_parameter", "metadata"),
@@ -335,9 +421,15 @@ mod tests {
             (json!({"input": [{"role": "assistant", "content": "x"}]}), "no_user_message", "input"),
             (json!({"input": [{"role": "tool", "content": "x"}]}), "invalid_content", "input"),
             (json!({"input": [{"type": "item_reference", "id": "x"}]}), "invalid_content", "input"),
+            (json!({"input": [{"type": "function_call_output", "output": "x"}]}), "invalid_content", "input"),
             (
-                json!({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}),
-                "tools_not_supported",
+                json!({"input": [{"type": "function_call", "call_id": "c", "name": "a b"}]}),
+                "invalid_content",
+                "input",
+            ),
+            (
+                json!({"input": [{"type": "function_call", "call_id": "c", "name": "a"}]}),
+                "no_user_message",
                 "input",
             ),
             (parts(json!({"type": "input_file", "file_id": "f"})), "invalid_content", "input"),
@@ -354,7 +446,7 @@ mod tests {
                 body[key] = value.clone();
             }
             let error = input(&body).unwrap_err();
-            assert_eq!((&*error.code, error.details.param), (code, Some(param)), "{more}");
+            assert_eq!((&*error.code, error.details.param.as_deref()), (code, Some(param)), "{more}");
             assert_eq!(error.status, 400);
         }
     }

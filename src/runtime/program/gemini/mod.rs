@@ -3,7 +3,6 @@
 mod duplicate_results;
 mod events;
 mod login;
-mod node;
 mod settings;
 
 use std::path::Path;
@@ -12,11 +11,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::environment::{self, MCP_TOKEN};
-use super::executable;
 use super::interface::{
     ConversationStart, HiddenEntry, Invocation, Login, Parser, Program, ProgramFacts, ProgramFiles,
     ProgramProbe, RequiredOptions, StateFile, TurnSpec, relay_path,
 };
+use super::{executable, node};
 use crate::config::Api;
 
 pub struct Gemini;

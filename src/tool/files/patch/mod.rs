@@ -1,8 +1,9 @@
-//! The patch format that some models are trained to write. [`parse`] reads it and [`hunk`] applies it; neither touches
-//! a file.
+//! The patch format that some models are trained to write. [`parse`] reads it, [`hunk`] applies it and
+//! [`preview`] shows it; none touches a file.
 
 pub(super) mod hunk;
 pub(super) mod parse;
+pub(super) mod preview;
 
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 //! Every answer of a gateway has the form that the OpenAPI document describes.
 
 pub mod document;
+mod hooks;
 mod projects;
+mod schedules;
+mod skills;
 
 use std::time::Duration;
 
@@ -23,7 +26,7 @@ use crate::team::stage::{Served, add};
 
 const NOTHING: Value = Value::Null;
 /// The smallest picture.
-const PNG: &str =
+pub(super) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const SESSION: &str = "agent:coder:flock:main:ann";
 
@@ -43,6 +46,8 @@ impl Scene {
         let home = TempHome::new().init();
         let replies = json!([
             {"when": "look around", "steps": [{"calls": [{"name": "flock_status", "arguments": {}}]}, {"say": "seen"}]},
+            {"when": "ask the client", "steps": [
+                {"say": "I ask.", "calls": [{"name": "weather", "arguments": {"city": "Oslo"}}]}, {"say": "mild"}]},
             {"when": "go slowly", "steps": [{"say": "word ".repeat(20_000), "pace_ms": 50}]},
             {"when": "be flaky", "steps": [{"error": {"status": 503, "message": "busy", "retry_after_ms": 1}}]},
             {"steps": [{"say": "hello"}]},
@@ -53,6 +58,7 @@ impl Scene {
         wants(&home, "r-approved", "true", later());
         wants(&home, "r-denied", "false", later());
         has_mount(&home, "r-granted", "coder", &home.outside());
+        skills::plant(&home);
         let receipt = tokio::runtime::Handle::current().block_on(receipt(&home));
         let served = Served::start(&home);
         let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
@@ -124,8 +130,12 @@ async fn every_answer_fits_the_document() {
     use_bridges(&scene).await;
     projects::use_projects(&scene).await;
     projects::use_races(&scene).await;
+    schedules::use_schedules(&scene).await;
+    hooks::use_hooks(&scene).await;
+    skills::use_skills(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
+    use_mcp_servers(&scene).await;
     use_the_machine(&scene).await;
     look_at_receipts_and_generations(&scene).await;
     for path in [
@@ -222,6 +232,32 @@ async fn look_at_the_gateway(scene: &Scene) {
     scene.fails("GET", "/metrics?channels=some", NOTHING, 400, "invalid_query").await;
 }
 
+async fn use_mcp_servers(scene: &Scene) {
+    // No engine is needed for a server that is not started.
+    scene.home.flock(["mcp", "add", "notes", "--", "notes"]).ok();
+    assert_eq!(scene.get("/api/mcp/servers").await["servers"][0]["name"], "notes");
+    assert_eq!(scene.get("/api/mcp/servers/notes").await["server"]["running"], false);
+    scene.fails("GET", "/api/mcp/servers/other", NOTHING, 404, "mcp_server_not_found").await;
+    scene.fails("POST", "/api/mcp/servers/other/test", NOTHING, 404, "mcp_server_not_found").await;
+    let grant = "/api/mcp/servers/notes/grant";
+    scene.fails("POST", grant, json!({"agent": "coder", "tools": []}), 400, "invalid_body").await;
+    let tools = json!([{"name": "read", "sha256": "00"}]);
+    scene.fails("POST", grant, json!({"agent": "nobody", "tools": tools}), 404, "agent_not_found").await;
+    let sampling = json!({"agent": "coder", "capabilities": ["sampling"], "by": "ann"});
+    assert_eq!(scene.post(grant, sampling.clone()).await["capabilities"], json!(["sampling"]));
+    let shown = scene.get("/api/mcp/servers/notes").await;
+    assert_eq!(shown["server"]["capabilities"][0]["today"]["calls"], 0, "{shown}");
+    assert_eq!(scene.post("/api/mcp/servers/notes/revoke", sampling).await["revoked"], 1);
+    let both = json!({"agent": "coder", "capabilities": ["sampling", "elicitation"], "by": "ann"});
+    scene.post(grant, both).await;
+    let revoked = scene.post("/api/mcp/servers/notes/revoke", json!({"agent": "coder"})).await;
+    assert_eq!(revoked["revoked"], 2, "without a list, all of it");
+    let revoked = scene.post("/api/mcp/servers/notes/revoke", json!({"agent": "coder", "by": "ann"})).await;
+    assert_eq!(revoked["revoked"], 0);
+    assert_eq!(scene.delete("/api/mcp/servers/notes?by=ann").await["removed"], "notes");
+    assert_eq!(scene.get("/api/mcp/servers").await["servers"], json!([]));
+}
+
 async fn use_tokens(scene: &Scene) {
     let wanted =
         json!({"name": "ci", "agents": ["coder"], "rights": ["a2a"], "expiresAt": later(), "by": "ann"});
@@ -296,6 +332,21 @@ async fn use_memory_search(scene: &Scene) {
     scene.fails("GET", "/api/search/memory?q=x&in=secrets", NOTHING, 400, "invalid_query").await;
     scene.fails("GET", "/api/search/memory?q=%22", NOTHING, 400, "usage").await;
     scene.fails("GET", "/api/search/memory?q=x&agent=nobody", NOTHING, 404, "agent_not_found").await;
+    let file = scene.get("/api/search/memory/file?agent=coder&path=MEMORY.md").await;
+    assert_eq!((&file["in"], &file["text"]), (&json!("memory"), &json!("anybody has the key")), "{file}");
+    let file = scene.get("/api/search/memory/file?vault=shared&path=notes.md").await;
+    assert_eq!((&file["vault"], &file["isWhole"]), (&json!("shared"), &json!(true)), "{file}");
+    for (query, status, code) in [
+        ("path=MEMORY.md", 400, "invalid_query"),
+        ("agent=coder&vault=shared&path=MEMORY.md", 400, "invalid_query"),
+        ("agent=nobody&path=MEMORY.md", 404, "agent_not_found"),
+        ("agent=coder&path=SOUL.md", 404, "file_not_found"),
+        ("agent=coder&path=memory/../SOUL.md", 404, "file_not_found"),
+        ("vault=shared&path=../../config.json", 404, "file_not_found"),
+        ("vault=nowhere&path=notes.md", 404, "file_not_found"),
+    ] {
+        scene.fails("GET", &format!("/api/search/memory/file?{query}"), NOTHING, status, code).await;
+    }
 }
 
 /// Pictures and files of a session, and a turn that can not be taken back any more.
@@ -423,8 +474,8 @@ async fn use_models(scene: &Scene) {
     scene.fails("GET", "/v1/models/nobody", NOTHING, 404, "model_not_found").await;
     scene.post("/v1/chat/completions", ask("hello")).await;
     let mut tools = ask("hello");
-    tools["tools"] = json!([{"type": "function"}]);
-    scene.fails("POST", "/v1/chat/completions", tools, 400, "tools_not_supported").await;
+    tools["tools"] = json!([{"type": "function", "function": {"name": "read"}}]);
+    scene.fails("POST", "/v1/chat/completions", tools, 400, "tool_name_taken").await;
     let mut streamed = ask_streamed("look around");
     streamed["stream_options"] = json!({"include_usage": true});
     let activity = [("x-flock-activity", "1")];
@@ -432,6 +483,17 @@ async fn use_models(scene: &Scene) {
     let parts = events(answer).await;
     assert!(parts.iter().any(|part| part.name == "tool.ended"), "{parts:?}");
     assert_eq!(parts.last().unwrap().data, "[DONE]");
+    for part in &parts[..parts.len() - 1] {
+        document.check_event("POST", "/v1/chat/completions", &part.name, &part.data);
+    }
+    let mut brings = ask("ask the client");
+    brings["tools"] = json!([{"type": "function", "function": {"name": "weather"}}]);
+    let handed = scene.post("/v1/chat/completions", brings.clone()).await;
+    let call = &handed["choices"][0]["message"]["tool_calls"][0]["id"];
+    let listed = scene.get("/api/sessions?agent=coder").await.to_string();
+    assert!(listed.contains(call.as_str().unwrap()), "{listed}");
+    brings["stream"] = json!(true);
+    let parts = events(document.open(owner, "POST", "/v1/chat/completions", &brings, &[]).await).await;
     for part in &parts[..parts.len() - 1] {
         document.check_event("POST", "/v1/chat/completions", &part.name, &part.data);
     }
@@ -453,6 +515,15 @@ async fn use_responses(scene: &Scene) {
     }
     assert!(parts.iter().any(|part| part.name == "response.mcp_call.completed"), "{parts:?}");
     assert_eq!(parts.last().unwrap().name, "response.completed");
+    let mut brings = json!({"model": "coder", "input": "ask the client",
+        "tools": [{"type": "function", "name": "weather"}]});
+    scene.post("/v1/responses", brings.clone()).await;
+    brings["stream"] = json!(true);
+    let parts = events(document.open(&scene.owner, "POST", "/v1/responses", &brings, &[]).await).await;
+    for part in &parts {
+        document.check_event("POST", "/v1/responses", &part.name, &part.data);
+    }
+    assert!(parts.iter().any(|part| part.name == "response.function_call_arguments.done"), "{parts:?}");
     let tools = json!({"model": "coder", "input": "x", "tools": [{"type": "web_search"}]});
     scene.fails("POST", "/v1/responses", tools, 400, "parameter_not_supported").await;
     assert_eq!(scene.delete(&path).await["deleted"], true);
@@ -510,6 +581,9 @@ async fn decide(scene: &Scene) {
     scene.fails("POST", "/api/approvals/r-approved/approve", wrong, 409, "changed").await;
     let approval = json!({"sha256": request["request"]["sha256"], "by": "ann"});
     scene.post("/api/approvals/r-approved/approve", approval).await;
+    let answer = json!({"sha256": request["request"]["sha256"], "values": {"a": 1}, "by": "ann"});
+    scene.fails("POST", "/api/approvals/r-nothing/answer", answer.clone(), 404, "request_not_found").await;
+    scene.fails("POST", "/api/approvals/r-denied/answer", answer, 409, "no_question").await;
     scene.post("/api/approvals/r-denied/deny", json!({"reason": "no", "by": "ann"})).await;
     scene.post("/api/approvals/r-granted/revoke", json!({"by": null})).await;
 }
@@ -543,6 +617,8 @@ async fn use_agents(scene: &Scene) {
     {
         scene.post(path, NOTHING).await;
     }
+    scene.post("/api/quota/resume?by=ann&credential=lab&agent=coder", NOTHING).await;
+    scene.fails("POST", "/api/quota/resume?agent=nobody", NOTHING, 404, "agent_not_found").await;
     scene.fails("POST", "/api/agents/nobody/freeze", NOTHING, 404, "agent_not_found").await;
     scene.fails("POST", "/api/agents/sysadmin/probe", NOTHING, 400, "no_sandbox").await;
     scene.fails("POST", "/api/agents/coder/prepare", NOTHING, 503, "docker_unavailable").await;
@@ -825,6 +901,9 @@ async fn run_a_program(document: &Document) {
         ("initialize", json!({"protocolVersion": "2025-11-25"})),
         ("tools/list", json!({})),
         ("tools/call", json!({"name": "flock_status", "arguments": {}})),
+        ("resources/list", json!({})),
+        ("resources/read", json!({"uri": "flock://channel/none"})),
+        ("prompts/list", json!({})),
         ("nonsense", json!({})),
     ] {
         document.done(&program, "POST", "/mcp", &request(method, params)).await;

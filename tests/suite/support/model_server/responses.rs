@@ -94,6 +94,7 @@ fn common(body: &Value) -> Result<(), String> {
         "store",
         "instructions",
         "tools",
+        "tool_choice",
         "include",
         "prompt_cache_key",
         "max_output_tokens",

@@ -6,16 +6,18 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// The front matter of a file, and the text after it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct FrontMatter<'t> {
-    pub(super) description: Option<String>,
+pub(crate) struct FrontMatter<'t> {
+    /// The name that the file itself gives, which need not be a valid one.
+    pub(crate) name: Option<String>,
+    pub(crate) description: Option<String>,
     /// Tools as name and kind. The kind may be empty.
-    pub(super) tools: Vec<(String, String)>,
-    pub(super) body: &'t str,
+    pub(crate) tools: Vec<(String, String)>,
+    pub(crate) body: &'t str,
 }
 
 impl<'t> FrontMatter<'t> {
     /// Splits a file. Without front matter, all of it is the body.
-    pub(super) fn parse(text: &'t str) -> Self {
+    pub(crate) fn parse(text: &'t str) -> Self {
         // Some editors put a byte order mark at the beginning of a file.
         let text = text.trim_start_matches('\u{feff}');
         let Some((matter, body)) = split(text) else { return Self { body: text, ..Self::default() } };
@@ -35,6 +37,7 @@ impl<'t> FrontMatter<'t> {
                 below.push(next.trim());
             }
             match key.trim() {
+                "name" => front.name = Some(scalar_text(value, &below)).filter(|text| !text.is_empty()),
                 "description" => {
                     front.description = Some(scalar_text(value, &below)).filter(|text| !text.is_empty());
                 }

@@ -1,12 +1,12 @@
-//! The Node on which Gemini CLI runs.
+//! The Node on which a program of npm runs.
 
 use std::path::{Path, PathBuf};
 
-use crate::runtime::program::executable;
+use super::executable;
 
 /// Returns the Node beside which the package was installed, or the first suitable one on PATH. The result is the real
 /// file, which must work on its own, because only that file is mounted.
-pub(super) fn find(package: &Path) -> Result<PathBuf, String> {
+pub fn find(package: &Path) -> Result<PathBuf, String> {
     let beside = package.ancestors().filter(|folder| folder.ends_with("lib")).find_map(Path::parent);
     let beside = beside.map(|prefix| prefix.join("bin/node"));
     let named = which::which_all("node").into_iter().flatten();

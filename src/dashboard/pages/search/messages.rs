@@ -1,10 +1,12 @@
-//! The search in the messages of all channels.
+//! The search in the messages of all channels, the newest first.
 
 use askama::Template;
 use serde::Deserialize;
 
+use super::Tab;
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::pages::channels;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
 use crate::markdown;
 
@@ -24,9 +26,10 @@ struct Message {
 }
 
 #[derive(Template)]
-#[template(path = "search.html")]
-struct SearchPage {
+#[template(path = "search_messages.html")]
+struct MessagesPage {
     layout: Layout,
+    tab: Tab,
     words: String,
     results: Vec<ResultView>,
 }
@@ -50,7 +53,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
         fetch(api, &format!("/api/search?q={}", query::encoded(&words))).await?
     };
     let results = found.messages.into_iter().map(|message| {
-        let (channel, seq) = (super::channels::address(&message.channel_id), message.seq);
+        let (channel, seq) = (channels::address(&message.channel_id), message.seq);
         ResultView {
             address: format!("{channel}?around={seq}#m{seq}"),
             channel: message.channel_id,
@@ -60,6 +63,6 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
             html: markdown::html_in_page(&message.content, &[], &[]),
         }
     });
-    let layout = Layout::new(viewer, Some(NavItem::Channels), viewer.texts().search);
-    Page::of(&SearchPage { layout, words, results: results.collect() })
+    let layout = Layout::new(viewer, Some(NavItem::Search), viewer.texts().search_messages);
+    Page::of(&MessagesPage { layout, tab: Tab::Messages, words, results: results.collect() })
 }

@@ -1,0 +1,94 @@
+//! The errors of an MCP server, each with the command that helps.
+
+use crate::error::{Explain, Kind};
+use crate::home::HomeError;
+use crate::id::McpServerName;
+use crate::sandbox::SandboxError;
+use crate::store::StoreError;
+
+/// An error of an MCP server.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error("there is no MCP server {0}")]
+    Unknown(McpServerName),
+    /// A secret of the configuration is missing.
+    #[error("the MCP server {server} needs the secret {secret:?}, which is not there")]
+    NoSecret { server: McpServerName, secret: String },
+    /// The installed package is not the one that the configuration pins.
+    #[error("the MCP server {server} can't start: {problem}")]
+    Package { server: McpServerName, problem: String },
+    /// The program did not start, or did not speak the protocol.
+    #[error("the MCP server {server} did not start: {reason}")]
+    NotStarted { server: McpServerName, reason: String },
+    /// It failed, and is not tried again before some time has passed.
+    #[error("the MCP server {server} failed and is tried again in {seconds} s: {reason}")]
+    Waits { server: McpServerName, seconds: u64, reason: String },
+    /// It ended while a call ran.
+    #[error("the MCP server {server} ended: {reason}")]
+    Ended { server: McpServerName, reason: String },
+    /// The server at a URL could not be asked, or answered with an error of HTTP.
+    #[error("the MCP server {server} could not be asked: {reason}")]
+    Unreached { server: McpServerName, reason: String },
+    /// The server at a URL wants a person to sign in, or to give more. The reason says how.
+    #[error("the MCP server {server} wants a sign-in: {reason}")]
+    NotSignedIn { server: McpServerName, reason: String },
+    /// The sign-in to a server at a URL failed.
+    #[error("signing in to the MCP server {server} failed: {reason}")]
+    SignIn { server: McpServerName, reason: String },
+    /// It did not answer in time.
+    #[error("the MCP server {server} did not answer within {seconds} s{reported}")]
+    Silent {
+        server: McpServerName,
+        seconds: u64,
+        /// The last progress that it reported, as the end of the sentence. Empty if it reported none.
+        reported: String,
+    },
+    /// It answered with an error of the protocol.
+    #[error("the MCP server {server} answered with the error {code}: {message}")]
+    Answered { server: McpServerName, code: i32, message: String },
+    /// It broke a limit on what it may send.
+    #[error("the MCP server {server} {what}")]
+    Excess { server: McpServerName, what: String },
+    /// The caller cancelled.
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
+impl Explain for McpError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Sandbox(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Home(error) => error.kind(),
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown(_) => Some("flock mcp list".to_owned()),
+            Self::Package { server, .. } => Some(format!("flock mcp update {server} --locked")),
+            Self::NoSecret { server, .. } => Some(format!("flock mcp show {server}")),
+            Self::NotStarted { server, .. }
+            | Self::Waits { server, .. }
+            | Self::Ended { server, .. }
+            | Self::Silent { server, .. }
+            | Self::Unreached { server, .. }
+            | Self::Answered { server, .. }
+            | Self::Excess { server, .. } => Some(format!("flock mcp test {server}")),
+            Self::SignIn { server, .. } | Self::NotSignedIn { server, .. } => {
+                Some(format!("flock mcp login {server}"))
+            }
+            Self::Cancelled => None,
+            Self::Sandbox(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Home(error) => error.hint(),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Questions of MCP servers to people: answered, declined, taken back, and over with their process.
+
+use std::time::Duration;
+
+use super::*;
+use crate::mcp::{PersonAnswer, Question};
+use crate::provider::BoxFuture as Waiting;
+use crate::swarm::triage::question;
+use crate::tool::CallContext;
+
+/// A question with the field `table`, which is required, and `rows`, which has a default.
+fn asked() -> Request {
+    let fields = json!([
+        {"name": "table", "required": true, "kind": {"type": "text", "minLength": 2}},
+        {"name": "rows", "required": false, "default": 10,
+            "kind": {"type": "number", "isInteger": true, "minimumMilli": 1000}},
+    ]);
+    let fields = serde_json::from_value(fields).unwrap();
+    let message = "Which table \u{202e}?".to_owned();
+    question::request(&"notes".parse().unwrap(), Question { message, fields })
+}
+
+fn context() -> CallContext {
+    let (agent, session) = ("coder".parse().unwrap(), session("coder"));
+    CallContext { agent, session, turn: TurnId::new(), cancel: CancellationToken::new(), progress: None }
+}
+
+fn values(value: Value) -> serde_json::Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+impl Rig {
+    /// Asks a person, and returns the future answer with the row of the question.
+    async fn question(&self, context: &CallContext) -> (Waiting<'static, PersonAnswer>, RequestRow) {
+        let (triage, context) = (Arc::clone(&self.triage), context.clone());
+        let limit = Duration::from_secs(60);
+        let task = tokio::spawn(async move { triage.ask_person(&context, asked(), limit).await.unwrap() });
+        let end = tokio::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let open = self.triage.swarm().store().requests().list(true, 10).await.unwrap();
+            if let Some(row) = open.into_iter().find(|row| row.kind == question::KIND) {
+                // The question can be answered as soon as its row is there.
+                if self.triage.is_asked(&row.id) {
+                    return (Box::pin(async move { task.await.unwrap() }), row);
+                }
+            }
+            assert!(tokio::time::Instant::now() < end, "nobody is asked");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn answer(&self, row: &RequestRow, given: Value) -> Result<RequestRow, DecideError> {
+        self.triage.answer(&row.id, (row.sha256.clone(), &values(given)), &owner()).await
+    }
+}
+
+#[tokio::test]
+async fn a_person_answers_exactly_the_question_that_was_shown() {
+    let rig = Rig::new().await;
+    let (answer, row) = rig.question(&context()).await;
+    assert_eq!((row.level, row.state), (Level::Red, RequestState::Waiting));
+    let shown = view::lines(&row).join("\n");
+    assert!(
+        shown.contains("MCP server notes, in its own words") && shown.contains("| Which table"),
+        "{shown}"
+    );
+    assert!(shown.contains("| field table (a text of at least 2 characters, required)"), "{shown}");
+    assert!(!shown.contains('\u{202e}') && shown.contains("[default: 10]"), "{shown}");
+    assert!(row.why[0].contains("never type a password"), "{:?}", row.why);
+    assert!(rig.posts().await[0].contains("flock approvals answer"));
+    for (given, part) in [
+        (json!({}), "table is missing"),
+        (json!({"table": "x"}), "at least 2"),
+        (json!({"table": "notes", "rows": 0}), "at least 1"),
+        (json!({"table": "notes", "other": 1}), "no field"),
+    ] {
+        let refused = rig.answer(&row, given).await.unwrap_err();
+        assert!(matches!(refused, DecideError::Values { .. }), "{refused}");
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+    let bare = rig.approve(&row.id).await.unwrap_err();
+    assert!(matches!(bare, DecideError::Unanswered(_)), "{bare}");
+    let changed = ("0".repeat(64), &values(json!({"table": "notes"})));
+    let changed = rig.triage.answer(&row.id, changed, &owner()).await.unwrap_err();
+    assert!(matches!(changed, DecideError::Changed(_)), "{changed}");
+    rig.answer(&row, json!({"table": "notes"})).await.unwrap();
+    assert_eq!(answer.await, PersonAnswer::Accepted(values(json!({"table": "notes", "rows": 10}))));
+    rig.until(&row.id, RequestState::Done).await;
+    let again = rig.answer(&row, json!({"table": "other"})).await.unwrap_err();
+    assert!(matches!(again, DecideError::Over { .. }), "{again}");
+    assert_eq!(rig.executor.done(), Vec::<String>::new());
+    assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new(), "the server has the answer");
+    let row = rig.row(&row.id).await;
+    assert_eq!(row.result.as_deref(), Some("answered"), "the values are in no record");
+}
+
+#[tokio::test]
+async fn a_wrong_digest_leaves_no_values_for_a_later_approval() {
+    let rig = Rig::new().await;
+    let (answer, row) = rig.question(&context()).await;
+    let changed = ("0".repeat(64), &values(json!({"table": "evil"})));
+    rig.triage.answer(&row.id, changed, &owner()).await.unwrap_err();
+    let bare = rig.approve(&row.id).await.unwrap_err();
+    assert!(matches!(bare, DecideError::Unanswered(_)), "{bare}");
+    rig.decide(&row.id, ApprovalDecision::Deny { reason: Some("no".into()) }).await.unwrap();
+    assert_eq!(answer.await, PersonAnswer::Declined);
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Denied);
+    assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_question_is_over_with_its_call_and_its_time() {
+    let rig = Rig::new().await;
+    let stopped = context();
+    let (answer, row) = rig.question(&stopped).await;
+    stopped.cancel.cancel();
+    assert_eq!(answer.await, PersonAnswer::Cancelled);
+    rig.until(&row.id, RequestState::Expired).await;
+    let late = rig.answer(&row, json!({"table": "notes"})).await.unwrap_err();
+    assert!(matches!(late, DecideError::Over { .. }), "{late}");
+    let short = Duration::from_millis(1);
+    let answered = rig.triage.ask_person(&context(), asked(), short).await.unwrap();
+    assert_eq!(answered, PersonAnswer::Cancelled);
+    let last = rig.last().await.id;
+    rig.until(&last, RequestState::Expired).await;
+    assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_question_of_an_earlier_process_is_ended_and_can_not_be_answered() {
+    let rig = Rig::new().await;
+    let (_answer, row) = rig.question(&context()).await;
+    let rig = rig.restarted().await;
+    let gone = rig.answer(&row, json!({"table": "notes"})).await.unwrap_err();
+    assert!(matches!(gone, DecideError::NobodyWaits(_)), "{gone}");
+    rig.triage.recover().await.unwrap();
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
+    assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_agent_can_not_ask_as_a_server_and_too_many_questions_are_refused() {
+    let rig = Rig::new().await;
+    let refused = rig.triage.request(&by("coder"), asked(), "x", &CancellationToken::new()).await;
+    assert!(refused.unwrap_err().to_string().contains("only an MCP server"));
+    let calls: Vec<CallContext> = (0..MAX_OPEN).map(|_| context()).collect();
+    let mut waiting = tokio::task::JoinSet::new();
+    for call in calls {
+        let triage = Arc::clone(&rig.triage);
+        waiting.spawn(async move { triage.ask_person(&call, asked(), Duration::from_secs(60)).await });
+    }
+    let end = tokio::time::Instant::now() + Duration::from_secs(20);
+    while rig.triage.swarm().store().requests().list(true, 100).await.unwrap().len() < MAX_OPEN {
+        assert!(tokio::time::Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let more = rig.triage.ask_person(&context(), asked(), Duration::from_secs(60)).await;
+    assert!(more.unwrap_err().contains("wait already"));
+}

@@ -1,0 +1,453 @@
+//! MCP servers in real sandboxes: granted and called over the whole way, and each wall tried from inside.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flock::config::Live;
+use flock::gateway::mcp;
+use flock::home::Home;
+use flock::id::{SessionKey, SessionKind, TurnId};
+use flock::mcp::Servers;
+use flock::provider::Block;
+use flock::store::Store;
+use flock::tool::{CallContext, ToolError, ToolSource as _};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::walls::ATTACKS;
+use crate::support::docker::{self, docker as docker_command};
+use crate::support::home::TempHome;
+use crate::support::wait_until;
+
+const SERVER: &str = include_str!("../../fixtures/mcp/server.py");
+/// A value that may be seen by the server alone.
+const PLANTED: &str = "sk-planted-4711-only-for-the-server";
+
+/// Writes the program of a server to the folder that is its workspace.
+fn write_program(home: &TempHome, server: &str) {
+    let folder = home.file(format!("mcp/{server}/workspace"));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("server.py"), SERVER).unwrap();
+}
+
+fn container(home: &TempHome, server: &str) -> String {
+    home.container("x").replace("flock-sbx-x", &format!("flock-mcp-{server}"))
+}
+
+/// Calls the granted tools of `coder` in this process.
+struct Caller {
+    servers: Arc<Servers>,
+    live: Arc<Live>,
+}
+
+impl Caller {
+    async fn open(home: &TempHome) -> Self {
+        let home = Home::locate(Some(&home.path())).unwrap();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let store = Arc::new(Store::open(&home).unwrap());
+        let servers = mcp::servers(&live, &store);
+        servers.refresh().await.unwrap();
+        Self { servers, live }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
+        let agent: flock::id::AgentId = "coder".parse().unwrap();
+        let config = self.live.current();
+        let tools = self.servers.tools(config.agent(&agent).unwrap());
+        let tool = tools.iter().find(|found| found.spec().name == tool).expect("it is granted");
+        let session = SessionKey::new(&agent, SessionKind::Main, "ann");
+        let (turn, cancel) = (TurnId::new(), CancellationToken::new());
+        let context = CallContext { agent, session, turn, cancel, progress: None };
+        let texts = |content: Vec<Block>| -> String {
+            let texts = content.into_iter().map(|block| match block {
+                Block::Text { text, .. } => text,
+                _ => String::new(),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        };
+        match tool.call(&context, &arguments).await {
+            Ok(output) => Ok(texts(output.content)),
+            Err(ToolError::ForModel(text)) => Err(text),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Runs Python inside the server's own process and returns its `result`.
+    async fn python(&self, code: &str) -> String {
+        let said = self.call("mcp_tools_do", json!({"code": code})).await.unwrap();
+        said.split_once('\n').map_or(said.clone(), |(_, rest)| rest.to_owned())
+    }
+}
+
+#[test]
+fn a_server_is_added_granted_called_by_an_agent_and_removed() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let replies = json!({"replies": [{"steps": [
+        {"calls": [{"name": "mcp_tools_echo", "arguments": {"text": "hello from outside"}}]},
+        {"say": "It said: {{last_result}}"},
+    ]}]});
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::write(home.file("scripts/coder.json"), replies.to_string()).unwrap();
+    home.flock(["add", "coder", "--model", "script/coder.json"]).ok();
+    write_program(&home, "tools");
+    home.flock(["mcp", "add", "tools", "--memory", "256m", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "add", "tools", "--", "x"]).fails(5);
+    let found = home.flock(["mcp", "test", "tools", "--json"]).ok().json();
+    assert!(found["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "echo"), "{found}");
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "echo"]).fails(2);
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "nothing", "--yes"]).fails(1);
+    let granted =
+        home.flock(["mcp", "grant", "tools", "coder", "--tools", "echo", "--yes", "--json"]).ok().json();
+    assert_eq!(granted["offeredAs"], json!(["mcp_tools_echo"]));
+    assert_eq!(
+        docker_command(&["ps", "-aq", "--filter", &format!("name=^{}$", container(&home, "tools"))]),
+        ""
+    );
+    home.flock(["start"]).ok();
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("hello from outside") && said.contains("of the MCP server tools"), "{said}");
+    let inspected = "{{.HostConfig.Memory}} {{.HostConfig.NetworkMode}} {{.HostConfig.ReadonlyRootfs}}";
+    assert_eq!(
+        docker_command(&["inspect", "-f", inspected, &container(&home, "tools")]),
+        "268435456 none true"
+    );
+    let listed = home.flock(["mcp", "list", "--json"]).ok().json();
+    assert_eq!(listed["servers"][0]["running"], true, "{listed}");
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("mcp.grant") && audit.contains("mcp_tools_echo"), "{audit}");
+    home.flock(["mcp", "revoke", "tools", "coder"]).ok();
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("there is no tool"), "{said}");
+    home.flock(["mcp", "remove", "tools", "--yes"]).ok();
+    assert_eq!(
+        docker_command(&["ps", "-aq", "--filter", &format!("name=^{}$", container(&home, "tools"))]),
+        ""
+    );
+    home.flock(["mcp", "show", "tools"]).fails(1);
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn the_walls_of_an_agent_stand_around_a_server_too() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    home.flock(["add", "coder", "--no-container"]).ok();
+    std::fs::write(home.file("workspaces/coder/private.txt"), "private").unwrap();
+    write_program(&home, "tools");
+    write_program(&home, "other");
+    std::fs::write(home.file("mcp/other/workspace/private.txt"), "private").unwrap();
+    home.flock(["mcp", "add", "tools", "--secret", "API_KEY", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "test", "tools"]).fails(1);
+    home.flock_with_input(["mcp", "secret", "tools", "API_KEY"], PLANTED).ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "do,env", "--yes"]).ok();
+    docker::block_on(async {
+        let caller = Caller::open(&home).await;
+        let secret = caller.call("mcp_tools_env", json!({"name": "API_KEY"})).await.unwrap();
+        assert!(secret.contains(&format!("{PLANTED}|/secrets/API_KEY|{PLANTED}")), "{secret}");
+        // Where an engine, a list of processes or an agent could show it.
+        let name = container(&home, "tools");
+        let inspected = docker_command(&["inspect", &name]);
+        assert!(inspected.contains("flock.mcp") && !inspected.contains(PLANTED));
+        assert!(!docker_command(&["top", &name, "-eo", "pid,args"]).contains(PLANTED));
+        let network = "import socket\nresult = []\nfor where in [('1.1.1.1', 443), ('172.17.0.1', 80)]:\n  try:\n    \
+            socket.create_connection(where, 2); result.append(where)\n  except OSError: pass";
+        assert_eq!(caller.python(network).await, "[]", "there is no network");
+        let writes = "import os\nresult = []\nfor path in ['/x', '/usr/x', '/nix/x', '/secrets/x', '/secrets/API_KEY', '/flock-helper']:\n  \
+            try:\n    open(path, 'w').write('x'); result.append(path)\n  except OSError: pass";
+        assert_eq!(caller.python(writes).await, "[]", "nothing but its folder can be written");
+        let reads = "import subprocess\nresult = subprocess.run(['sh', '-c', 'find / -xdev -name private.txt 2>/dev/null; \
+            ls /workspace'], capture_output=True, text=True).stdout";
+        let seen = caller.python(reads).await;
+        assert!(!seen.contains("private") && seen.contains("server.py"), "{seen}");
+        let rights = "import os\nresult = [line for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs', \
+            'Seccomp:'))]";
+        let rights = caller.python(rights).await;
+        assert!(
+            rights.contains("CapEff:\\t0000000000000000") && rights.contains("NoNewPrivs:\\t1"),
+            "{rights}"
+        );
+        let attacks = format!(
+            "import subprocess\nresult = subprocess.run(['sh', '-c', {ATTACKS:?}], capture_output=True, text=True).stdout"
+        );
+        assert_eq!(caller.python(&attacks).await.trim(), "nothing");
+        let user = caller.python("import os\nresult = os.getuid()").await;
+        assert_ne!(user.trim(), "0");
+        caller.servers.stop_all().await;
+    });
+    assert!(!home.file("run/mcp-secrets/tools/API_KEY").exists(), "the copy is gone with the server");
+    let own = home.file("secrets/mcp-tools.API_KEY");
+    assert_eq!(
+        files_with(&home.path(), PLANTED),
+        [own],
+        "the secret is in its file and nowhere else in the home"
+    );
+}
+
+#[test]
+fn a_changed_definition_waits_for_a_person_and_is_approved_as_it_was_shown() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let calls =
+        |tool: &str| json!({"calls": [{"name": format!("mcp_tools_{tool}"), "arguments": {"text": "x"}}]});
+    let replies = json!({"replies": [
+        {"when": "change", "steps": [calls("change"), {"say": "{{last_result}}"}]},
+        {"steps": [calls("echo"), {"say": "{{last_result}}"}]},
+    ]});
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::write(home.file("scripts/coder.json"), replies.to_string()).unwrap();
+    home.flock(["add", "coder", "--model", "script/coder.json", "--no-container"]).ok();
+    write_program(&home, "tools");
+    home.flock(["mcp", "add", "tools", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "echo,change", "--yes"]).ok();
+    home.flock(["start"]).ok();
+    home.flock(["chat", "coder", "change"]).ok();
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("differently") && said.contains("waits for a person"), "{said}");
+    let listed = home.flock(["mcp", "list"]).ok().stdout;
+    assert!(listed.contains("waits for you"), "{listed}");
+    let open = home.flock(["approvals", "list", "--json"]).ok().json();
+    let id = open["requests"][0]["id"].as_str().unwrap().to_owned();
+    let shown = home.flock(["approvals", "show", &id]).ok().stdout;
+    assert!(shown.contains("| +") && shown.contains(".env"), "the difference is shown: {shown}");
+    home.flock(["approvals", "approve", &id, "--yes"]).ok();
+    wait_until("the tool can be used again", Duration::from_secs(60), || {
+        let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+        if said.contains("[result of the tool echo") { Ok(()) } else { Err(said) }
+    });
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn a_server_asks_the_model_of_the_agent_that_calls_it_within_its_budget() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    // The model answers the server's question as it answers a person's, and says what it has used.
+    let sample = json!({"calls": [{"name": "mcp_tools_sample", "arguments": {}}]});
+    let replies = json!({"replies": [
+        {"when": "sample me", "steps": [{"say": "sampled answer", "usage": {"input": 100, "output": 20}}]},
+        {"when": "much", "steps": [{"calls": sample["calls"], "usage": {"input": 900_000}}, {"say": "{{last_result}}"}]},
+        {"steps": [sample, {"say": "{{last_result}}"}]},
+    ]});
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::write(home.file("scripts/coder.json"), replies.to_string()).unwrap();
+    home.flock(["add", "coder", "--model", "script/coder.json", "--no-container"]).ok();
+    write_program(&home, "tools");
+    home.flock(["mcp", "add", "tools", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "sample", "--yes"]).ok();
+    home.flock(["start"]).ok();
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("-32601") && said.contains("not granted"), "{said}");
+    home.flock(["mcp", "grant", "tools", "coder", "--sampling"]).fails(2);
+    let granted = home.flock(["mcp", "grant", "tools", "coder", "--sampling", "--yes", "--json"]).ok().json();
+    assert_eq!(granted["granted"]["capabilities"], json!(["sampling"]), "{granted}");
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("sampled answer") && said.contains("endTurn"), "{said}");
+    assert!(said.contains("tools asked your model 1 times") && said.contains("120 tokens"), "{said}");
+    let shown = home.flock(["mcp", "show", "tools", "--json"]).ok().json();
+    let lent = &shown["server"]["capabilities"][0];
+    assert_eq!((&lent["agent"], &lent["today"]["tokens"]), (&json!("coder"), &json!(120)), "{shown}");
+    let text = home.flock(["mcp", "show", "tools"]).ok().stdout;
+    assert!(text.contains("sampling   the model of coder (1 calls and 120 tokens today"), "{text}");
+    let sums = home.flock(["usage", "--by", "server", "--json"]).ok().json();
+    let (name, calls) = (&sums["usage"][0]["name"], &sums["usage"][0]["calls"]);
+    assert_eq!((name, calls), (&json!("tools"), &json!(1)), "{sums}");
+    let budgets = json!({"agent": {"coder": {"tokens": 900_000}}}).to_string();
+    home.flock(["config", "set", "plugins.entries.flock.config.budgets", &budgets]).ok();
+    // The first call of the turn uses the rest up, and neither the server nor the turn gets another answer.
+    drop(home.flock(["chat", "coder", "much"]));
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("mcp.sample") && audit.contains("answered by coder.json, 120 tokens"), "{audit}");
+    assert!(audit.contains("refused: the agent's budget has no room for this"), "{audit}");
+    home.flock(["mcp", "revoke", "tools", "coder", "--sampling"]).ok();
+    let shown = home.flock(["mcp", "show", "tools", "--json"]).ok().json();
+    assert_eq!(shown["server"]["capabilities"], json!([]), "{shown}");
+    assert_eq!(shown["server"]["grants"][0]["tool"], "sample", "the tool stays granted: {shown}");
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn a_person_answers_a_question_of_a_server() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let elicit = json!({"calls": [{"name": "mcp_tools_elicit", "arguments": {}}]});
+    let replies = json!({"replies": [{"steps": [elicit, {"say": "{{last_result}}"}]}]});
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::write(home.file("scripts/coder.json"), replies.to_string()).unwrap();
+    home.flock(["add", "coder", "--model", "script/coder.json", "--no-container"]).ok();
+    write_program(&home, "tools");
+    home.flock(["mcp", "add", "tools", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "elicit", "--yes"]).ok();
+    home.flock(["start"]).ok();
+    let said = home.flock(["chat", "coder", "go"]).ok().stdout;
+    assert!(said.contains("-32601"), "{said}");
+    home.flock(["mcp", "grant", "tools", "coder", "--elicitation", "--yes"]).ok();
+    // The chat waits for the answer that is given meanwhile.
+    let asked = || {
+        let mut id = String::new();
+        wait_until("a question waits", Duration::from_secs(60), || {
+            let open = home.flock(["approvals", "list", "--json"]).ok().json();
+            match open["requests"][0]["id"].as_str() {
+                Some(found) => {
+                    found.clone_into(&mut id);
+                    Ok(())
+                }
+                None => Err(open.to_string()),
+            }
+        });
+        id
+    };
+    std::thread::scope(|scope| {
+        let chat = scope.spawn(|| home.flock(["chat", "coder", "go"]).ok().stdout);
+        let id = asked();
+        let shown = home.flock(["approvals", "show", &id]).ok().stdout;
+        assert!(
+            shown.contains("| Which table?") && shown.contains("| field table (a text, required)"),
+            "{shown}"
+        );
+        home.flock(["approvals", "approve", &id, "--yes"]).fails(1);
+        home.flock(["approvals", "answer", &id]).fails(1);
+        home.flock(["approvals", "answer", &id, "table=notes", "rows=none"]).fails(1);
+        let answered = home.flock(["approvals", "answer", &id, "table=notes", "--json"]).ok().json();
+        assert_eq!(answered["request"]["kind"], "mcp-question", "{answered}");
+        let said = chat.join().unwrap();
+        for part in [r#""action": "accept""#, r#""table": "notes""#, r#""rows": 10"#] {
+            assert!(said.contains(part), "{said}");
+        }
+        let chat = scope.spawn(|| home.flock(["chat", "coder", "go"]).ok().stdout);
+        home.flock(["approvals", "deny", &asked()]).ok();
+        assert!(chat.join().unwrap().contains(r#""action": "decline""#));
+        // A question does not outlive its gateway.
+        let chat = scope.spawn(|| home.flock(["chat", "coder", "go"]));
+        let id = asked();
+        home.flock(["stop"]).ok();
+        chat.join().unwrap();
+        home.flock(["start"]).ok();
+        wait_until("the question is over", Duration::from_secs(60), || {
+            let found = home.flock(["approvals", "show", &id, "--json"]).ok().json();
+            let state = found["request"]["state"].clone();
+            if state == "expired" { Ok(()) } else { Err(state.to_string()) }
+        });
+        home.flock(["approvals", "answer", &id, "table=notes"]).fails(1);
+    });
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("mcp.elicit") && audit.contains("request.approve"), "{audit}");
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn an_idle_server_is_stopped_with_its_sandbox_and_started_again() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    home.flock(["add", "coder", "--no-container"]).ok();
+    write_program(&home, "tools");
+    home.flock(["mcp", "add", "tools", "--idle-minutes", "1", "--", "python3", "/workspace/server.py"]).ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "echo", "--yes"]).ok();
+    docker::block_on(async {
+        let caller = Caller::open(&home).await;
+        caller.call("mcp_tools_echo", json!({"text": "x"})).await.unwrap();
+        let name = container(&home, "tools");
+        let filter = format!("name=^{name}$");
+        let there = || !docker_command(&["ps", "-aq", "--filter", &filter]).is_empty();
+        assert!(there());
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while there() {
+            assert!(Instant::now() < deadline, "it is never stopped");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        caller.call("mcp_tools_echo", json!({"text": "x"})).await.unwrap();
+        // Killed from outside, it is started again too.
+        docker_command(&["kill", &name]);
+        let again = caller.call("mcp_tools_echo", json!({"text": "x"})).await;
+        if again.is_err() {
+            caller.call("mcp_tools_echo", json!({"text": "x"})).await.unwrap();
+        }
+        caller.servers.stop_all().await;
+    });
+}
+
+/// Number of calls that are measured each way.
+const MEASURED: usize = 300;
+
+/// Asks the same program directly, over its own streams. Returns the time of each call.
+fn directly(program: &Path) -> Vec<Duration> {
+    let mut child = std::process::Command::new("python3")
+        .arg(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |id: usize, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        input.write_all(format!("{message}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.contains("result"), "{line}");
+    };
+    ask(0, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}));
+    let times = (1..=MEASURED).map(|id| {
+        let began = Instant::now();
+        ask(id, "tools/call", json!({"name": "echo", "arguments": {"text": "x"}}));
+        began.elapsed()
+    });
+    let times = times.collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    times
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_call_costs_at_most_two_milliseconds_more_than_the_server_asked_directly() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    home.flock(["add", "coder", "--no-container"]).ok();
+    write_program(&home, "tools");
+    let calls = (2 * MEASURED).to_string();
+    home.flock(["mcp", "add", "tools", "--calls-per-turn", &calls, "--", "python3", "/workspace/server.py"])
+        .ok();
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "echo", "--yes"]).ok();
+    docker::block_on(async {
+        let caller = Caller::open(&home).await;
+        caller.call("mcp_tools_echo", json!({"text": "x"})).await.unwrap();
+        let mut best = Duration::MAX;
+        // Other work on the machine disturbs a measurement, so the best of a few counts.
+        for _ in 0..5 {
+            let direct = median(directly(&home.file("mcp/tools/workspace/server.py")));
+            let mut times = Vec::with_capacity(MEASURED);
+            for _ in 0..MEASURED {
+                let began = Instant::now();
+                caller.call("mcp_tools_echo", json!({"text": "x"})).await.unwrap();
+                times.push(began.elapsed());
+            }
+            let through = median(times);
+            eprintln!("a call of an MCP server: {direct:?} directly, {through:?} through flock");
+            best = best.min(through.saturating_sub(direct));
+            if best < Duration::from_millis(2) {
+                break;
+            }
+        }
+        assert!(best < Duration::from_millis(2), "a call costs {best:?} more");
+        caller.servers.stop_all().await;
+    });
+}
+
+/// Returns the files below a folder that contain a text.
+fn files_with(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(files_with(&entry.path(), text));
+        } else if kind.is_file() {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}
