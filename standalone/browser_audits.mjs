@@ -6,7 +6,7 @@ const CATEGORIES = ["accessibility", "best-practices"];
 
 export async function audits(stage, browsers) {
     await withLighthouse(stage, browsers, async (port, pages) => {
-        for (const path of [...pages, "/dashboard/search"]) {
+        for (const path of [...pages, "/dashboard/search/messages"]) {
             const result = await audit(stage, port, "mobile", path, CATEGORIES);
             for (const category of CATEGORIES) {
                 check(`Lighthouse, ${category} of ${path}: 100`, score(result, category) === 100, failing(result, category));

@@ -6,6 +6,7 @@ import { channels } from "./browser_channels.mjs";
 import { chat } from "./browser_chat.mjs";
 import { check, finish } from "./browser_checking.mjs";
 import { cost } from "./browser_cost.mjs";
+import { everywhere } from "./browser_everywhere.mjs";
 import { files } from "./browser_files.mjs";
 import { graph } from "./browser_graph.mjs";
 import { hostile, strangeBrowser } from "./browser_hostile.mjs";
@@ -44,6 +45,7 @@ const PARTS = {
     manage,
     files,
     search,
+    everywhere,
     visits,
     cost,
     graph,

@@ -13,7 +13,6 @@ export async function lighthouse(stage, browsers, figures) {
             ["a channel", channelPage(CHANNEL)],
             ["a session", sessionPage(LONG)],
             ...others.map((path) => [path.split("/")[2] ?? "team", path]),
-            ["search", "/dashboard/search"],
         ];
         for (const kind of ["mobile", "desktop"]) {
             for (const [name, path] of all.slice(0, stage.sizes.audited)) await measure(stage, figures, port, kind, name, path);

@@ -13,6 +13,7 @@ const PAGES = [
     ["/dashboard/cost", "비용"],
     ["/dashboard/graph", "관계"],
     ["/dashboard/machine", "시스템"],
+    ["/dashboard/search", "검색"],
 ];
 
 export async function korean(stage, browsers) {
@@ -24,6 +25,9 @@ export async function korean(stage, browsers) {
         "/dashboard/channels/work",
         chat,
         "/dashboard/search?q=안녕하세요",
+        "/dashboard/search?q=안녕하세요&in=vaults",
+        "/dashboard/search?q=%22",
+        "/dashboard/search/messages?q=안녕하세요",
         "/dashboard/requests?state=all",
         "/dashboard/nothing",
     ];
@@ -60,7 +64,8 @@ async function spoken(stage, page, path) {
             ),
         ]
             // Keys are named as on the keyboard.
-            .filter((one) => !one.closest("details.call, details.kept") && !one.querySelector("kbd"))
+            // So are agents.
+            .filter((one) => !one.closest("details.call, details.kept") && !one.querySelector("kbd") && !one.matches("option:not([value])"))
             .map((one) => (one.textContent.trim() || one.getAttribute("aria-label")) ?? "")
             .filter((text) => /[a-z]{2}/i.test(text) && !/[가-힣]/.test(text)),
         names: [...document.querySelectorAll("main [aria-label]")].map((one) => one.ariaLabel),

@@ -75,6 +75,8 @@ export async function projects(stage, browsers) {
     }
     await going_back(stage, page);
     await racing(stage, page, owner);
+    await by_itself(stage, page);
+    await served(stage, page);
     await visit(stage, page, `/dashboard/projects/none`);
     check("a project that is not there is said to be missing", (await textOf(page)).includes("none"), await textOf(page));
     await must("the project is removed", "project", "remove", NAME, "--yes");
@@ -150,4 +152,50 @@ async function racing(stage, page, owner) {
     check("with nothing for axe", ...(await violations(page)));
     await must("the others are removed", "race", "drop", number, "--yes");
     await must("the project is removed", "project", "remove", "raced", "--yes");
+}
+
+// Schedules and webhooks: they appear, are paused and resumed, and a text is only text.
+async function by_itself(stage, page) {
+    await visit(stage, page, "/dashboard/automation");
+    const text = await textOf(page);
+    check("without any, the page says how to begin", text.includes("flock schedule add") && text.includes("flock hook add"), text);
+    check("with nothing for axe", ...(await violations(page)));
+    await must("a channel", "channel", "create", "clocked", "--topic", "times", "--member", "human:ann");
+    await must("a schedule", "schedule", "add", "clocked", "0 9 * * 1-5", `Look ${HOSTILE}`, "--name", "morning");
+    await must("a webhook", "hook", "add", "ci", "--channel", "clocked", "--github");
+    const schedule = page.locator('[data-schedule="morning"]');
+    const hook = page.locator('[data-hook="ci"]');
+    await until(SECONDS, async () => (await schedule.count()) === 1 && (await hook.count()) === 1);
+    check("both appear by themselves", (await textOf(page)).includes(`Look ${HOSTILE}`), await textOf(page));
+    check("a text is only text", (await page.locator("main img").count()) === 0);
+    for (const [row, name] of [[schedule, "schedule"], [hook, "hook"]]) {
+        await row.locator(`[data-action="pause-${name}"]`).click();
+        await until(SECONDS, async () => (await row.getAttribute("data-state")) === "paused");
+        same(`the ${name} is paused`, "paused", await row.getAttribute("data-state"));
+        await row.locator(`[data-action="resume-${name}"]`).click();
+        await until(SECONDS, async () => (await row.getAttribute("data-state")) === "active");
+        same(`the ${name} goes on`, "active", await row.getAttribute("data-state"));
+    }
+    await schedule.locator('[data-action="run-schedule"]').click();
+    await until(SECONDS, async () => (await schedule.locator("time[data-ago]").count()) === 1);
+    check("a run now is shown", (await schedule.locator("time[data-ago]").count()) === 1, await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+    await must("the schedule is removed", "schedule", "remove", "morning");
+    await must("the webhook is removed", "hook", "remove", "ci");
+}
+
+// MCP servers: one appears, its failure and its name are only text, and its tools are taken away.
+async function served(stage, page) {
+    await visit(stage, page, "/dashboard/mcp");
+    check("without any, the page says how to begin", (await textOf(page)).includes("flock mcp add"), await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+    await must("a server is added", "mcp", "add", "notes", "--", "python3", "-c", `print(${JSON.stringify(HOSTILE)})`);
+    const row = page.locator('[data-server="notes"]');
+    await until(SECONDS, async () => (await row.count()) === 1);
+    same("it appears by itself and does not run", "idle", await row.getAttribute("data-state"));
+    check("its program is only text", (await textOf(page)).includes(HOSTILE) && (await page.locator("main img").count()) === 0, await textOf(page));
+    check("with nothing for axe", ...(await violations(page)));
+    await must("it is removed", "mcp", "remove", "notes", "--yes");
+    await until(SECONDS, async () => (await row.count()) === 0);
+    check("it is gone from the page", (await row.count()) === 0);
 }

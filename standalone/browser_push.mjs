@@ -129,8 +129,13 @@ async function notification(stage, browsers, context, page) {
     const content = [request.body, SECRET, "pushed.example.org"];
     check("and nothing of what is asked for", content.every((text) => !JSON.stringify(first).includes(text)), first);
     await deliver(message);
-    await deliver(JSON.stringify({ kind: "pause", agent: request.agent, tag: "t2" }));
-    check("one that comes again replaces itself", await until(SECONDS, async () => (await shown()).length === 2), await shown());
+    // On a busy machine the browser has lost a message that came while it showed another one. A push service sends it again.
+    let asked = 0;
+    const bothShown = async () => {
+        if (asked++ % 40 === 0) await deliver(JSON.stringify({ kind: "pause", agent: request.agent, tag: "t2" }));
+        return (await shown()).length === 2;
+    };
+    check("one that comes again replaces itself", await until(SECONDS, bothShown), await shown());
     for (const strange of ["no JSON", JSON.stringify({ kind: "__proto__", tag: 7, page: "https://evil.example/" })]) {
         await deliver(strange);
     }

@@ -1,4 +1,4 @@
-// The search in all channels, and the way from a result to its place.
+// The search in the messages of all channels, and the way from a result to its place.
 import { SECONDS, check, same, until } from "./browser_checking.mjs";
 import { violations } from "./browser_access.mjs";
 import { send, shown } from "./browser_channels.mjs";
@@ -49,7 +49,7 @@ export async function search(stage, browsers) {
     check("nothing for axe", ...(await violations(page)));
     await jump(stage, page, seq);
 
-    await visit(stage, page, "/dashboard/search?q=quokka+grass");
+    await visit(stage, page, "/dashboard/search/messages?q=quokka+grass");
     same(
         "all words have to be there",
         [`#meadow ${near}`],
@@ -115,10 +115,10 @@ async function jump(stage, page, seq) {
 
 // Words that are not there, and words that are no words.
 async function nothing(stage, page) {
-    await visit(stage, page, "/dashboard/search?q=wombat");
+    await visit(stage, page, "/dashboard/search/messages?q=wombat");
     check("nothing found says so", await reads(page, /Found: 0\b/, SECONDS), await textOf(page));
     check("and shows nothing", (await results(page)).length === 0, await results(page));
-    await visit(stage, page, "/dashboard/search?q=");
+    await visit(stage, page, "/dashboard/search/messages?q=");
     check("no words, no answer", !/Found/.test(await textOf(page)) && (await results(page)).length === 0, await textOf(page));
     for (const words of [
         '"',
@@ -132,12 +132,12 @@ async function nothing(stage, page) {
         "\\",
         "x".repeat(2_000),
     ]) {
-        const answer = await visit(stage, page, `/dashboard/search?q=${encodeURIComponent(words)}`);
+        const answer = await visit(stage, page, `/dashboard/search/messages?q=${encodeURIComponent(words)}`);
         const kept = await page.getByRole("searchbox").inputValue();
         check(`it is no command: ${words.slice(0, 20)}`, answer.status() === 200 && kept === words, [answer.status(), kept]);
     }
     const markup = '"><script>window.ran=1</script><b>';
-    await visit(stage, page, `/dashboard/search?q=${encodeURIComponent(markup)}`);
+    await visit(stage, page, `/dashboard/search/messages?q=${encodeURIComponent(markup)}`);
     const field = page.getByRole("searchbox");
     const isTame = (await field.inputValue()) === markup && !(await page.evaluate(() => "ran" in window));
     check("nor is it markup", isTame, await page.content());

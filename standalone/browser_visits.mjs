@@ -41,7 +41,7 @@ async function links(page) {
     check("which is said to people who hear it", said.includes("Channels"), said);
     await page.locator("#search").fill("nobody wrote this");
     await page.keyboard.press("Enter");
-    await inPlace(page, "a search", "/dashboard/search?q=nobody+wrote+this", "Search");
+    await inPlace(page, "a search", "/dashboard/search/messages?q=nobody+wrote+this", "Search");
     await page.keyboard.press("g");
     await page.keyboard.press("s");
     await inPlace(page, "keys", "/dashboard/sessions", "Sessions");

@@ -24,7 +24,7 @@ from checking import HOME, check, configuration, finish, free_port, must, own_po
 AGENTS = 20
 # MiB of the gateway's own memory. What it has resident in all is shown beside it: how much of that is pages of the program
 # depends on how the program was built.
-HEIGHT, AFTER_STREAMS, AFTER_TURNS, AFTER_GIANT = 28, 14, 8, 14
+HEIGHT, AFTER_STREAMS, AFTER_TURNS, AFTER_GIANT = 30, 16, 10, 16
 # A soak may end with so much more than after its second minute: what is measured jumps by less.
 GROWTH = 2
 # Seconds until a client that stands at one place counts as hanging.

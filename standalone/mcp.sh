@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The official MCP client, by HTTP and by the standard streams of `flock mcp`, against a gateway in which a turn runs:
-# tools, calls, refusals. Needs python3 with venv and PyPI.
+# tools, calls, resources, prompts, refusals. Needs python3 with venv and PyPI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

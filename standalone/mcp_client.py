@@ -41,11 +41,46 @@ async def check(client, name):
     except MCPError as error:
         assert error.error.code == -32602, error
 
+    assert all(tool.annotations.read_only_hint is not None for tool in tools.values()), tools
+    assert tools["flock_channel_read"].annotations.read_only_hint and tools["flock_channel_read"].title
+    await check_reading(client, name)
+
     # Several at once, each with the answer to its own question.
     calls = [client.call_tool("flock_channel_read", {"channelId": f"none{n}"}) for n in range(8)]
     for n, result in enumerate(await asyncio.gather(*calls)):
         assert f"none{n}" in text(result), result
     print(f"{name}: ok")
+
+
+async def check_reading(client, name):
+    """What is read as a resource or a prompt."""
+    resources = {str(one.uri): one for one in (await client.list_resources()).resources}
+    assert sorted(resources) == ["flock://channel/dev", "flock://vault/wiki/start.md"], resources
+    templates = (await client.list_resource_templates()).resource_templates
+    assert len(templates) == 3, templates
+    channel = (await client.read_resource("flock://channel/dev")).contents[0]
+    assert f"by {name}" in channel.text and channel.mime_type == "text/plain", channel
+    page = (await client.read_resource("flock://vault/wiki/start.md")).contents[0]
+    assert page.text == "# Start\n", page
+    for address, code in [
+        ("flock://channel/nowhere", -32002),
+        ("flock://vault/wiki/none.md", -32002),
+        ("test://other", -32002),
+        ("flock://vault/wiki/%2e%2e/x", -32602),
+    ]:
+        try:
+            raise AssertionError(await client.read_resource(address))
+        except MCPError as error:
+            assert error.error.code == code, (address, error)
+
+    prompts = (await client.list_prompts()).prompts
+    assert [(one.name, one.description) for one in prompts] == [("deploy", "Release safely")], prompts
+    prompt = await client.get_prompt("deploy")
+    assert "First run the tests." in prompt.messages[0].content.text, prompt
+    try:
+        raise AssertionError(await client.get_prompt("none"))
+    except MCPError as error:
+        assert error.error.code == -32602, error
 
 
 async def by_http(name, mode, headers):

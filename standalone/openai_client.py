@@ -61,12 +61,12 @@ error = raises(openai.NotFoundError, lambda: client.chat.completions.create(mode
 check("an unknown agent is NotFoundError", error is not None and "nobody" in str(error), error)
 wrong = openai.OpenAI(base_url=url, api_key="wrong", max_retries=0)
 check("a wrong token is AuthenticationError", raises(openai.AuthenticationError, wrong.models.list) is not None)
-tools = [{"type": "function", "function": {"name": "x", "parameters": {"type": "object", "properties": {}}}}]
+tools = [{"type": "function", "function": {"name": "exec", "parameters": {"type": "object", "properties": {}}}}]
 error = raises(
     openai.BadRequestError,
     lambda: client.chat.completions.create(model="orchestrator", messages=hello, tools=tools),
 )
-check("a client's own tools are BadRequestError", error is not None, error)
+check("a tool with the name of an agent's own is BadRequestError", error is not None and error.param == "tools", error)
 error = raises(
     openai.BadRequestError,
     lambda: client.chat.completions.create(model="sysadmin", messages=hello, extra_headers=headers),
@@ -104,7 +104,7 @@ error = raises(
     openai.BadRequestError,
     lambda: client.responses.create(model="coder", input="x", tools=[{"type": "web_search"}]),
 )
-check("tools of a client are BadRequestError", error is not None and error.param == "tools", error)
+check("tools that OpenAI would run are BadRequestError", error is not None and error.param == "tools", error)
 unkept = client.responses.create(model="coder", input="hello", store=False)
 error = raises(openai.NotFoundError, lambda: client.responses.retrieve(unkept.id))
 check("what is not stored is NotFoundError", error is not None and error.code == "response_not_found", error)

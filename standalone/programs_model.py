@@ -42,7 +42,7 @@ import time
 
 ORDER = re.compile(r"^(say|shout|think|run|mcp|force|slow|hold|fail|down|cut|empty)(?: (.*))?$")
 # The shell tools of the programs, the first that is offered is called.
-SHELLS = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell", "local_shell")
+SHELLS = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell", "local_shell", "execute_bash")
 # Headers that carry keys.
 SECRET = {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"}
 USAGE = {"input": 110, "cached": 40, "output": 70, "reasoning": 20}
