@@ -16,6 +16,9 @@ _flock() {
             ",$1")
                 cmd="flock"
                 ;;
+            flock,acp)
+                cmd="flock__subcmd__acp"
+                ;;
             flock,add)
                 cmd="flock__subcmd__add"
                 ;;
@@ -67,6 +70,9 @@ _flock() {
             flock,help)
                 cmd="flock__subcmd__help"
                 ;;
+            flock,hook)
+                cmd="flock__subcmd__hook"
+                ;;
             flock,init)
                 cmd="flock__subcmd__init"
                 ;;
@@ -78,6 +84,9 @@ _flock() {
                 ;;
             flock,ls)
                 cmd="flock__subcmd__list"
+                ;;
+            flock,mcp)
+                cmd="flock__subcmd__mcp"
                 ;;
             flock,nix)
                 cmd="flock__subcmd__nix"
@@ -112,6 +121,9 @@ _flock() {
             flock,restore)
                 cmd="flock__subcmd__restore"
                 ;;
+            flock,resume)
+                cmd="flock__subcmd__resume"
+                ;;
             flock,rewind)
                 cmd="flock__subcmd__rewind"
                 ;;
@@ -120,6 +132,9 @@ _flock() {
                 ;;
             flock,rollback)
                 cmd="flock__subcmd__rollback"
+                ;;
+            flock,schedule)
+                cmd="flock__subcmd__schedule"
                 ;;
             flock,search)
                 cmd="flock__subcmd__search"
@@ -132,6 +147,9 @@ _flock() {
                 ;;
             flock,sim)
                 cmd="flock__subcmd__sim"
+                ;;
+            flock,skill)
+                cmd="flock__subcmd__skill"
                 ;;
             flock,start)
                 cmd="flock__subcmd__start"
@@ -166,6 +184,9 @@ _flock() {
             flock,verify)
                 cmd="flock__subcmd__verify"
                 ;;
+            flock__subcmd__approvals,answer)
+                cmd="flock__subcmd__approvals__subcmd__answer"
+                ;;
             flock__subcmd__approvals,approve)
                 cmd="flock__subcmd__approvals__subcmd__approve"
                 ;;
@@ -183,6 +204,9 @@ _flock() {
                 ;;
             flock__subcmd__approvals,show)
                 cmd="flock__subcmd__approvals__subcmd__show"
+                ;;
+            flock__subcmd__approvals__subcmd__help,answer)
+                cmd="flock__subcmd__approvals__subcmd__help__subcmd__answer"
                 ;;
             flock__subcmd__approvals__subcmd__help,approve)
                 cmd="flock__subcmd__approvals__subcmd__help__subcmd__approve"
@@ -418,6 +442,9 @@ _flock() {
             flock__subcmd__generations__subcmd__help,show)
                 cmd="flock__subcmd__generations__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__help,acp)
+                cmd="flock__subcmd__help__subcmd__acp"
+                ;;
             flock__subcmd__help,add)
                 cmd="flock__subcmd__help__subcmd__add"
                 ;;
@@ -469,6 +496,9 @@ _flock() {
             flock__subcmd__help,help)
                 cmd="flock__subcmd__help__subcmd__help"
                 ;;
+            flock__subcmd__help,hook)
+                cmd="flock__subcmd__help__subcmd__hook"
+                ;;
             flock__subcmd__help,init)
                 cmd="flock__subcmd__help__subcmd__init"
                 ;;
@@ -477,6 +507,9 @@ _flock() {
                 ;;
             flock__subcmd__help,logs)
                 cmd="flock__subcmd__help__subcmd__logs"
+                ;;
+            flock__subcmd__help,mcp)
+                cmd="flock__subcmd__help__subcmd__mcp"
                 ;;
             flock__subcmd__help,nix)
                 cmd="flock__subcmd__help__subcmd__nix"
@@ -511,11 +544,17 @@ _flock() {
             flock__subcmd__help,restore)
                 cmd="flock__subcmd__help__subcmd__restore"
                 ;;
+            flock__subcmd__help,resume)
+                cmd="flock__subcmd__help__subcmd__resume"
+                ;;
             flock__subcmd__help,rewind)
                 cmd="flock__subcmd__help__subcmd__rewind"
                 ;;
             flock__subcmd__help,rollback)
                 cmd="flock__subcmd__help__subcmd__rollback"
+                ;;
+            flock__subcmd__help,schedule)
+                cmd="flock__subcmd__help__subcmd__schedule"
                 ;;
             flock__subcmd__help,search)
                 cmd="flock__subcmd__help__subcmd__search"
@@ -528,6 +567,9 @@ _flock() {
                 ;;
             flock__subcmd__help,sim)
                 cmd="flock__subcmd__help__subcmd__sim"
+                ;;
+            flock__subcmd__help,skill)
+                cmd="flock__subcmd__help__subcmd__skill"
                 ;;
             flock__subcmd__help,start)
                 cmd="flock__subcmd__help__subcmd__start"
@@ -561,6 +603,9 @@ _flock() {
                 ;;
             flock__subcmd__help,verify)
                 cmd="flock__subcmd__help__subcmd__verify"
+                ;;
+            flock__subcmd__help__subcmd__approvals,answer)
+                cmd="flock__subcmd__help__subcmd__approvals__subcmd__answer"
                 ;;
             flock__subcmd__help__subcmd__approvals,approve)
                 cmd="flock__subcmd__help__subcmd__approvals__subcmd__approve"
@@ -660,6 +705,66 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__generations,show)
                 cmd="flock__subcmd__help__subcmd__generations__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__hook,add)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__hook,history)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__history"
+                ;;
+            flock__subcmd__help__subcmd__hook,list)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__hook,pause)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__pause"
+                ;;
+            flock__subcmd__help__subcmd__hook,preview)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__preview"
+                ;;
+            flock__subcmd__help__subcmd__hook,remove)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__hook,resume)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__resume"
+                ;;
+            flock__subcmd__help__subcmd__hook,show)
+                cmd="flock__subcmd__help__subcmd__hook__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__mcp,add)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__mcp,grant)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__grant"
+                ;;
+            flock__subcmd__help__subcmd__mcp,import)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__import"
+                ;;
+            flock__subcmd__help__subcmd__mcp,list)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__mcp,login)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__login"
+                ;;
+            flock__subcmd__help__subcmd__mcp,logout)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__logout"
+                ;;
+            flock__subcmd__help__subcmd__mcp,remove)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__mcp,revoke)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__revoke"
+                ;;
+            flock__subcmd__help__subcmd__mcp,secret)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__secret"
+                ;;
+            flock__subcmd__help__subcmd__mcp,show)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__mcp,test)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__test"
+                ;;
+            flock__subcmd__help__subcmd__mcp,update)
+                cmd="flock__subcmd__help__subcmd__mcp__subcmd__update"
                 ;;
             flock__subcmd__help__subcmd__nix,gc)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__gc"
@@ -766,6 +871,33 @@ _flock() {
             flock__subcmd__help__subcmd__receipt,show)
                 cmd="flock__subcmd__help__subcmd__receipt__subcmd__show"
                 ;;
+            flock__subcmd__help__subcmd__schedule,add)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__schedule,budget)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__budget"
+                ;;
+            flock__subcmd__help__subcmd__schedule,history)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__history"
+                ;;
+            flock__subcmd__help__subcmd__schedule,list)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__schedule,pause)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__pause"
+                ;;
+            flock__subcmd__help__subcmd__schedule,remove)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__schedule,resume)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__resume"
+                ;;
+            flock__subcmd__help__subcmd__schedule,run)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__run"
+                ;;
+            flock__subcmd__help__subcmd__schedule,show)
+                cmd="flock__subcmd__help__subcmd__schedule__subcmd__show"
+                ;;
             flock__subcmd__help__subcmd__service,install)
                 cmd="flock__subcmd__help__subcmd__service__subcmd__install"
                 ;;
@@ -790,6 +922,24 @@ _flock() {
             flock__subcmd__help__subcmd__session,show)
                 cmd="flock__subcmd__help__subcmd__session__subcmd__show"
                 ;;
+            flock__subcmd__help__subcmd__skill,add)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__skill,adopt)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__adopt"
+                ;;
+            flock__subcmd__help__subcmd__skill,list)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__skill,remove)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__skill,show)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__skill,update)
+                cmd="flock__subcmd__help__subcmd__skill__subcmd__update"
+                ;;
             flock__subcmd__help__subcmd__token,add)
                 cmd="flock__subcmd__help__subcmd__token__subcmd__add"
                 ;;
@@ -798,6 +948,150 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__token,revoke)
                 cmd="flock__subcmd__help__subcmd__token__subcmd__revoke"
+                ;;
+            flock__subcmd__hook,add)
+                cmd="flock__subcmd__hook__subcmd__add"
+                ;;
+            flock__subcmd__hook,help)
+                cmd="flock__subcmd__hook__subcmd__help"
+                ;;
+            flock__subcmd__hook,history)
+                cmd="flock__subcmd__hook__subcmd__history"
+                ;;
+            flock__subcmd__hook,list)
+                cmd="flock__subcmd__hook__subcmd__list"
+                ;;
+            flock__subcmd__hook,ls)
+                cmd="flock__subcmd__hook__subcmd__list"
+                ;;
+            flock__subcmd__hook,pause)
+                cmd="flock__subcmd__hook__subcmd__pause"
+                ;;
+            flock__subcmd__hook,preview)
+                cmd="flock__subcmd__hook__subcmd__preview"
+                ;;
+            flock__subcmd__hook,remove)
+                cmd="flock__subcmd__hook__subcmd__remove"
+                ;;
+            flock__subcmd__hook,resume)
+                cmd="flock__subcmd__hook__subcmd__resume"
+                ;;
+            flock__subcmd__hook,rm)
+                cmd="flock__subcmd__hook__subcmd__remove"
+                ;;
+            flock__subcmd__hook,show)
+                cmd="flock__subcmd__hook__subcmd__show"
+                ;;
+            flock__subcmd__hook__subcmd__help,add)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__hook__subcmd__help,help)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__hook__subcmd__help,history)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__history"
+                ;;
+            flock__subcmd__hook__subcmd__help,list)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__hook__subcmd__help,pause)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__pause"
+                ;;
+            flock__subcmd__hook__subcmd__help,preview)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__preview"
+                ;;
+            flock__subcmd__hook__subcmd__help,remove)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__hook__subcmd__help,resume)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__resume"
+                ;;
+            flock__subcmd__hook__subcmd__help,show)
+                cmd="flock__subcmd__hook__subcmd__help__subcmd__show"
+                ;;
+            flock__subcmd__mcp,add)
+                cmd="flock__subcmd__mcp__subcmd__add"
+                ;;
+            flock__subcmd__mcp,grant)
+                cmd="flock__subcmd__mcp__subcmd__grant"
+                ;;
+            flock__subcmd__mcp,help)
+                cmd="flock__subcmd__mcp__subcmd__help"
+                ;;
+            flock__subcmd__mcp,import)
+                cmd="flock__subcmd__mcp__subcmd__import"
+                ;;
+            flock__subcmd__mcp,list)
+                cmd="flock__subcmd__mcp__subcmd__list"
+                ;;
+            flock__subcmd__mcp,login)
+                cmd="flock__subcmd__mcp__subcmd__login"
+                ;;
+            flock__subcmd__mcp,logout)
+                cmd="flock__subcmd__mcp__subcmd__logout"
+                ;;
+            flock__subcmd__mcp,ls)
+                cmd="flock__subcmd__mcp__subcmd__list"
+                ;;
+            flock__subcmd__mcp,remove)
+                cmd="flock__subcmd__mcp__subcmd__remove"
+                ;;
+            flock__subcmd__mcp,revoke)
+                cmd="flock__subcmd__mcp__subcmd__revoke"
+                ;;
+            flock__subcmd__mcp,rm)
+                cmd="flock__subcmd__mcp__subcmd__remove"
+                ;;
+            flock__subcmd__mcp,secret)
+                cmd="flock__subcmd__mcp__subcmd__secret"
+                ;;
+            flock__subcmd__mcp,show)
+                cmd="flock__subcmd__mcp__subcmd__show"
+                ;;
+            flock__subcmd__mcp,test)
+                cmd="flock__subcmd__mcp__subcmd__test"
+                ;;
+            flock__subcmd__mcp,update)
+                cmd="flock__subcmd__mcp__subcmd__update"
+                ;;
+            flock__subcmd__mcp__subcmd__help,add)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__mcp__subcmd__help,grant)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__grant"
+                ;;
+            flock__subcmd__mcp__subcmd__help,help)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__mcp__subcmd__help,import)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__import"
+                ;;
+            flock__subcmd__mcp__subcmd__help,list)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__mcp__subcmd__help,login)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__login"
+                ;;
+            flock__subcmd__mcp__subcmd__help,logout)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__logout"
+                ;;
+            flock__subcmd__mcp__subcmd__help,remove)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__mcp__subcmd__help,revoke)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__revoke"
+                ;;
+            flock__subcmd__mcp__subcmd__help,secret)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__secret"
+                ;;
+            flock__subcmd__mcp__subcmd__help,show)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__show"
+                ;;
+            flock__subcmd__mcp__subcmd__help,test)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__test"
+                ;;
+            flock__subcmd__mcp__subcmd__help,update)
+                cmd="flock__subcmd__mcp__subcmd__help__subcmd__update"
                 ;;
             flock__subcmd__nix,gc)
                 cmd="flock__subcmd__nix__subcmd__gc"
@@ -1054,6 +1348,72 @@ _flock() {
             flock__subcmd__receipt__subcmd__help,show)
                 cmd="flock__subcmd__receipt__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__schedule,add)
+                cmd="flock__subcmd__schedule__subcmd__add"
+                ;;
+            flock__subcmd__schedule,budget)
+                cmd="flock__subcmd__schedule__subcmd__budget"
+                ;;
+            flock__subcmd__schedule,help)
+                cmd="flock__subcmd__schedule__subcmd__help"
+                ;;
+            flock__subcmd__schedule,history)
+                cmd="flock__subcmd__schedule__subcmd__history"
+                ;;
+            flock__subcmd__schedule,list)
+                cmd="flock__subcmd__schedule__subcmd__list"
+                ;;
+            flock__subcmd__schedule,ls)
+                cmd="flock__subcmd__schedule__subcmd__list"
+                ;;
+            flock__subcmd__schedule,pause)
+                cmd="flock__subcmd__schedule__subcmd__pause"
+                ;;
+            flock__subcmd__schedule,remove)
+                cmd="flock__subcmd__schedule__subcmd__remove"
+                ;;
+            flock__subcmd__schedule,resume)
+                cmd="flock__subcmd__schedule__subcmd__resume"
+                ;;
+            flock__subcmd__schedule,rm)
+                cmd="flock__subcmd__schedule__subcmd__remove"
+                ;;
+            flock__subcmd__schedule,run)
+                cmd="flock__subcmd__schedule__subcmd__run"
+                ;;
+            flock__subcmd__schedule,show)
+                cmd="flock__subcmd__schedule__subcmd__show"
+                ;;
+            flock__subcmd__schedule__subcmd__help,add)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__schedule__subcmd__help,budget)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__budget"
+                ;;
+            flock__subcmd__schedule__subcmd__help,help)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__schedule__subcmd__help,history)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__history"
+                ;;
+            flock__subcmd__schedule__subcmd__help,list)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__schedule__subcmd__help,pause)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__pause"
+                ;;
+            flock__subcmd__schedule__subcmd__help,remove)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__schedule__subcmd__help,resume)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__resume"
+                ;;
+            flock__subcmd__schedule__subcmd__help,run)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__run"
+                ;;
+            flock__subcmd__schedule__subcmd__help,show)
+                cmd="flock__subcmd__schedule__subcmd__help__subcmd__show"
+                ;;
             flock__subcmd__service,help)
                 cmd="flock__subcmd__service__subcmd__help"
                 ;;
@@ -1117,6 +1477,54 @@ _flock() {
             flock__subcmd__session__subcmd__help,show)
                 cmd="flock__subcmd__session__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__skill,add)
+                cmd="flock__subcmd__skill__subcmd__add"
+                ;;
+            flock__subcmd__skill,adopt)
+                cmd="flock__subcmd__skill__subcmd__adopt"
+                ;;
+            flock__subcmd__skill,help)
+                cmd="flock__subcmd__skill__subcmd__help"
+                ;;
+            flock__subcmd__skill,list)
+                cmd="flock__subcmd__skill__subcmd__list"
+                ;;
+            flock__subcmd__skill,ls)
+                cmd="flock__subcmd__skill__subcmd__list"
+                ;;
+            flock__subcmd__skill,remove)
+                cmd="flock__subcmd__skill__subcmd__remove"
+                ;;
+            flock__subcmd__skill,rm)
+                cmd="flock__subcmd__skill__subcmd__remove"
+                ;;
+            flock__subcmd__skill,show)
+                cmd="flock__subcmd__skill__subcmd__show"
+                ;;
+            flock__subcmd__skill,update)
+                cmd="flock__subcmd__skill__subcmd__update"
+                ;;
+            flock__subcmd__skill__subcmd__help,add)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__skill__subcmd__help,adopt)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__adopt"
+                ;;
+            flock__subcmd__skill__subcmd__help,help)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__skill__subcmd__help,list)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__skill__subcmd__help,remove)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__skill__subcmd__help,show)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__show"
+                ;;
+            flock__subcmd__skill__subcmd__help,update)
+                cmd="flock__subcmd__skill__subcmd__help__subcmd__update"
+                ;;
             flock__subcmd__token,add)
                 cmd="flock__subcmd__token__subcmd__add"
                 ;;
@@ -1148,12 +1556,42 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__acp)
+            opts="-q -v -y -h --agent --channel --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --channel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1232,8 +1670,30 @@ _flock() {
             return 0
             ;;
         flock__subcmd__approvals)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list show approve deny revoke help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list show approve answer deny revoke help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__approvals__subcmd__answer)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1302,8 +1762,22 @@ _flock() {
             return 0
             ;;
         flock__subcmd__approvals__subcmd__help)
-            opts="list show approve deny revoke help"
+            opts="list show approve answer deny revoke help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__approvals__subcmd__help__subcmd__answer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3178,8 +3652,22 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__acp)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3206,8 +3694,22 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__approvals)
-            opts="list show approve deny revoke"
+            opts="list show approve answer deny revoke"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__approvals__subcmd__answer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3891,6 +4393,132 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__hook)
+            opts="add list show pause resume history preview remove"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__history)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__preview)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__hook__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__init)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -3922,6 +4550,188 @@ _flock() {
         flock__subcmd__help__subcmd__logs)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp)
+            opts="add import list show test update grant revoke secret login logout remove"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__grant)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__login)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__logout)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__secret)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__mcp__subcmd__update)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4577,6 +5387,20 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__rewind)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4594,6 +5418,146 @@ _flock() {
         flock__subcmd__help__subcmd__rollback)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule)
+            opts="add list show pause resume budget run history remove"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__budget)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__history)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__schedule__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4762,6 +5726,104 @@ _flock() {
         flock__subcmd__help__subcmd__sim)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill)
+            opts="add list show update adopt remove"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__adopt)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__skill__subcmd__update)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4969,6 +6031,364 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__hook)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show pause resume history preview remove rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__add)
+            opts="-q -v -y -h --channel --github --gitlab --generic --template --secret-file --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --channel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --template)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help)
+            opts="add list show pause resume history preview remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__history)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__preview)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__history)
+            opts="-q -v -y -h --limit --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__pause)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__preview)
+            opts="-q -v -y -h --event --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --event)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__resume)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__hook__subcmd__show)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__init)
             opts="-q -v -y -h --model --token-file --port --no-images --gateway --repo --ref --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -5049,6 +6469,592 @@ _flock() {
                     return 0
                     ;;
                 -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add import list ls show test update grant revoke secret login logout remove rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__add)
+            opts="-q -v -y -h --npm --pypi --with --bin --fetch --server-json --env --secret --header --allow-local --packages --network --egress --memory --cpus --image --call-seconds --calls-per-turn --samples-per-call --samples-per-day --sample-tokens --idle-minutes --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --npm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pypi)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --with)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --header)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --packages)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --network)
+                    COMPREPLY=($(compgen -W "none proxy" -- "${cur}"))
+                    return 0
+                    ;;
+                --egress)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --call-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --calls-per-turn)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --samples-per-call)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --samples-per-day)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --idle-minutes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__grant)
+            opts="-q -v -y -h --tools --read-only-ok --sampling --elicitation --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help)
+            opts="add import list show test update grant revoke secret login logout remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__grant)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__login)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__logout)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__secret)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__test)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__help__subcmd__update)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__import)
+            opts="-q -v -y -h --fetch --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__login)
+            opts="-q -v -y -h --client-id --client-secret --scopes --port --paste --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --client-id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scopes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__logout)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__revoke)
+            opts="-q -v -y -h --tools --sampling --elicitation --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__secret)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__show)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__test)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__mcp__subcmd__update)
+            opts="-q -v -y -h --to --locked --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6873,6 +8879,32 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__resume)
+            opts="-q -v -y -h --credential --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --credential)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__rewind)
             opts="-q -v -y -h --to --turn --files --conversation --both --undo --keep-others --without-packages --dry-run --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -6918,6 +8950,424 @@ _flock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show pause resume budget run history remove rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__add)
+            opts="-q -v -y -h --every --at --after --tz --name --missed --budget-tokens --budget-usd --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
+                    COMPREPLY=($(compgen -W "task.completed task.failed project.merged race.decided channel.archived agent.added approval.waiting" -- "${cur}"))
+                    return 0
+                    ;;
+                --tz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --missed)
+                    COMPREPLY=($(compgen -W "once skip all" -- "${cur}"))
+                    return 0
+                    ;;
+                --budget-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-usd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__budget)
+            opts="-q -v -y -h --tokens --usd --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --usd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help)
+            opts="add list show pause resume budget run history remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__budget)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__history)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__pause)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__history)
+            opts="-q -v -y -h --limit --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__pause)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__resume)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__run)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__schedule__subcmd__show)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -7417,6 +9867,284 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__skill)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show update adopt remove rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__add)
+            opts="-q -v -y -h --name --check --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__adopt)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help)
+            opts="add list show update adopt remove help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__adopt)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__help__subcmd__update)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__show)
+            opts="-q -v -y -h --file --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__skill__subcmd__update)
+            opts="-q -v -y -h --ref --check --full --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ref)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__start)
             opts="-q -v -y -h --foreground --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -7811,7 +10539,7 @@ _flock() {
                     return 0
                     ;;
                 --by)
-                    COMPREPLY=($(compgen -W "agent channel model day" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "agent channel model day server" -- "${cur}"))
                     return 0
                     ;;
                 --home)

@@ -25,7 +25,7 @@ function __fish_flock_using_subcommand
 end
 
 complete -c flock -n "__fish_flock_needs_command" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_needs_command" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_needs_command" -l json -d 'Print the result as JSON'
@@ -54,18 +54,23 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "nix" -d 'Manage agents\
 complete -c flock -n "__fish_flock_needs_command" -f -a "update" -d 'Update OpenClaw or flock itself, or go back to the previous version'
 complete -c flock -n "__fish_flock_needs_command" -f -a "generations" -d 'List the generations of this home, or show one'
 complete -c flock -n "__fish_flock_needs_command" -f -a "rollback" -d 'Go back to an earlier generation of this home'
-complete -c flock -n "__fish_flock_needs_command" -f -a "approvals" -d 'Show, approve, deny and revoke the requests of agents'
+complete -c flock -n "__fish_flock_needs_command" -f -a "approvals" -d 'Show, approve, answer, deny and revoke the requests of agents'
 complete -c flock -n "__fish_flock_needs_command" -f -a "token" -d 'Make, list and revoke the tokens of clients'
 complete -c flock -n "__fish_flock_needs_command" -f -a "bridge" -d 'Let people join channels from other platforms'
+complete -c flock -n "__fish_flock_needs_command" -f -a "mcp" -d 'Give agents the tools of MCP servers'
+complete -c flock -n "__fish_flock_needs_command" -f -a "skill" -d 'Import skills, and see what they contain'
 complete -c flock -n "__fish_flock_needs_command" -f -a "project" -d 'Let agents work on a git repository'
 complete -c flock -n "__fish_flock_needs_command" -f -a "person" -d 'List, join and rename the people who come from other platforms'
 complete -c flock -n "__fish_flock_needs_command" -f -a "freeze" -d 'Freeze an agent, or all of them'
 complete -c flock -n "__fish_flock_needs_command" -f -a "thaw" -d 'Thaw a frozen agent, or all of them'
+complete -c flock -n "__fish_flock_needs_command" -f -a "resume" -d 'Try a used-up quota now, before its time'
 complete -c flock -n "__fish_flock_needs_command" -f -a "checkpoint" -d 'Make a checkpoint of an agent'
 complete -c flock -n "__fish_flock_needs_command" -f -a "checkpoints" -d 'List the checkpoints of an agent, newest first'
 complete -c flock -n "__fish_flock_needs_command" -f -a "rewind" -d 'Set an agent back to a checkpoint'
 complete -c flock -n "__fish_flock_needs_command" -f -a "fork" -d 'Make a second agent, or a second channel with its team, that goes on from where the first one is'
 complete -c flock -n "__fish_flock_needs_command" -f -a "race" -d 'Let several copies of a channel\'s team work on the same task, and merge the best result'
+complete -c flock -n "__fish_flock_needs_command" -f -a "schedule" -d 'Give a text to a channel or an agent at certain times'
+complete -c flock -n "__fish_flock_needs_command" -f -a "hook" -d 'Let other services send to a channel by webhooks'
 complete -c flock -n "__fish_flock_needs_command" -f -a "usage" -d 'Show the usage of models and its cost'
 complete -c flock -n "__fish_flock_needs_command" -f -a "audit" -d 'Show the audit, or verify that it is intact'
 complete -c flock -n "__fish_flock_needs_command" -f -a "search" -d 'Search memory, findings, transcripts, vaults and channels'
@@ -76,6 +81,7 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "restore" -d 'Restore a 
 complete -c flock -n "__fish_flock_needs_command" -f -a "uninstall" -d 'Remove flock from this machine, or OpenClaw from the home'
 complete -c flock -n "__fish_flock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c flock -n "__fish_flock_needs_command" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "acp" -d 'Connect an editor to an agent or a channel'
 complete -c flock -n "__fish_flock_needs_command" -f -a "dashboard" -d 'Open the dashboard in a browser'
 complete -c flock -n "__fish_flock_needs_command" -f -a "top" -d 'Watch the team on the terminal, as it works'
 complete -c flock -n "__fish_flock_needs_command" -f -a "channel" -d 'Read, write and manage channels'
@@ -92,7 +98,7 @@ openclaw\t'OpenClaw as well, which is cloned and built here'"
 complete -c flock -n "__fish_flock_using_subcommand init" -l repo -d 'Repository to clone OpenClaw from: an https, ssh or file URL, user@host:path, or a path' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand init" -l ref -d 'Branch, tag or commit of OpenClaw; updates follow only a branch' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand init" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand init" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand init" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand init" -l no-images -d 'Do not make the images and the package store; the first `flock add` or another `flock init` makes them'
@@ -102,7 +108,7 @@ complete -c flock -n "__fish_flock_using_subcommand init" -s v -l verbose -d 'Pr
 complete -c flock -n "__fish_flock_using_subcommand init" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand start" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand start" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand start" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand start" -l foreground -d 'Run in the foreground, for a service manager'
@@ -112,7 +118,7 @@ complete -c flock -n "__fish_flock_using_subcommand start" -s v -l verbose -d 'P
 complete -c flock -n "__fish_flock_using_subcommand start" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand start" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand stop" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand stop" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand stop" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand stop" -l json -d 'Print the result as JSON'
@@ -121,7 +127,7 @@ complete -c flock -n "__fish_flock_using_subcommand stop" -s v -l verbose -d 'Pr
 complete -c flock -n "__fish_flock_using_subcommand stop" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand restart" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand restart" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand restart" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand restart" -l json -d 'Print the result as JSON'
@@ -130,7 +136,7 @@ complete -c flock -n "__fish_flock_using_subcommand restart" -s v -l verbose -d 
 complete -c flock -n "__fish_flock_using_subcommand restart" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand restart" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand status" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand status" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand status" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand status" -l probe -d 'Probe every sandbox now, from inside'
@@ -141,7 +147,7 @@ complete -c flock -n "__fish_flock_using_subcommand status" -s y -l yes -d 'Neve
 complete -c flock -n "__fish_flock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand logs" -s n -l lines -d 'Number of lines to show, from the end of the log' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand logs" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand logs" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand logs" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand logs" -s f -l follow -d 'Print new lines as they are written, also after a rotation'
@@ -151,7 +157,7 @@ complete -c flock -n "__fish_flock_using_subcommand logs" -s v -l verbose -d 'Pr
 complete -c flock -n "__fish_flock_using_subcommand logs" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand logs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen_subcommand_from install remove help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen_subcommand_from install remove help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen_subcommand_from install remove help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen_subcommand_from install remove help" -l json -d 'Print the result as JSON'
@@ -164,7 +170,7 @@ complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen
 complete -c flock -n "__fish_flock_using_subcommand service; and not __fish_seen_subcommand_from install remove help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -l root -d 'Only write or remove the unit file, below this folder, and start or stop nothing' -r -F
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -l system -d 'Use a service of the system, even if you are not root'
@@ -176,7 +182,7 @@ complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from install" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from remove" -l root -d 'Only write or remove the unit file, below this folder, and start or stop nothing' -r -F
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from remove" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand service; and __fish_seen_subcommand_from remove" -l system -d 'Use a service of the system, even if you are not root'
@@ -211,7 +217,7 @@ complete -c flock -n "__fish_flock_using_subcommand add" -l egress -d 'Host that
 complete -c flock -n "__fish_flock_using_subcommand add" -l memory -d 'Memory limit of the container, as in 2g [default: the home\'s default, else 2g]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand add" -l cpus -d 'Core limit of the container, as in 1.5 [default: the home\'s default, else 2]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand add" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l on-host -d 'Run the agent program on this machine itself, with your rights, instead of in the container'
@@ -252,7 +258,7 @@ complete -c flock -n "__fish_flock_using_subcommand edit" -l id -r -a "(__flock_
 complete -c flock -n "__fish_flock_using_subcommand edit" -l workspace -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand edit" -l packages -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand edit" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand edit" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand edit" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand edit" -l on-host -d 'Run the agent program on this machine itself, with your rights, instead of in the container'
@@ -265,7 +271,7 @@ complete -c flock -n "__fish_flock_using_subcommand edit" -s v -l verbose -d 'Pr
 complete -c flock -n "__fish_flock_using_subcommand edit" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand edit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand remove" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand remove" -l purge -d 'Also delete the workspace and the transcripts, after a confirmation'
@@ -275,7 +281,7 @@ complete -c flock -n "__fish_flock_using_subcommand remove" -s v -l verbose -d '
 complete -c flock -n "__fish_flock_using_subcommand remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand remove" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand rm" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand rm" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand rm" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand rm" -l purge -d 'Also delete the workspace and the transcripts, after a confirmation'
@@ -285,7 +291,7 @@ complete -c flock -n "__fish_flock_using_subcommand rm" -s v -l verbose -d 'Prin
 complete -c flock -n "__fish_flock_using_subcommand rm" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand rename" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand rename" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand rename" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand rename" -l json -d 'Print the result as JSON'
@@ -294,7 +300,7 @@ complete -c flock -n "__fish_flock_using_subcommand rename" -s v -l verbose -d '
 complete -c flock -n "__fish_flock_using_subcommand rename" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand rename" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand list" -l json -d 'Print the result as JSON'
@@ -303,7 +309,7 @@ complete -c flock -n "__fish_flock_using_subcommand list" -s v -l verbose -d 'Pr
 complete -c flock -n "__fish_flock_using_subcommand list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand ls" -l json -d 'Print the result as JSON'
@@ -322,7 +328,7 @@ rejected\t''"
 complete -c flock -n "__fish_flock_using_subcommand tasks" -l limit -d 'Number of tasks to show, newest first' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand tasks" -l cancel -d 'Cancel this task, and stop the turn that works on it' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand tasks" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand tasks" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand tasks" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand tasks" -l json -d 'Print the result as JSON'
@@ -331,7 +337,7 @@ complete -c flock -n "__fish_flock_using_subcommand tasks" -s v -l verbose -d 'P
 complete -c flock -n "__fish_flock_using_subcommand tasks" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand tasks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l json -d 'Print the result as JSON'
@@ -345,7 +351,7 @@ complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_
 complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "validate" -d 'Check that the configuration can be used'
 complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l json -d 'Print the result as JSON'
@@ -354,7 +360,7 @@ complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l json -d 'Print the result as JSON'
@@ -363,7 +369,7 @@ complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l json -d 'Print the result as JSON'
@@ -372,7 +378,7 @@ complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l json -d 'Print the result as JSON'
@@ -386,7 +392,7 @@ complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "validate" -d 'Check that the configuration can be used'
 complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -l json -d 'Print the result as JSON'
@@ -402,7 +408,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -f -a "rollback" -d 'Undo the last change of an agent\'s packages'
 complete -c flock -n "__fish_flock_using_subcommand nix; and not __fish_seen_subcommand_from install remove list gc pin rollback help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -l json -d 'Print the result as JSON'
@@ -411,7 +417,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from install" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
@@ -420,7 +426,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -430,7 +436,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -l keep-days -d 'Also delete generations of profiles that were replaced more than this many days ago' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -l json -d 'Print the result as JSON'
@@ -439,7 +445,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from gc" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -l update -d 'Pin the package set to what its flake refers to now'
@@ -449,7 +455,7 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from pin" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from rollback" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from rollback" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from rollback" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from rollback" -l json -d 'Print the result as JSON'
@@ -468,7 +474,7 @@ complete -c flock -n "__fish_flock_using_subcommand update" -l ref -d 'Branch, t
 complete -c flock -n "__fish_flock_using_subcommand update" -l from -d 'Repository or folder with flock\'s source [default: the last one given]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand update" -l program -d 'File to write the new program to [default: the running program]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand update" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand update" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand update" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand update" -l check -d 'Look for a newer version, and change nothing'
@@ -482,7 +488,7 @@ complete -c flock -n "__fish_flock_using_subcommand update" -s v -l verbose -d '
 complete -c flock -n "__fish_flock_using_subcommand update" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand update" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -l json -d 'Print the result as JSON'
@@ -493,7 +499,7 @@ complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_
 complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -f -a "show" -d 'Show a generation, and how it differs from the one before'
 complete -c flock -n "__fish_flock_using_subcommand generations; and not __fish_seen_subcommand_from show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand generations; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand generations; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand generations; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand generations; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
@@ -510,7 +516,7 @@ openclaw\t'The version of OpenClaw'
 program\t'flock\'s own program, with the database that it reads'"
 complete -c flock -n "__fish_flock_using_subcommand rollback" -l program -d 'File of flock\'s own program [default: the running program]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand rollback" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand rollback" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand rollback" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand rollback" -l dry-run -d 'Show what would change, and change nothing'
@@ -520,23 +526,24 @@ complete -c flock -n "__fish_flock_using_subcommand rollback" -s q -l quiet -d '
 complete -c flock -n "__fish_flock_using_subcommand rollback" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand rollback" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand rollback" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -l json -d 'Print the result as JSON'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -s q -l quiet -d 'Print only data, warnings and errors'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -s v -l verbose -d 'Print more details'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "list" -d 'List the open requests'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "show" -d 'Show one request: the exact action, the agent and the reason'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "approve" -d 'Approve a request, or restore a revoked grant'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "deny" -d 'Deny a request, or withdraw an approval that has had no effect yet'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "revoke" -d 'Revoke what a request granted: a host, a folder or a package'
-complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve deny revoke help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "list" -d 'List the open requests'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "show" -d 'Show one request: the exact action, the agent and the reason'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "approve" -d 'Approve a request, or restore a revoked grant'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "answer" -d 'Answer the question of an MCP server'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "deny" -d 'Deny a request, or withdraw an approval that has had no effect yet'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "revoke" -d 'Revoke what a request granted: a host, a folder or a package'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and not __fish_seen_subcommand_from list show approve answer deny revoke help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -l all -d 'Also list closed requests'
@@ -546,7 +553,7 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
@@ -555,7 +562,7 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -l json -d 'Print the result as JSON'
@@ -563,9 +570,18 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from approve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from answer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -l reason -d 'Reason, which the agent is told' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -l json -d 'Print the result as JSON'
@@ -574,7 +590,7 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from deny" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from revoke" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from revoke" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from revoke" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from revoke" -l json -d 'Print the result as JSON'
@@ -585,11 +601,12 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the open requests'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one request: the exact action, the agent and the reason'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "approve" -d 'Approve a request, or restore a revoked grant'
+complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "answer" -d 'Answer the question of an MCP server'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "deny" -d 'Deny a request, or withdraw an approval that has had no effect yet'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Revoke what a request granted: a host, a folder or a package'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand token; and not __fish_seen_subcommand_from add list revoke help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand token; and not __fish_seen_subcommand_from add list revoke help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand token; and not __fish_seen_subcommand_from add list revoke help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand token; and not __fish_seen_subcommand_from add list revoke help" -l json -d 'Print the result as JSON'
@@ -608,7 +625,7 @@ read\t''
 approve\t''"
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -l expires -d 'Time until the token expires, in m, h, d or w, as in 12h or 30d [default: never]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
@@ -617,7 +634,7 @@ complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subco
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -626,7 +643,7 @@ complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subco
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from revoke" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from revoke" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from revoke" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from revoke" -l json -d 'Print the result as JSON'
@@ -639,7 +656,7 @@ complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subco
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Revoke a token and end the streams that it opened'
 complete -c flock -n "__fish_flock_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and not __fish_seen_subcommand_from add remove link unlink allow disallow list ls status pause resume test help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and not __fish_seen_subcommand_from add remove link unlink allow disallow list ls status pause resume test help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and not __fish_seen_subcommand_from add remove link unlink allow disallow list ls status pause resume test help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and not __fish_seen_subcommand_from add remove link unlink allow disallow list ls status pause resume test help" -l json -d 'Print the result as JSON'
@@ -666,7 +683,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l token-file -d 'File with the account\'s token, or "-" for stdin [default: asks]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l app-token-file -d 'File with Slack\'s app-level token [default: asks]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -l from-env -d 'Use the token of DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or TELEGRAM_BOT_TOKEN'
@@ -677,7 +694,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from remove" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
@@ -688,7 +705,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l allow -d 'Account that is heard, by the platform\'s id, "role:ID", or "everyone"; can be given more than once' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l since -d 'Bring in earlier messages as read history, of the last m, h, d or w, as in 12h or 7d' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -l create -d 'Create the platform\'s channel'
@@ -700,7 +717,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from link" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -l json -d 'Print the result as JSON'
@@ -709,7 +726,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from unlink" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -l json -d 'Print the result as JSON'
@@ -718,7 +735,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from allow" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -l json -d 'Print the result as JSON'
@@ -727,7 +744,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from disallow" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -736,7 +753,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
@@ -745,7 +762,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -l json -d 'Print the result as JSON'
@@ -754,7 +771,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -l json -d 'Print the result as JSON'
@@ -763,7 +780,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -l json -d 'Print the result as JSON'
@@ -772,7 +789,7 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from test" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from test" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from test" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from test" -l json -d 'Print the result as JSON'
@@ -792,8 +809,312 @@ complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Resume a paused bridge or link'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from help" -f -a "test" -d 'Send a test message over a link, or over each link of a bridge, and look whether it arrived'
 complete -c flock -n "__fish_flock_using_subcommand bridge; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "add" -d 'Add a server'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "import" -d 'Add the servers of a file in the form that other programs use: {"mcpServers": {…}}'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "list" -d 'List the servers'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "ls" -d 'List the servers'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "show" -d 'Show a server, its grants and its state'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "test" -d 'Start a server if it does not run, and list its tools'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "update" -d 'Replace the package of a server by another version, or fetch it again'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "grant" -d 'Let an agent call tools of a server, or let the server ask the agent\'s model meanwhile'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "revoke" -d 'Take tools, or what the server may ask for, away from an agent'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "secret" -d 'Store a secret of a server, read from stdin or asked for'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "login" -d 'Sign in to a server at a URL, with a browser'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "logout" -d 'End the sign-in to a server: revoke its tokens, if the server offers that, and remove them'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "remove" -d 'Remove a server with its grants and its sandbox'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "rm" -d 'Remove a server with its grants and its sandbox'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and not __fish_seen_subcommand_from add import list ls show test update grant revoke secret login logout remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l npm -d 'Package of npm that is the server, as NAME@VERSION. A range or a tag is pinned to the version that it means now' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l pypi -d 'Package of PyPI that is the server, as NAME==VERSION. Only wheels are used' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l with -d 'Package that is installed beside it, with a range of versions; can be given more than once' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l bin -d 'Program of the package to run if it has several' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l server-json -d 'Description of the server in the form that other programs use: {"command": …, "args": […], "env": {…}}' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l env -d 'Variable of its environment; can be given more than once' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l secret -d 'Variable whose value is a secret, with the name of the secret; can be given more than once' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l header -d 'Header of each request to a server at a URL, with the name of the secret; can be given more than once' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l packages -d 'Packages to install for the server, by their names in nixpkgs, separated by commas' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l network -d 'Network of the server\'s sandbox [default: none, or proxy with --egress]' -r -f -a "none\t'No network'
+proxy\t'Only the allowed hosts, through the gateway'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l egress -d 'Host that the server may reach, or "*.HOST" for all hosts below it; can be given more than once' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l memory -d 'Memory limit of the server\'s container, as in 512m' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l cpus -d 'Core limit of the server\'s container, as in 1.5' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l image -d 'Image of the server\'s container, which is on this machine [default: flock\'s own]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l call-seconds -d 'Longest time of one call' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l calls-per-turn -d 'Most calls of the server\'s tools in one turn' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l samples-per-call -d 'Most times that the server can ask an agent\'s model in one call, if you grant that' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l samples-per-day -d 'Most times that the server can ask the model of one agent on one day' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l sample-tokens -d 'Most tokens of an answer of the model' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l idle-minutes -d 'Time without a call after which the server is stopped' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l fetch -d 'Fetch the package that a description runs with npx, uvx or pipx'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l allow-local -d 'Allow a server at a URL that is on this machine or its networks, also without TLS'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -l fetch -d 'Fetch the packages of servers that the file runs with npx, uvx or pipx'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from test" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -l to -d 'Version to change to: an exact one, a range, or latest' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -l locked -d 'Fetch exactly the packages of the lock again, if files are missing or were changed'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from update" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l tools -d 'Tools by the server\'s own names, separated by commas [default: all that the server lists now, or none with --sampling or --elicitation]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l read-only-ok -d 'Let an agent call them although its autonomy is readonly'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l sampling -d 'Let the server ask the agent\'s model for answers while the agent calls it'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l elicitation -d 'Let the server ask people while the agent calls it'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from grant" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l tools -d 'Tools by the server\'s own names, separated by commas' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l sampling -d 'The server may ask the agent\'s model no longer'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l elicitation -d 'The server may ask people no longer'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from secret" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l client-id -d 'Id of a client that was registered with the authorization server beforehand, or the https address of a document that describes one [default: flock registers itself]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l scopes -d 'Scopes to ask for, separated by commas [default: those that the server proposes]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l port -d 'Port of this machine that the browser returns to [default: any that is free]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l client-secret -d 'Ask for the secret of that client, or read it from stdin'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l paste -d 'Only read the address that the browser ends at from stdin, and open no port'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from login" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from logout" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "add" -d 'Add a server'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "import" -d 'Add the servers of a file in the form that other programs use: {"mcpServers": {…}}'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the servers'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a server, its grants and its state'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "test" -d 'Start a server if it does not run, and list its tools'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "update" -d 'Replace the package of a server by another version, or fetch it again'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "grant" -d 'Let an agent call tools of a server, or let the server ask the agent\'s model meanwhile'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Take tools, or what the server may ask for, away from an agent'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "secret" -d 'Store a secret of a server, read from stdin or asked for'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "login" -d 'Sign in to a server at a URL, with a browser'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "logout" -d 'End the sign-in to a server: revoke its tokens, if the server offers that, and remove them'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a server with its grants and its sandbox'
+complete -c flock -n "__fish_flock_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "add" -d 'Import a skill from a folder or a git repository'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "list" -d 'List the skills: where they come from, and whether they are what was imported'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "ls" -d 'List the skills: where they come from, and whether they are what was imported'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "show" -d 'Show a skill: what it contains, where it comes from, who can read it'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "update" -d 'Show what changed at the source of a skill, and take it over'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "adopt" -d 'Make an imported skill your own: keep its files as they are, and forget where it came from'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "remove" -d 'Remove a skill with all its files'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "rm" -d 'Remove a skill with all its files'
+complete -c flock -n "__fish_flock_using_subcommand skill; and not __fish_seen_subcommand_from add list ls show update adopt remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -l name -d 'Name of the skill here, if not the one that it gives itself' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -l check -d 'Show what it contains, and import nothing'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -l file -d 'File of the skill to print, as in SKILL.md' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l ref -d 'Branch, tag or commit to move to' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l check -d 'Show the difference, and change nothing'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l full -d 'Show all lines of the difference, however many there are'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from update" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from adopt" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "add" -d 'Import a skill from a folder or a git repository'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the skills: where they come from, and whether they are what was imported'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a skill: what it contains, where it comes from, who can read it'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "update" -d 'Show what changed at the source of a skill, and take it over'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "adopt" -d 'Make an imported skill your own: keep its files as they are, and forget where it came from'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a skill with all its files'
+complete -c flock -n "__fish_flock_using_subcommand skill; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand project; and not __fish_seen_subcommand_from add list ls show diff log sync assign unassign remove submit submissions accept refuse withdraw land help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and not __fish_seen_subcommand_from add list ls show diff log sync assign unassign remove submit submissions accept refuse withdraw land help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and not __fish_seen_subcommand_from add list ls show diff log sync assign unassign remove submit submissions accept refuse withdraw land help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and not __fish_seen_subcommand_from add list ls show diff log sync assign unassign remove submit submissions accept refuse withdraw land help" -l json -d 'Print the result as JSON'
@@ -825,12 +1146,12 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l check -d 'Command that a change has to pass; can be given more than once' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l file -d 'File that a change has to have; can be given more than once' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l check-minutes -d 'Minutes that one command may take' -r -a "(__flock_values)"
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l review -d 'Who reviews a change before it is merged' -r -f -a "none\t'Nobody: the checks decide'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l review -d 'Reviewer of a change before it is merged' -r -f -a "none\t'Nobody: the checks decide'
 agent\t'Another agent of the project'
 person\t'A person'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l agent -d 'Agent that gets a clone; can be given more than once' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
@@ -839,7 +1160,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -848,7 +1169,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
@@ -857,7 +1178,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
@@ -867,7 +1188,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -l branch -d 'The branch\'s name after "flock/AGENT/"' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -l stat -d 'Show only the names and sizes of the changes'
@@ -878,7 +1199,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -l limit -d 'Number of commits to show' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -l json -d 'Print the result as JSON'
@@ -887,7 +1208,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from log" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -l json -d 'Print the result as JSON'
@@ -896,7 +1217,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -l json -d 'Print the result as JSON'
@@ -905,7 +1226,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from assign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -l json -d 'Print the result as JSON'
@@ -914,7 +1235,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from unassign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from remove" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
@@ -925,7 +1246,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l branch -d 'The branch\'s name after "flock/AGENT/"' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l title -d 'One line about the change [default: the subject of its last commit]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -l json -d 'Print the result as JSON'
@@ -935,7 +1256,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -l show -d 'Show one submission whole, with the log of its checks' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -l open -d 'Show only what is on its way'
@@ -945,7 +1266,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from submissions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -l json -d 'Print the result as JSON'
@@ -953,9 +1274,9 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from accept" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l reason -d 'What has to be changed' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l reason -d 'Changes that are needed' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -l json -d 'Print the result as JSON'
@@ -964,7 +1285,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from refuse" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from withdraw" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from withdraw" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from withdraw" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from withdraw" -l json -d 'Print the result as JSON'
@@ -975,7 +1296,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l branch -d 'Branch to make in your repository [default: flock/PROJECT]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l patch -d 'Write a patch for "git am" instead' -r -F
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from land" -l pull-request -d 'Push the branch to the repository that the project was added with, and open a pull request with gh'
@@ -1001,7 +1322,7 @@ complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "land" -d 'Hand the project\'s tip to your repository, as a branch, a patch or a pull request'
 complete -c flock -n "__fish_flock_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -l json -d 'Print the result as JSON'
@@ -1016,7 +1337,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_
 complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -f -a "rename" -d 'Give a person another name'
 complete -c flock -n "__fish_flock_using_subcommand person; and not __fish_seen_subcommand_from list ls link unlink rename help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -1025,7 +1346,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
@@ -1034,7 +1355,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -l json -d 'Print the result as JSON'
@@ -1043,7 +1364,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from link" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -l json -d 'Print the result as JSON'
@@ -1052,7 +1373,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from unlink" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from rename" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from rename" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from rename" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from rename" -l json -d 'Print the result as JSON'
@@ -1067,7 +1388,7 @@ complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand person; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l reason -d 'Reason, in one line' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'All agents; a freeze also covers those that are added later'
@@ -1077,7 +1398,7 @@ complete -c flock -n "__fish_flock_using_subcommand freeze" -s v -l verbose -d '
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand thaw" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'All agents; a freeze also covers those that are added later'
@@ -1086,9 +1407,19 @@ complete -c flock -n "__fish_flock_using_subcommand thaw" -s q -l quiet -d 'Prin
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l note -d 'What the checkpoint is for, in one line' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand resume" -l credential -d 'Name of a credential or provider, as `flock status` shows it' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand resume" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand resume" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand resume" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand resume" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand resume" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand resume" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand resume" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l note -d 'Purpose of the checkpoint, in one line' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand checkpoint" -l json -d 'Print the result as JSON'
@@ -1097,7 +1428,7 @@ complete -c flock -n "__fish_flock_using_subcommand checkpoint" -s v -l verbose 
 complete -c flock -n "__fish_flock_using_subcommand checkpoint" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand checkpoint" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand checkpoints" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand checkpoints" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand checkpoints" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand checkpoints" -l json -d 'Print the result as JSON'
@@ -1107,7 +1438,7 @@ complete -c flock -n "__fish_flock_using_subcommand checkpoints" -s y -l yes -d 
 complete -c flock -n "__fish_flock_using_subcommand checkpoints" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand rewind" -l turn -l to -d 'Number of the checkpoint at the turn\'s beginning, or of any other, as `flock checkpoints` shows it' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand rewind" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand rewind" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand rewind" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand rewind" -l files -d 'Only the files and packages'
@@ -1124,7 +1455,7 @@ complete -c flock -n "__fish_flock_using_subcommand rewind" -s y -l yes -d 'Neve
 complete -c flock -n "__fish_flock_using_subcommand rewind" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand fork" -l checkpoint -d 'Number of an agent\'s checkpoint to go on from, as `flock checkpoints` shows it [default: the present state]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand fork" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand fork" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand fork" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand fork" -l json -d 'Print the result as JSON'
@@ -1137,7 +1468,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_su
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l budget-usd -d 'Dollars that all copies together may use' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l minutes -d 'Minutes after which the race is decided with what is there' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -l json -d 'Print the result as JSON'
@@ -1153,7 +1484,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_su
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -a "drop" -d 'Remove the copies that did not win, with their agents, files and branches'
 complete -c flock -n "__fish_flock_using_subcommand race; and not __fish_seen_subcommand_from list ls show keep stop drop help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -1162,7 +1493,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
@@ -1171,7 +1502,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
@@ -1180,7 +1511,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -l json -d 'Print the result as JSON'
@@ -1189,7 +1520,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from keep" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -l json -d 'Print the result as JSON'
@@ -1198,7 +1529,7 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from drop" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from drop" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from drop" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from drop" -l json -d 'Print the result as JSON'
@@ -1212,15 +1543,292 @@ complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from help" -f -a "stop" -d 'End a race without a winner'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from help" -f -a "drop" -d 'Remove the copies that did not win, with their agents, files and branches'
 complete -c flock -n "__fish_flock_using_subcommand race; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "add" -d 'Add a schedule'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "list" -d 'List the schedules with their next times'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "ls" -d 'List the schedules with their next times'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "show" -d 'Show a schedule'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "pause" -d 'Pause a schedule; its times pass without effect'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "resume" -d 'Let a paused schedule go on'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "budget" -d 'Change what the runs of a schedule may use in a day'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "run" -d 'Run a schedule now, besides its times'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "history" -d 'Show what became of a schedule\'s times, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "remove" -d 'Remove a schedule with its history'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "rm" -d 'Remove a schedule with its history'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and not __fish_seen_subcommand_from add list ls show pause resume budget run history remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l every -d 'Interval, such as 90m, 2h or 1d' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l at -d 'Single time, such as 2026-12-24T18:00' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l after -d 'Event to run after, such as task.completed or project.merged' -r -f -a "task.completed\t''
+task.failed\t''
+project.merged\t''
+race.decided\t''
+channel.archived\t''
+agent.added\t''
+approval.waiting\t''"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l tz -d 'Time zone, such as Europe/Berlin [default: the machine\'s]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l name -d 'Name of the schedule [default: the recipient\'s with a number]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l missed -d 'Policy for times that passed while nothing could run' -r -f -a "once\t'One run for all of them'
+skip\t'No run'
+all\t'One run for each'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l budget-tokens -d 'Tokens that its runs may use in a day' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l budget-usd -d 'Dollars that its runs may cost in a day' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -l tokens -d 'Tokens in a day, or none for no limit' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -l usd -d 'Dollars in a day, or none for no limit' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from budget" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -l limit -d 'Number of rows to show' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from history" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "add" -d 'Add a schedule'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the schedules with their next times'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a schedule'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "pause" -d 'Pause a schedule; its times pass without effect'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Let a paused schedule go on'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "budget" -d 'Change what the runs of a schedule may use in a day'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a schedule now, besides its times'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "history" -d 'Show what became of a schedule\'s times, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a schedule with its history'
+complete -c flock -n "__fish_flock_using_subcommand schedule; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "add" -d 'Add a webhook, and show its address and its secret'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "list" -d 'List the webhooks'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "ls" -d 'List the webhooks'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "show" -d 'Show a webhook'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "pause" -d 'Pause a webhook; its deliveries are refused'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "resume" -d 'Let a paused webhook go on'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "history" -d 'Show what came to a webhook, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "preview" -d 'Show the message that a webhook would post'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "remove" -d 'Remove a webhook with its secret and its history'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "rm" -d 'Remove a webhook with its secret and its history'
+complete -c flock -n "__fish_flock_using_subcommand hook; and not __fish_seen_subcommand_from add list ls show pause resume history preview remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l channel -d 'Channel to post to' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l template -d 'File with the template of the message [default: the kind\'s own]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l secret-file -d 'File with the secret that the sender has already, or - for stdin [default: a new one]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l github -d 'GitHub, also Gitea and Forgejo'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l gitlab -d 'GitLab'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l generic -d 'Any sender that signs by the specification Standard Webhooks (default)'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -l limit -d 'Number of rows to show' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from history" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -l event -d 'Event, such as push' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from preview" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "add" -d 'Add a webhook, and show its address and its secret'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the webhooks'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a webhook'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "pause" -d 'Pause a webhook; its deliveries are refused'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Let a paused webhook go on'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "history" -d 'Show what came to a webhook, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "preview" -d 'Show the message that a webhook would post'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a webhook with its secret and its history'
+complete -c flock -n "__fish_flock_using_subcommand hook; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand usage" -l day -d 'Day to show, as in 2026-02-28 [default: today]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand usage" -l since -d 'First day to show; all later days are shown, too' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand usage" -l agent -d 'Show only the usage of this agent' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand usage" -l by -d 'Grouping of the sums' -r -f -a "agent\t'By agent'
 channel\t'By channel'
 model\t'By model'
-day\t'By day'"
+day\t'By day'
+server\t'By MCP server: only the calls that the servers asked for (sampling)'"
 complete -c flock -n "__fish_flock_using_subcommand usage" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand usage" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand usage" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand usage" -l json -d 'Print the result as JSON'
@@ -1233,7 +1841,7 @@ complete -c flock -n "__fish_flock_using_subcommand audit" -l level -d 'Show onl
 complete -c flock -n "__fish_flock_using_subcommand audit" -l action -d 'Show only this action, as in channel.post, or all actions of a kind, as in channel' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand audit" -l limit -d 'Number of rows to show, newest first, at most 100' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand audit" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand audit" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand audit" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand audit" -l verify -d 'Verify the whole audit instead of showing rows'
@@ -1250,7 +1858,7 @@ vaults\t'Vaults, which all agents share'
 channels\t'Messages in channels'"
 complete -c flock -n "__fish_flock_using_subcommand search" -l limit -d 'Number of results to show, at most 100' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand search" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand search" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand search" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand search" -l json -d 'Print the result as JSON'
@@ -1259,7 +1867,7 @@ complete -c flock -n "__fish_flock_using_subcommand search" -s v -l verbose -d '
 complete -c flock -n "__fish_flock_using_subcommand search" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand search" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and not __fish_seen_subcommand_from list show export key help" -l json -d 'Print the result as JSON'
@@ -1277,7 +1885,7 @@ complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l agent -d 'Show only receipts of this agent\'s work' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l limit -d 'Number of receipts to show' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -1286,7 +1894,7 @@ complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -l output -d 'Also print the kept output of its checks'
@@ -1297,7 +1905,7 @@ complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l to -d 'File to write [default: the start of the id, with the ending .receipt]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -l json -d 'Print the result as JSON'
@@ -1306,7 +1914,7 @@ complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_subcommand_from key" -l json -d 'Print the result as JSON'
@@ -1322,7 +1930,7 @@ complete -c flock -n "__fish_flock_using_subcommand receipt; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand verify" -l key -d 'File with the public key that must have signed it' -r -F
 complete -c flock -n "__fish_flock_using_subcommand verify" -l allowed-signers -d 'File of allowed signers, as ssh-keygen takes it' -r -F
 complete -c flock -n "__fish_flock_using_subcommand verify" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand verify" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand verify" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand verify" -l rerun -d 'Run the checks again, as without this option'
@@ -1334,7 +1942,7 @@ complete -c flock -n "__fish_flock_using_subcommand verify" -s y -l yes -d 'Neve
 complete -c flock -n "__fish_flock_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l bundle -d 'Write a bundle for a bug report to FILE, a .tar.gz without keys, messages and transcripts, and list its contents' -r -F
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand doctor" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand doctor" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l deep -d 'Read the database, the audit and the transcripts in full'
@@ -1348,7 +1956,7 @@ complete -c flock -n "__fish_flock_using_subcommand doctor" -s y -l yes -d 'Neve
 complete -c flock -n "__fish_flock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand restore" -l from -d 'Backup to start with [default: the newest intact one]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand restore" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand restore" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand restore" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand restore" -l list -d 'List the backups, and restore nothing'
@@ -1358,7 +1966,7 @@ complete -c flock -n "__fish_flock_using_subcommand restore" -s v -l verbose -d 
 complete -c flock -n "__fish_flock_using_subcommand restore" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand uninstall" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand uninstall" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand uninstall" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand uninstall" -l purge -d 'Also delete what people and agents made: workspaces, transcripts, configuration, keys, database'
@@ -1370,7 +1978,7 @@ complete -c flock -n "__fish_flock_using_subcommand uninstall" -s v -l verbose -
 complete -c flock -n "__fish_flock_using_subcommand uninstall" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand completions" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand completions" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand completions" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand completions" -l json -d 'Print the result as JSON'
@@ -1380,7 +1988,7 @@ complete -c flock -n "__fish_flock_using_subcommand completions" -s y -l yes -d 
 complete -c flock -n "__fish_flock_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand chat" -l session -d 'Key of the session to continue [default: your own session with the agent]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand chat" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand chat" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand chat" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand chat" -l wait -d 'Wait until a frozen agent is thawed, instead of failing'
@@ -1389,8 +1997,19 @@ complete -c flock -n "__fish_flock_using_subcommand chat" -s q -l quiet -d 'Prin
 complete -c flock -n "__fish_flock_using_subcommand chat" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand acp" -l agent -d 'Agent to talk to [default: the orchestrator]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand acp" -l channel -d 'Channel to talk to, with all agents who are its members' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand acp" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand acp" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand acp" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand acp" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand acp" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand acp" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand acp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -l print -d 'Print the address with its code instead of opening a browser'
@@ -1402,7 +2021,7 @@ complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_se
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -f -a "sessions" -d 'List the browsers that are signed in, or sign them out'
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and not __fish_seen_subcommand_from sessions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from sessions" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from sessions" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from sessions" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from sessions" -l json -d 'Print the result as JSON'
@@ -1416,7 +2035,7 @@ complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from help" -f -a "sessions" -d 'List the browsers that are signed in, or sign them out'
 complete -c flock -n "__fish_flock_using_subcommand dashboard; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand top" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand top" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand top" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand top" -l mouse -d 'Select with the mouse, and scroll with its wheel'
@@ -1426,7 +2045,7 @@ complete -c flock -n "__fish_flock_using_subcommand top" -s v -l verbose -d 'Pri
 complete -c flock -n "__fish_flock_using_subcommand top" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign rename topic archive reopen help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign rename topic archive reopen help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign rename topic archive reopen help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign rename topic archive reopen help" -l json -d 'Print the result as JSON'
@@ -1447,7 +2066,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen
 complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign rename topic archive reopen help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l member -d 'Show only channels of this member, an agent or human:NAME' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l all -d 'Also list archived channels'
@@ -1458,7 +2077,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l member -d 'Show only channels of this member, an agent or human:NAME' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l all -d 'Also list archived channels'
@@ -1472,7 +2091,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l message -d 'First message to post' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l json -d 'Print the result as JSON'
@@ -1482,7 +2101,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l no-notify -d 'Wake no agent: members get the message along with the next one that wakes them'
@@ -1496,7 +2115,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s n -l limit -d 'Number of messages to show, at most 200' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l search -d 'Show messages that contain all these words' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s f -l follow -d 'Print new messages as they arrive, until Ctrl-C'
@@ -1509,7 +2128,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l remove -d 'Member to remove, an agent or human:NAME; can be given more than once' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l json -d 'Print the result as JSON'
@@ -1519,7 +2138,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -l json -d 'Print the result as JSON'
@@ -1529,7 +2148,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from rename" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -l json -d 'Print the result as JSON'
@@ -1539,7 +2158,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from topic" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l force -d 'Archive the channel at once, even if agents are not ready'
@@ -1551,7 +2170,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l as -d 'Name to act under [default: your login]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l json -d 'Print the result as JSON'
@@ -1570,7 +2189,7 @@ complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "reopen" -d 'Reopen an archived channel'
 complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand session; and not __fish_seen_subcommand_from list ls show compact reset export import help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and not __fish_seen_subcommand_from list ls show compact reset export import help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and not __fish_seen_subcommand_from list ls show compact reset export import help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and not __fish_seen_subcommand_from list ls show compact reset export import help" -l json -d 'Print the result as JSON'
@@ -1589,7 +2208,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and not __fish_seen
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l agent -d 'Show only sessions of this agent' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l limit -d 'Number of sessions to show' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from list" -l json -d 'Print the result as JSON'
@@ -1600,7 +2219,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l agent -d 'Show only sessions of this agent' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l limit -d 'Number of sessions to show' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -l json -d 'Print the result as JSON'
@@ -1609,7 +2228,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -l json -d 'Print the result as JSON'
@@ -1618,7 +2237,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -l json -d 'Print the result as JSON'
@@ -1627,7 +2246,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from compact" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -l json -d 'Print the result as JSON'
@@ -1636,7 +2255,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from reset" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -l json -d 'Print the result as JSON'
@@ -1646,7 +2265,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l session -d 'Key of the new session [default: the exported key]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l json -d 'Print the result as JSON'
@@ -1662,7 +2281,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "import" -d 'Create a session from an exported one'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -l json -d 'Print the result as JSON'
@@ -1675,7 +2294,7 @@ complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l session -d 'Key of the session to show the prompt of [default: a new session]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l model -d 'Model that would be sent the request [default: the agent\'s model]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l request -d 'Show the exact body of the request, with prompt, tools and conversation'
@@ -1691,7 +2310,7 @@ complete -c flock -n "__fish_flock_using_subcommand replay" -l agent -d 'Agent t
 complete -c flock -n "__fish_flock_using_subcommand replay" -l save -d 'Write the replay to a file' -r -F
 complete -c flock -n "__fish_flock_using_subcommand replay" -l against -d 'Saved replay to compare with, instead of what was recorded' -r -F
 complete -c flock -n "__fish_flock_using_subcommand replay" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand replay" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand replay" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand replay" -l json -d 'Print the result as JSON'
@@ -1705,7 +2324,7 @@ complete -c flock -n "__fish_flock_using_subcommand sim" -l check-seconds -d 'Se
 complete -c flock -n "__fish_flock_using_subcommand sim" -l call-seconds -d 'Seconds that a model call takes' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand sim" -l review-minutes -d 'Minutes until a person has reviewed a change' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand sim" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand sim" -l color -d 'When to use colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand sim" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c flock -n "__fish_flock_using_subcommand sim" -l json -d 'Print the result as JSON'
@@ -1713,54 +2332,60 @@ complete -c flock -n "__fish_flock_using_subcommand sim" -s q -l quiet -d 'Print
 complete -c flock -n "__fish_flock_using_subcommand sim" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand sim" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "init" -d 'Set up a home, or complete an unfinished one'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "start" -d 'Start the gateway in the background and keep it running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "restart" -d 'Restart the gateway and OpenClaw, or start them'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "status" -d 'Show the state of the gateway, the agents and their sandboxes'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "logs" -d 'Show the log of the gateway, of OpenClaw or of the supervisor'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "service" -d 'Let the machine\'s service manager keep the gateway running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "add" -d 'Add an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "edit" -d 'Change an agent\'s settings'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "remove" -d 'Remove an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "rename" -d 'Change an agent\'s id'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "list" -d 'List the agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "tasks" -d 'List the tasks that agents were given, with their states'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "config" -d 'Show, change or check the configuration'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "update" -d 'Update OpenClaw or flock itself, or go back to the previous version'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "generations" -d 'List the generations of this home, or show one'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "rollback" -d 'Go back to an earlier generation of this home'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "approvals" -d 'Show, approve, deny and revoke the requests of agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "token" -d 'Make, list and revoke the tokens of clients'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "bridge" -d 'Let people join channels from other platforms'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "project" -d 'Let agents work on a git repository'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "person" -d 'List, join and rename the people who come from other platforms'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "freeze" -d 'Freeze an agent, or all of them'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "thaw" -d 'Thaw a frozen agent, or all of them'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "checkpoint" -d 'Make a checkpoint of an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "checkpoints" -d 'List the checkpoints of an agent, newest first'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "rewind" -d 'Set an agent back to a checkpoint'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "fork" -d 'Make a second agent, or a second channel with its team, that goes on from where the first one is'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "race" -d 'Let several copies of a channel\'s team work on the same task, and merge the best result'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "usage" -d 'Show the usage of models and its cost'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "audit" -d 'Show the audit, or verify that it is intact'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "search" -d 'Search memory, findings, transcripts, vaults and channels'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "receipt" -d 'Show, export and check receipts of delivered work'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "verify" -d 'Check a receipt, and run its checks again'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "doctor" -d 'Find problems, and show how to fix them'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "restore" -d 'Restore a damaged or lost database from its newest intact backup'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "uninstall" -d 'Remove flock from this machine, or OpenClaw from the home'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "chat" -d 'Talk with an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "dashboard" -d 'Open the dashboard in a browser'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "top" -d 'Watch the team on the terminal, as it works'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "channel" -d 'Read, write and manage channels'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "session" -d 'Show, compact, reset, export and import the sessions of agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "prompt" -d 'Show what is sent to a model'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "replay" -d 'Play a recorded session again, and show what the present code would send'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "sim" -d 'Show what a team of this size would cost on a project, and where its agents would wait for each other'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge project person freeze thaw checkpoint checkpoints rewind fork race usage audit search receipt verify doctor restore uninstall completions chat dashboard top channel session prompt replay sim help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "init" -d 'Set up a home, or complete an unfinished one'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "start" -d 'Start the gateway in the background and keep it running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "restart" -d 'Restart the gateway and OpenClaw, or start them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "status" -d 'Show the state of the gateway, the agents and their sandboxes'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "logs" -d 'Show the log of the gateway, of OpenClaw or of the supervisor'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "service" -d 'Let the machine\'s service manager keep the gateway running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "edit" -d 'Change an agent\'s settings'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "rename" -d 'Change an agent\'s id'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "tasks" -d 'List the tasks that agents were given, with their states'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "config" -d 'Show, change or check the configuration'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "update" -d 'Update OpenClaw or flock itself, or go back to the previous version'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "generations" -d 'List the generations of this home, or show one'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "rollback" -d 'Go back to an earlier generation of this home'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "approvals" -d 'Show, approve, answer, deny and revoke the requests of agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "token" -d 'Make, list and revoke the tokens of clients'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "bridge" -d 'Let people join channels from other platforms'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "mcp" -d 'Give agents the tools of MCP servers'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "skill" -d 'Import skills, and see what they contain'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "project" -d 'Let agents work on a git repository'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "person" -d 'List, join and rename the people who come from other platforms'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "freeze" -d 'Freeze an agent, or all of them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "thaw" -d 'Thaw a frozen agent, or all of them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "resume" -d 'Try a used-up quota now, before its time'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "checkpoint" -d 'Make a checkpoint of an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "checkpoints" -d 'List the checkpoints of an agent, newest first'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "rewind" -d 'Set an agent back to a checkpoint'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "fork" -d 'Make a second agent, or a second channel with its team, that goes on from where the first one is'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "race" -d 'Let several copies of a channel\'s team work on the same task, and merge the best result'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "schedule" -d 'Give a text to a channel or an agent at certain times'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "hook" -d 'Let other services send to a channel by webhooks'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "usage" -d 'Show the usage of models and its cost'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "audit" -d 'Show the audit, or verify that it is intact'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "search" -d 'Search memory, findings, transcripts, vaults and channels'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "receipt" -d 'Show, export and check receipts of delivered work'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "verify" -d 'Check a receipt, and run its checks again'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "doctor" -d 'Find problems, and show how to fix them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "restore" -d 'Restore a damaged or lost database from its newest intact backup'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "uninstall" -d 'Remove flock from this machine, or OpenClaw from the home'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "acp" -d 'Connect an editor to an agent or a channel'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "dashboard" -d 'Open the dashboard in a browser'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "top" -d 'Watch the team on the terminal, as it works'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "channel" -d 'Read, write and manage channels'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "session" -d 'Show, compact, reset, export and import the sessions of agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "prompt" -d 'Show what is sent to a model'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "replay" -d 'Play a recorded session again, and show what the present code would send'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "sim" -d 'Show what a team of this size would cost on a project, and where its agents would wait for each other'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "install" -d 'Write the unit file of the service, and start the service'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "remove" -d 'Stop the service, and remove its unit file'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "get" -d 'Print the configuration, or one value of it'
@@ -1777,6 +2402,7 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "list" -d 'List the open requests'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "show" -d 'Show one request: the exact action, the agent and the reason'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "approve" -d 'Approve a request, or restore a revoked grant'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "answer" -d 'Answer the question of an MCP server'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "deny" -d 'Deny a request, or withdraw an approval that has had no effect yet'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "revoke" -d 'Revoke what a request granted: a host, a folder or a package'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "add" -d 'Make a token and print it'
@@ -1793,6 +2419,24 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from bridge" -f -a "pause" -d 'Pause a bridge, or one of its links'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from bridge" -f -a "resume" -d 'Resume a paused bridge or link'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from bridge" -f -a "test" -d 'Send a test message over a link, or over each link of a bridge, and look whether it arrived'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "add" -d 'Add a server'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "import" -d 'Add the servers of a file in the form that other programs use: {"mcpServers": {…}}'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "list" -d 'List the servers'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "show" -d 'Show a server, its grants and its state'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "test" -d 'Start a server if it does not run, and list its tools'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "update" -d 'Replace the package of a server by another version, or fetch it again'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "grant" -d 'Let an agent call tools of a server, or let the server ask the agent\'s model meanwhile'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "revoke" -d 'Take tools, or what the server may ask for, away from an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "secret" -d 'Store a secret of a server, read from stdin or asked for'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "login" -d 'Sign in to a server at a URL, with a browser'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "logout" -d 'End the sign-in to a server: revoke its tokens, if the server offers that, and remove them'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "remove" -d 'Remove a server with its grants and its sandbox'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "add" -d 'Import a skill from a folder or a git repository'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "list" -d 'List the skills: where they come from, and whether they are what was imported'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "show" -d 'Show a skill: what it contains, where it comes from, who can read it'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "update" -d 'Show what changed at the source of a skill, and take it over'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "adopt" -d 'Make an imported skill your own: keep its files as they are, and forget where it came from'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from skill" -f -a "remove" -d 'Remove a skill with all its files'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "add" -d 'Add a repository that agents work on'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "list" -d 'List the projects'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "show" -d 'Show a project: its tip, its agents\' branches, what is submitted and what is claimed'
@@ -1817,6 +2461,23 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from race" -f -a "keep" -d 'Choose the winner yourself, before the work of another one is merged'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from race" -f -a "stop" -d 'End a race without a winner'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from race" -f -a "drop" -d 'Remove the copies that did not win, with their agents, files and branches'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "add" -d 'Add a schedule'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "list" -d 'List the schedules with their next times'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "show" -d 'Show a schedule'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "pause" -d 'Pause a schedule; its times pass without effect'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "resume" -d 'Let a paused schedule go on'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "budget" -d 'Change what the runs of a schedule may use in a day'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "run" -d 'Run a schedule now, besides its times'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "history" -d 'Show what became of a schedule\'s times, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from schedule" -f -a "remove" -d 'Remove a schedule with its history'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "add" -d 'Add a webhook, and show its address and its secret'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "list" -d 'List the webhooks'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "show" -d 'Show a webhook'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "pause" -d 'Pause a webhook; its deliveries are refused'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "resume" -d 'Let a paused webhook go on'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "history" -d 'Show what came to a webhook, the newest first'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "preview" -d 'Show the message that a webhook would post'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from hook" -f -a "remove" -d 'Remove a webhook with its secret and its history'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "list" -d 'List receipts, newest first'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "show" -d 'Show a receipt: what was checked, and how it ended'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from receipt" -f -a "export" -d 'Write a receipt with all that is needed to check it elsewhere into one file'
