@@ -95,15 +95,18 @@ impl Sweep {
                 // A process that starts while the table is read, with a number that was passed already, is missing in
                 // it.
                 empty += 1;
-                if empty == SURE {
+                if empty < SURE {
+                    continue;
+                }
+                if !has_other_children(living) {
                     return Swept::Clean;
                 }
-                continue;
+            } else {
+                empty = 0;
             }
-            empty = 0;
             let late = now.duration_since(self.since);
             if late > GIVE_UP {
-                return Swept::Stuck(u32::try_from(left.len()).unwrap_or(u32::MAX));
+                return Swept::Stuck(u32::try_from(left.len().max(1)).unwrap_or(u32::MAX));
             }
             if late > PATIENCE && !self.killed_all && std::process::id() == 1 {
                 // As init, `kill(-1)` reaches every other process in the container at once.
@@ -130,10 +133,25 @@ impl Sweep {
 /// Returns `true` if the helper has no other children than these. Then every other descendant belongs to one of them.
 /// If in doubt the result is `false`.
 fn only_children(mains: &HashSet<Pid>) -> bool {
+    children().is_some_and(|children| children.iter().all(|pid| mains.contains(pid)))
+}
+
+/// Returns `true` if the helper has a child that belongs to nothing that stays and has not ended. A chain of processes
+/// that each live shorter than a reading of the process table takes is in no table, but its oldest process is always a
+/// child of the helper.
+fn has_other_children(living: &Living) -> bool {
+    let stays = |pid: Pid| {
+        let is_over = || process(pid).is_some_and(|process| process.is_over);
+        living.mains.contains(&pid) || sys::mark_of(pid).is_some_and(|mark| living.marks.contains(&mark)) || is_over()
+    };
+    children().is_some_and(|children| children.iter().any(|pid| !stays(*pid)))
+}
+
+/// Returns the children of the helper, `None` if the kernel does not list them.
+fn children() -> Option<Vec<Pid>> {
     let this = std::process::id();
-    fs::read_to_string(format!("/proc/self/task/{this}/children")).is_ok_and(|list| {
-        list.split_ascii_whitespace().all(|pid| pid.parse().is_ok_and(|pid: Pid| mains.contains(&pid)))
-    })
+    let list = fs::read_to_string(format!("/proc/self/task/{this}/children")).ok()?;
+    list.split_ascii_whitespace().map(|pid| pid.parse().ok()).collect()
 }
 
 /// Returns the running processes that descend from the helper or a guest and belong to nothing that stays.
@@ -181,17 +199,17 @@ fn origin(pid: Pid, process: &Process, table: &HashMap<Pid, Process>, living: &L
 /// Returns all processes in `/proc`.
 pub fn processes() -> HashMap<Pid, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read(entry.path().join("stat")).ok()?;
-            // The name is in parentheses and may itself contain parentheses and any other character.
-            let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-            let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
-            let mut fields = fields.split_ascii_whitespace();
-            let is_over = matches!(fields.next()?, "Z" | "X");
-            Some((pid, Process { parent: fields.next()?.parse().ok()?, is_over }))
-        })
-        .collect()
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
+}
+
+/// Returns the process with this number, `None` if there is none.
+fn process(pid: Pid) -> Option<Process> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may itself contain parentheses and any other character.
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let is_over = matches!(fields.next()?, "Z" | "X");
+    Some(Process { parent: fields.next()?.parse().ok()?, is_over })
 }
