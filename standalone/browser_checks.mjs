@@ -17,6 +17,7 @@ import { manage } from "./browser_manage.mjs";
 import { pictures } from "./browser_pictures.mjs";
 import { projects } from "./browser_projects.mjs";
 import { push } from "./browser_push.mjs";
+import { question } from "./browser_question.mjs";
 import { requests } from "./browser_requests.mjs";
 import { search } from "./browser_search.mjs";
 import { forged, headers, reach, rebound } from "./browser_security.mjs";
@@ -52,6 +53,7 @@ const PARTS = {
     projects,
     machine,
     requests,
+    question,
     push,
     access,
     keyboard,

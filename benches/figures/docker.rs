@@ -8,8 +8,7 @@ use crate::{Sample, row, stub};
 
 /// Says so and measures nothing where no engine answers.
 pub fn run() {
-    let ready = Command::new("docker").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !ready.is_ok_and(|status| status.success()) {
+    if !answers() {
         row("Docker", "no engine answers");
         return;
     }
@@ -38,6 +37,12 @@ pub fn run() {
     for n in 1..=8 {
         home.flock(&["remove", &format!("bench-{n}"), "--yes", "--purge"]);
     }
+}
+
+/// Returns `true` if an engine answers.
+pub fn answers() -> bool {
+    let version = Command::new("docker").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
 }
 
 /// `true` by the helper, by the engine's exec, in one run.

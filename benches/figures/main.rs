@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker`; all of them where none is named. Prints a Markdown
+//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker mcp`; all of them where none is named. Prints a Markdown
 //! table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@ mod docker;
 mod home;
 mod http;
 mod hygiene;
+mod mcp;
 mod process;
 mod prompt;
 mod scheduler;
@@ -62,6 +63,9 @@ fn main() {
     }
     if runs("docker") {
         docker::run();
+    }
+    if runs("mcp") {
+        mcp::run();
     }
 }
 

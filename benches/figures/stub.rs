@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// When the stub is slow, it waits this long between the first piece and the second.
@@ -13,6 +13,12 @@ pub static SLOW: AtomicBool = AtomicBool::new(false);
 
 /// When the first piece of the last slow answer was written, in nanoseconds since the epoch.
 pub static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// How many calls of [`TOOL`] it makes, one after the other, before it answers in words.
+pub static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// The tool that it calls: an MCP server's that gives its text back.
+pub const TOOL: &str = "mcp_tools_echo";
 
 /// Serves on a port of its own until the process ends.
 pub fn start() -> u16 {
@@ -68,6 +74,16 @@ fn serve(stream: TcpStream) -> Option<()> {
         ]
         .concat();
         let rest = format!("{}0\r\n\r\n", chunk(&rest));
+        let done = occurrences(&body, br#""role":"tool""#);
+        if done < CALLS.load(Ordering::Relaxed) {
+            let call = format!(
+                r#"{{"role":"assistant","tool_calls":[{{"index":0,"id":"call_{done}","type":"function","function":{{"name":"{TOOL}","arguments":"{{\"text\":\"{done}\"}}"}}}}]}}"#
+            );
+            let call = [event(&call, "null"), event("{}", r#""tool_calls""#), "data: [DONE]\n\n".to_owned()]
+                .concat();
+            stream.get_mut().write_all(format!("{head}{}0\r\n\r\n", chunk(&call)).as_bytes()).ok()?;
+            continue;
+        }
         if SLOW.load(Ordering::Relaxed) {
             WRITTEN.store(now(), Ordering::SeqCst);
             stream.get_mut().write_all(format!("{head}{first}").as_bytes()).ok()?;
@@ -78,4 +94,8 @@ fn serve(stream: TcpStream) -> Option<()> {
             stream.get_mut().write_all(format!("{head}{first}{rest}").as_bytes()).ok()?;
         }
     }
+}
+
+fn occurrences(text: &[u8], word: &[u8]) -> usize {
+    text.windows(word.len()).filter(|window| *window == word).count()
 }
