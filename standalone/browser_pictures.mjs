@@ -1,6 +1,7 @@
 // Pictures of all pages, for people to look at: at three widths and in both themes.
 import fs from "node:fs";
-import { SECONDS, check, until } from "./browser_checking.mjs";
+import { SECONDS, check, must, until } from "./browser_checking.mjs";
+import { SERVER, Server } from "./browser_question.mjs";
 import { HELPER } from "./browser_stage.mjs";
 import { paths, visit } from "./browser_window.mjs";
 
@@ -21,6 +22,12 @@ async function work(stage) {
     await said("The plan");
     await stage.tell("work", `@${HELPER} show me the code. これで大丈夫ですか?`, "ann");
     check("the team has said something", await said("It works"));
+    const server = new Server();
+    await must("an MCP server", "mcp", "add", SERVER, await server.open(), "--allow-local");
+    await must("one grant", "mcp", "grant", SERVER, HELPER, "--tools", "ask", "--yes");
+    server.close();
+    await must("a schedule", "schedule", "add", "work", "0 9 * * 1-5", "Look at yesterday's failures.", "--name", "morning");
+    await must("a webhook", "hook", "add", "ci", "--channel", "work", "--github");
 }
 
 export async function pictures(stage, browsers) {

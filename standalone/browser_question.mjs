@@ -5,7 +5,7 @@ import { HELPER } from "./browser_stage.mjs";
 import { cardOf } from "./browser_requests.mjs";
 import { isMarked, mark, textOf } from "./browser_window.mjs";
 
-const SERVER = "questions";
+export const SERVER = "questions";
 const ASKED = {
     message: "Which table, <b>please</b>?",
     requestedSchema: {
@@ -21,7 +21,7 @@ const ASKED = {
 };
 
 // An MCP server whose tool asks a person, over streamable HTTP. `answers` are what it was given.
-class Server {
+export class Server {
     answers = [];
     #waiting = new Map();
 
