@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::AmbiguousOffset;
 use proptest::prelude::*;
 
@@ -144,6 +144,151 @@ proptest! {
         let (from, until) = (start + shift, start + shift + 3 * 86_400_000);
         let found: BTreeSet<i64> = between(&times, from, until).into_iter().collect();
         prop_assert_eq!(found, model.times(&times.zone, from, until), "{} in {}", model.text, zone);
+    }
+}
+
+/// One item of the field of the days of a month, without croner.
+#[derive(Clone, Debug)]
+enum MonthDay {
+    Day(i8),
+    /// The workday of the month that is nearest to a day: `15W`.
+    Nearest(i8),
+    Last,
+    LastWorkday,
+}
+
+impl MonthDay {
+    fn text(&self) -> String {
+        match self {
+            Self::Day(day) => day.to_string(),
+            Self::Nearest(day) => format!("{day}W"),
+            Self::Last => "L".to_owned(),
+            Self::LastWorkday => "LW".to_owned(),
+        }
+    }
+
+    fn fits(&self, date: Date) -> bool {
+        let of_month = (1..=date.days_in_month()).map(|day| date.with().day(day).build().unwrap());
+        let is_workday = |date: &Date| (1..=5).contains(&date.weekday().to_sunday_zero_offset());
+        match self {
+            Self::Day(day) => date.day() == *day,
+            Self::Last => date.day() == date.days_in_month(),
+            Self::LastWorkday => of_month.filter(is_workday).last() == Some(date),
+            Self::Nearest(day) => {
+                let nearest = of_month.filter(is_workday).min_by_key(|date| (date.day() - day).abs());
+                *day <= date.days_in_month() && nearest == Some(date)
+            }
+        }
+    }
+}
+
+/// One item of the field of the days of a week.
+#[derive(Clone, Debug)]
+enum WeekDay {
+    Day(i8),
+    /// The nth of its kind in a month: `1#2`.
+    Nth(i8, i8),
+    /// The last of its kind in a month: `5L`.
+    Last(i8),
+}
+
+impl WeekDay {
+    fn text(&self) -> String {
+        match self {
+            Self::Day(day) => day.to_string(),
+            Self::Nth(day, nth) => format!("{day}#{nth}"),
+            Self::Last(day) => format!("{day}L"),
+        }
+    }
+
+    fn fits(&self, date: Date) -> bool {
+        let (Self::Day(day) | Self::Nth(day, _) | Self::Last(day)) = self;
+        let alike: Vec<i8> =
+            (1..=date.days_in_month()).filter(|other| (date.day() - other) % 7 == 0).collect();
+        date.weekday().to_sunday_zero_offset() == *day
+            && match self {
+                Self::Day(_) => true,
+                Self::Nth(_, nth) => alike.get(usize::from(nth.unsigned_abs()) - 1) == Some(&date.day()),
+                Self::Last(_) => alike.last() == Some(&date.day()),
+            }
+    }
+}
+
+/// The fields of a pattern that choose days. An empty one is `*`.
+#[derive(Clone, Debug)]
+struct Days {
+    of_month: Vec<MonthDay>,
+    months: BTreeSet<i8>,
+    of_week: Vec<WeekDay>,
+}
+
+impl Days {
+    fn pattern(&self) -> String {
+        let field = |items: Vec<String>| if items.is_empty() { "*".to_owned() } else { items.join(",") };
+        let of_month = field(self.of_month.iter().map(MonthDay::text).collect());
+        let months = field(self.months.iter().map(i8::to_string).collect());
+        let of_week = field(self.of_week.iter().map(WeekDay::text).collect());
+        format!("0 12 {of_month} {months} {of_week}")
+    }
+
+    fn fits(&self, date: Date) -> bool {
+        let of_month = self.of_month.iter().any(|item| item.fits(date));
+        let of_week = self.of_week.iter().any(|item| item.fits(date));
+        let fits = match (self.of_month.is_empty(), self.of_week.is_empty()) {
+            (true, true) => true,
+            (false, true) => of_month,
+            (true, false) => of_week,
+            (false, false) => of_month || of_week,
+        };
+        fits && (self.months.is_empty() || self.months.contains(&date.month()))
+    }
+}
+
+fn days() -> impl Strategy<Value = Days> {
+    let of_month = prop_oneof![
+        4 => (1..32_i8).prop_map(MonthDay::Day),
+        2 => (1..32_i8).prop_map(MonthDay::Nearest),
+        1 => Just(MonthDay::Last),
+        1 => Just(MonthDay::LastWorkday),
+    ];
+    let of_week = prop_oneof![
+        2 => (0..7_i8).prop_map(WeekDay::Day),
+        1 => (0..7_i8, 1..6_i8).prop_map(|(day, nth)| WeekDay::Nth(day, nth)),
+        1 => (0..7_i8).prop_map(WeekDay::Last),
+    ];
+    let few = proptest::collection::vec;
+    (few(of_month, 0..3), proptest::collection::btree_set(1..13_i8, 0..4), few(of_week, 0..3))
+        .prop_map(|(of_month, months, of_week)| Days { of_month, months, of_week })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_days_are_those_of_a_model_that_looks_at_every_day(days in days()) {
+        let times = local_times(&days.pattern(), "UTC");
+        // With a leap day.
+        let (first, last) = (jiff::civil::date(2027, 1, 1), jiff::civil::date(2028, 12, 31));
+        let noon = |date: Date| TimeZone::UTC.to_timestamp(date.at(12, 0, 0, 0)).unwrap().as_millisecond();
+        let wanted: Vec<i64> = first.series(jiff::Span::new().days(1)).take_while(|date| *date <= last)
+            .filter(|date| days.fits(*date)).map(noon).collect();
+        prop_assert_eq!(between(&times, noon(first) - 1, noon(last)), wanted, "{}", days.pattern());
+    }
+}
+
+#[test]
+fn nicknames_stand_for_their_patterns() {
+    let (from, until) = (at("2027-01-01T12:00:00Z"), at("2029-01-01T12:00:00Z"));
+    for (nickname, pattern) in [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+    ] {
+        let times = |text: &str| between(&local_times(text, "Europe/Berlin"), from, until);
+        assert!(times(nickname).len() >= 2, "{nickname}");
+        assert_eq!(times(nickname), times(pattern), "{nickname}");
     }
 }
 
