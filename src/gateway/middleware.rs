@@ -83,7 +83,7 @@ impl Middleware {
             .route("/api/openapi.json", get(openapi::show))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
-            .route("/mcp", post(mcp::post))
+            .route("/mcp", get(mcp::listen).post(mcp::post).delete(mcp::end))
             .route("/api/dashboard/codes", post(sign_ins::create_code))
             .route("/api/dashboard/push", get(push::show).put(push::subscribe).delete(push::unsubscribe))
             .route("/api/events", get(events::watch))

@@ -5,17 +5,19 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{ClientCapabilities, ErrorCode, ErrorData};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::log;
 use super::servers::Servers;
 use crate::config::McpServer;
 use crate::id::{McpServerName, TurnId};
 use crate::store::McpCapability;
 use crate::sync::lock;
 use crate::telemetry::{self, Current};
-use crate::tool::CallContext;
+use crate::tool::{CallContext, ProgressSink};
 
 /// The most requests of a server that wait for an answer at once.
 const MAX_WAITING: usize = 8;
@@ -144,6 +146,16 @@ impl Asks {
         let cancelled = || AskError::refused("cancelled");
         given_up.run_until_cancelled(work).await.ok_or_else(cancelled)?
     }
+
+    /// Passes a log message of the server on to the turn whose calls run.
+    pub fn log(&self, params: &impl Serialize) {
+        // Nothing is prepared for nobody, because a server can send any number of messages.
+        let Some(sink) = self.calls.listener() else { return };
+        let params = serde_json::to_value(params).unwrap_or_default();
+        if let Some(message) = log::message(&self.server, &params) {
+            sink.log(message);
+        }
+    }
 }
 
 /// The agents' calls that run on a connection.
@@ -224,6 +236,14 @@ impl RunningCalls {
             over: call.over.clone(),
             trace: call.trace.clone(),
         })
+    }
+
+    /// Returns the recipient of what the server says about no particular call: the oldest call that listens, if all calls are
+    /// of one turn. Otherwise a turn could be told what the call of another one is about.
+    pub fn listener(&self) -> Option<ProgressSink> {
+        let list = lock(&self.0);
+        owner(&list.calls).ok()?;
+        list.calls.iter().find_map(|call| call.context.progress.clone())
     }
 
     /// Counts a request of one of the turn's calls, the oldest one that has some left.
@@ -349,6 +369,7 @@ impl Drop for CallGuard {
 mod tests {
     use super::*;
     use crate::id::{AgentId, SessionKey, SessionKind};
+    use crate::tool::CallProgress;
 
     fn context(agent: &str) -> CallContext {
         let agent: AgentId = agent.parse().unwrap();
@@ -380,6 +401,25 @@ mod tests {
         assert_eq!(calls.owner().unwrap().context.turn, coder.turn);
         drop(second);
         assert!(refusal(&calls).contains("no agent's call"));
+    }
+
+    #[test]
+    fn what_a_server_says_is_heard_by_the_only_turn_whose_calls_run() {
+        let calls = Arc::new(RunningCalls::default());
+        let coder = context("coder");
+        let (news, heard) = std::sync::mpsc::channel();
+        let sink = ProgressSink::new(move |told| news.send(told).unwrap());
+        let silent = calls.begin(&coder);
+        assert!(calls.listener().is_none());
+        let listens = calls.begin(&CallContext { progress: Some(sink.clone()), ..coder.clone() });
+        calls.listener().unwrap().report(CallProgress { done: 1.0, total: None, message: None });
+        assert!(heard.try_recv().is_ok());
+        let other = calls.begin(&CallContext { progress: Some(sink), ..context("coder") });
+        assert!(calls.listener().is_none(), "calls of two turns run");
+        drop((silent, listens));
+        assert!(calls.listener().is_some());
+        drop(other);
+        assert!(calls.listener().is_none());
     }
 
     #[test]

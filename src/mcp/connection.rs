@@ -115,11 +115,13 @@ fn trace_context() -> Option<RequestMetaObject> {
     (!meta.is_empty()).then_some(meta)
 }
 
-/// A transport that notes progress in the order in which it comes, and before the answer of the call. The SDK handles
+/// A transport that notes progress and log messages in the order in which they come, and before the answer of the call. The SDK handles
 /// notices in tasks of their own, which have no order.
 struct ProgressTap<T> {
     inner: T,
     progress: Arc<ReportedProgress>,
+    /// The calls whose callers read the server's log messages.
+    asks: Arc<Asks>,
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for ProgressTap<T> {
@@ -134,10 +136,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ProgressTap<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = self.inner.receive().await?;
-        if let JsonRpcMessage::Notification(notice) = &message
-            && let ServerNotification::ProgressNotification(reported) = &notice.notification
-        {
-            self.progress.note(&reported.params);
+        if let JsonRpcMessage::Notification(notice) = &message {
+            match &notice.notification {
+                ServerNotification::ProgressNotification(reported) => self.progress.note(&reported.params),
+                ServerNotification::LoggingMessageNotification(logged) => self.asks.log(&logged.params),
+                _ => {}
+            }
         }
         Some(message)
     }
@@ -263,7 +267,8 @@ impl Connection {
         };
         let progress = Arc::new(ReportedProgress::default());
         let handler = Receiver { changed: Arc::clone(&changed), asks: Arc::clone(&asks) };
-        let transport = ProgressTap { inner: transport, progress: Arc::clone(&progress) };
+        let transport =
+            ProgressTap { inner: transport, progress: Arc::clone(&progress), asks: Arc::clone(&asks) };
         let service = serve_client_with_lifecycle(handler, transport, mode).await.map_err(|error| {
             let text = cleaned(
                 match &error {

@@ -142,7 +142,7 @@ pub(crate) fn cleaned_text(text: &str) -> String {
 }
 
 /// Returns a value with all texts in it cleaned, the names of entries too.
-fn cleaned(value: &Value) -> Value {
+pub(super) fn cleaned(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(cleaned_text(text)),
         Value::Array(items) => items.iter().map(cleaned).collect(),
@@ -168,7 +168,8 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-fn depth(value: &Value) -> usize {
+/// Returns how deep arrays and objects are nested in a value.
+pub(super) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),

@@ -13,6 +13,7 @@ mod elicitation;
 mod error;
 mod launch;
 mod lines;
+mod log;
 pub(crate) mod oauth;
 mod output;
 pub(crate) mod package;

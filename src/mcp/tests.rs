@@ -25,7 +25,7 @@ use crate::sandbox::OutputChunk;
 use crate::store::{McpRevocation, Store};
 use crate::sync::lock;
 use crate::telemetry::{self, Telemetry, TraceContext};
-use crate::tool::{CallContext, CallProgress, ProgressSink, Registry, ToolError};
+use crate::tool::{CallContext, CallNews, CallProgress, LogLevel, ProgressSink, Registry, ToolError};
 
 #[path = "remote_tests.rs"]
 mod remote_tests;
@@ -413,7 +413,10 @@ async fn the_progress_of_a_call_reaches_its_caller_cleaned_and_cut() {
     stage.grant("coder", &["slow", "works"], false).await.unwrap();
     let heard: Arc<Mutex<Vec<CallProgress>>> = Arc::default();
     let sink = Arc::clone(&heard);
-    let sink = ProgressSink::new(move |progress| lock(&sink).push(progress));
+    let sink = ProgressSink::new(move |news| match news {
+        CallNews::Progress(progress) => lock(&sink).push(progress),
+        CallNews::Log(message) => panic!("{message:?}"),
+    });
     let caller = CallContext { progress: Some(sink), ..context("coder") };
     stage.call_as(&caller, "works", json!({})).await.unwrap();
     let reports = std::mem::take(&mut *lock(&heard));
@@ -435,6 +438,58 @@ async fn the_progress_of_a_call_reaches_its_caller_cleaned_and_cut() {
     };
     let (answer, ()) = tokio::join!(running, hears);
     assert!(answer.unwrap_err().contains("cancelled"));
+}
+
+#[tokio::test]
+async fn the_log_messages_of_a_call_reach_its_caller_cleaned_and_cut() {
+    let stage = Stage::new(&[]);
+    stage.grant("coder", &["logs", "slow"], false).await.unwrap();
+    let heard: Arc<Mutex<Vec<CallNews>>> = Arc::default();
+    let sink = Arc::clone(&heard);
+    let sink = ProgressSink::new(move |news| lock(&sink).push(news));
+    let caller = CallContext { progress: Some(sink), ..context("coder") };
+    stage.call_as(&caller, "logs", json!({})).await.unwrap();
+    let news = std::mem::take(&mut *lock(&heard));
+    let logged = |news: &CallNews| match news {
+        CallNews::Log(message) => message.clone(),
+        CallNews::Progress(progress) => panic!("{progress:?}"),
+    };
+    let logs: Vec<_> = news.iter().map(logged).collect();
+    let shown: Vec<_> = logs.iter().map(|log| (log.level, log.logger.as_str())).collect();
+    let name = name();
+    let loggers = [format!("mcp:{name}"), format!("mcp:{name}:index"), format!("mcp:{name}:flock")];
+    assert_eq!(
+        shown,
+        [
+            (LogLevel::Debug, loggers[0].as_str()),
+            (LogLevel::Info, loggers[1].as_str()),
+            (LogLevel::Error, loggers[2].as_str())
+        ]
+    );
+    assert_eq!((&logs[0].data, &logs[2].data), (&json!("first"), &json!({"file": "a\\u{202e}", "line": 3})));
+    let long = logs[1].data.as_str().unwrap();
+    assert!(long.starts_with("part xxx") && long.ends_with(" […]") && long.len() < 4_100, "{long}");
+    // While calls of two turns run, nobody knows whose call a message is about.
+    let others: Arc<Mutex<Vec<CallNews>>> = Arc::default();
+    let sink = Arc::clone(&others);
+    let sink = ProgressSink::new(move |news| lock(&sink).push(news));
+    let other = CallContext { progress: Some(sink), ..context("coder") };
+    let stop = other.cancel.clone();
+    let running = stage.call_as(&other, "slow", json!({}));
+    let meanwhile = async {
+        // The other call runs when it has reported.
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while lock(&others).is_empty() {
+            assert!(Instant::now() < deadline, "nothing is heard");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stage.call_as(&caller, "logs", json!({})).await.unwrap();
+        stop.cancel();
+    };
+    let (answer, ()) = tokio::join!(running, meanwhile);
+    assert!(answer.unwrap_err().contains("cancelled"));
+    assert_eq!(*lock(&heard), []);
+    assert!(matches!(&lock(&others)[..], [CallNews::Progress(_)]));
 }
 
 #[tokio::test]

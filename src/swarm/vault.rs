@@ -189,6 +189,18 @@ impl Vaults {
         Ok((place, text))
     }
 
+    /// Returns the entry at a path, without following a link.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`VaultError::Path`] if the path is not valid, [`VaultError::Unknown`] if there is no such vault, and
+    /// [`VaultError::File`] if nothing is there or it can't be examined.
+    pub(crate) fn stat(&self, name: &FolderName, path: &str) -> Result<DirEntry, VaultError> {
+        let path = parse(path)?;
+        let root = self.open(name)?;
+        root.stat(&path).map_err(|source| self.failed(name, &path, source))
+    }
+
     /// Replaces a text file or appends to it, atomically, and creates the folders above it. Returns the file and its
     /// new size in bytes.
     ///

@@ -8,6 +8,7 @@ pub mod exec;
 pub mod files;
 pub mod function;
 pub(crate) mod lines;
+mod log;
 pub mod policy;
 pub mod process;
 mod progress;
@@ -19,7 +20,8 @@ pub mod team;
 use std::sync::Arc;
 
 pub(crate) use definition::ToolDefinition;
-pub use progress::{CallProgress, ProgressSink};
+pub use log::{LogLevel, LogMessage};
+pub use progress::{CallNews, CallProgress, ProgressSink};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +37,7 @@ pub struct CallContext {
     pub turn: TurnId,
     /// Cancelled when the turn is stopped.
     pub cancel: CancellationToken,
-    /// The recipient of the call's progress.
+    /// The recipient of the call's progress and log messages.
     pub progress: Option<ProgressSink>,
 }
 

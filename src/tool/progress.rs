@@ -1,7 +1,9 @@
-//! The progress of a tool call, for a caller that wants to know of it.
+//! The progress of a tool call and its log messages, for a caller that wants to know of them.
 
 use std::fmt;
 use std::sync::Arc;
+
+use super::log::LogMessage;
 
 /// A report of a running call.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,20 +16,32 @@ pub struct CallProgress {
     pub message: Option<String>,
 }
 
-/// Receives the reports of one call. It must not block.
+/// What a caller is told of a running call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallNews {
+    Progress(CallProgress),
+    Log(LogMessage),
+}
+
+/// Receives the reports and the log messages of one call. It must not block.
 #[derive(Clone)]
-pub struct ProgressSink(Arc<dyn Fn(CallProgress) + Send + Sync>);
+pub struct ProgressSink(Arc<dyn Fn(CallNews) + Send + Sync>);
 
 impl ProgressSink {
     /// Creates a sink that calls a function.
     #[must_use]
-    pub fn new(receive: impl Fn(CallProgress) + Send + Sync + 'static) -> Self {
+    pub fn new(receive: impl Fn(CallNews) + Send + Sync + 'static) -> Self {
         Self(Arc::new(receive))
     }
 
     /// Passes a report on.
     pub fn report(&self, progress: CallProgress) {
-        (self.0)(progress);
+        (self.0)(CallNews::Progress(progress));
+    }
+
+    /// Passes a log message on.
+    pub fn log(&self, message: LogMessage) {
+        (self.0)(CallNews::Log(message));
     }
 }
 

@@ -1,7 +1,8 @@
 //! `flock mcp` without a verb: flock's tools over stdin and stdout, for a program that runs an agent's turn and can't use
 //! MCP over HTTP.
 //!
-//! It only passes messages on. The gateway decides from the turn's token who may call what.
+//! It only passes messages on. The gateway decides from the turn's token who may call what. What the gateway sends by
+//! itself comes over the stream of the session that `initialize` begins.
 
 use std::io::{BufRead as _, Read as _};
 use std::time::Duration;
@@ -28,6 +29,12 @@ const MAX_RESPONSE: usize = 32 << 20;
 /// Number of messages that are in progress at once. Further ones are not read. The gateway limits how many calls run.
 const MAX_CONCURRENT: usize = 64;
 
+/// The pause before the stream of a session is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Time limit for telling the gateway that a session has ended.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// JSON-RPC error code for errors that are not an answer of the gateway's tools.
 const ERROR_CODE: i32 = -32_000;
 
@@ -39,15 +46,17 @@ const ERROR_CODE: i32 = -32_000;
 ///
 /// Returns an error if the environment does not hold the gateway's URL and the turn's token.
 pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
-    let (gateway, path) = gateway()?;
+    let mut gateway = gateway()?;
     context.block_on(async {
         let mut lines = read();
         let mut under_way = JoinSet::new();
         let mut calls = RunningCalls::default();
         let (news, mut heard) = mpsc::channel(MAX_CONCURRENT);
+        // Dropping the set ends the stream of the session.
+        let mut listening = JoinSet::new();
         loop {
             tokio::select! {
-                // The progress of a call is printed before its answer.
+                // The news of a call are printed before its answer.
                 biased;
                 Some(message) = heard.recv() => context.printer.json_line(&message),
                 line = lines.recv(), if under_way.len() < MAX_CONCURRENT => {
@@ -58,11 +67,23 @@ pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
                         McpMessage::Cancel(id) => calls.cancel(&id),
                         McpMessage::Call(id) => {
                             let ends = calls.begin(&id);
-                            let carried = forward(gateway.clone(), path.clone(), line, news.clone());
+                            let carried = forward(gateway.clone(), line, news.clone());
                             under_way.spawn(await_call(id, carried, ends, calls.over.clone()));
                         }
+                        McpMessage::Greeting => {
+                            // Later messages belong to the session that begins here, so they wait for it.
+                            let greeted = exchange(&gateway, &line, &news).await;
+                            if let Some(answer) = greeted.answer {
+                                context.printer.json_line(&answer);
+                            }
+                            if greeted.session.is_some() {
+                                gateway.session = greeted.session;
+                                listening.abort_all();
+                                listening.spawn(listen(gateway.clone(), news.clone()));
+                            }
+                        }
                         McpMessage::Other => {
-                            under_way.spawn(forward(gateway.clone(), path.clone(), line, news.clone()));
+                            under_way.spawn(forward(gateway.clone(), line, news.clone()));
                         }
                     }
                 }
@@ -77,8 +98,33 @@ pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
         while let Some(done) = under_way.join_next().await {
             print_answer(done, context);
         }
+        if gateway.session.is_some() {
+            // The session ends with the turn in any case.
+            let farewell = gateway.in_session(Call::delete(&gateway.path));
+            drop(gateway.client.send(farewell, FAREWELL_TIMEOUT).await);
+        }
         Ok(Exit::Done)
     })
+}
+
+/// The way to the gateway.
+#[derive(Clone)]
+struct Gateway {
+    client: Client,
+    /// The path of its MCP endpoint.
+    path: String,
+    /// The session that `initialize` has begun.
+    session: Option<String>,
+}
+
+impl Gateway {
+    /// Returns a request of the session, if there is one.
+    fn in_session(&self, call: Call) -> Call {
+        match &self.session {
+            Some(id) => call.header("mcp-session-id", id),
+            None => call,
+        }
+    }
 }
 
 /// A message, as far as this program has to understand it.
@@ -87,6 +133,8 @@ enum McpMessage {
     Call(Value),
     /// The cancellation of the request with this id.
     Cancel(Value),
+    /// The request that begins a session.
+    Greeting,
     Other,
 }
 
@@ -95,6 +143,7 @@ impl McpMessage {
         let message: Value = serde_json::from_slice(line).unwrap_or_default();
         match (message["method"].as_str(), message.get("id")) {
             (Some("tools/call" | "resources/read" | "prompts/get"), Some(id)) => Self::Call(id.clone()),
+            (Some("initialize"), Some(_)) => Self::Greeting,
             (Some("notifications/cancelled"), None) => Self::Cancel(message["params"]["requestId"].clone()),
             _ => Self::Other,
         }
@@ -147,8 +196,8 @@ fn print_answer(done: Result<Option<Value>, tokio::task::JoinError>, context: &C
     }
 }
 
-/// Returns a client of the gateway with the turn's token, and the path of its MCP endpoint.
-fn gateway() -> Result<(Client, String), Failure> {
+/// Returns the way to the gateway, with the turn's token.
+fn gateway() -> Result<Gateway, Failure> {
     let missing = |var: env::Var| {
         Failure::new(Kind::Usage, format!("{} is not set: flock sets it for the programs it runs", var.name))
     };
@@ -163,7 +212,8 @@ fn gateway() -> Result<(Client, String), Failure> {
         let text = format!("{} is not http://127.0.0.1:PORT/mcp", env::MCP_URL.name);
         return Err(Failure::new(Kind::Usage, text));
     };
-    Ok((Client::new(port).with_token(&token), uri.path().to_owned()))
+    let client = Client::new(port).with_token(&token);
+    Ok(Gateway { client, path: uri.path().to_owned(), session: None })
 }
 
 /// Reads stdin line by line.
@@ -193,33 +243,82 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-/// Sends a message and returns its answer. A notification has none. `news` gets what comes before the answer.
-async fn forward(gateway: Client, path: String, line: Vec<u8>, news: mpsc::Sender<Value>) -> Option<Value> {
+/// Sends a message, or a batch of them, and returns its answer. A notification has none. `news` gets what comes before the answer.
+async fn forward(gateway: Gateway, line: Vec<u8>, news: mpsc::Sender<Value>) -> Option<Value> {
+    exchange(&gateway, &line, &news).await.answer
+}
+
+/// The outcome of sending a message.
+struct Exchanged {
+    answer: Option<Value>,
+    /// The session that begins with the answer.
+    session: Option<String>,
+}
+
+async fn exchange(gateway: &Gateway, line: &[u8], news: &mpsc::Sender<Value>) -> Exchanged {
+    let mut session = None;
     let answer = async {
-        let call = Call::post(&path)
+        let call = Call::post(&gateway.path)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .bytes(line.trim_ascii());
-        let answer = gateway.send(call, TIMEOUT).await?;
+        let mut answer = gateway.client.send(gateway.in_session(call.clone()), TIMEOUT).await?;
+        if answer.status() == 404 && gateway.session.is_some() {
+            // The program has begun many sessions since. Most requests need none.
+            answer = gateway.client.send(call, TIMEOUT).await?;
+        }
+        session = answer.header("mcp-session-id").map(str::to_owned);
         if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            return last_of_stream(answer.events(), &news).await;
+            return last_of_stream(answer.events(), news).await;
         }
         let bytes = answer.bytes(MAX_RESPONSE, TIMEOUT).await?;
         Ok::<_, GatewayClientError>(serde_json::from_slice::<Value>(&bytes).ok())
     };
     let text = match answer.await {
-        Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => return Some(answer),
+        Ok(Some(answer)) if answer["jsonrpc"] == "2.0" || answer.is_array() => {
+            return Exchanged { answer: Some(answer), session };
+        }
         // The gateway refused the request before it read the message, so the error has flock's own format.
         Ok(Some(refusal)) => {
             refusal["error"]["message"].as_str().unwrap_or("the gateway refused it").to_owned()
         }
-        Ok(None) => return None,
+        Ok(None) => return Exchanged { answer: None, session },
         Err(error) => chain(&error),
     };
-    let message: Value = serde_json::from_slice(&line).unwrap_or_default();
-    // A notification has no id and expects no answer. Invalid JSON is answered with a null id, as JSON-RPC requires.
-    let id = message.get("id").cloned().or_else(|| message.is_null().then_some(Value::Null))?;
-    Some(error_response(&id, &text))
+    let message: Value = serde_json::from_slice(line).unwrap_or_default();
+    Exchanged { answer: failure(&message, &text), session: None }
+}
+
+/// Returns the error for a message, or the errors for the messages of a batch. A notification has no id and expects no
+/// answer. Invalid JSON is answered with a null id, as JSON-RPC requires.
+fn failure(message: &Value, text: &str) -> Option<Value> {
+    if let Some(batch) = message.as_array().filter(|batch| !batch.is_empty()) {
+        let errors: Vec<Value> = batch.iter().filter_map(|message| failure(message, text)).collect();
+        return (!errors.is_empty()).then_some(Value::Array(errors));
+    }
+    let id = message.get("id").cloned().or_else(|| (!message.is_object()).then_some(Value::Null))?;
+    Some(error_response(&id, text))
+}
+
+/// Passes on what the gateway sends by itself, until the session or the turn is over.
+async fn listen(gateway: Gateway, news: mpsc::Sender<Value>) {
+    loop {
+        let call = gateway.in_session(Call::get(&gateway.path)).header("accept", "text/event-stream");
+        match gateway.client.send(call, TIMEOUT).await {
+            Ok(answer) if answer.status() == 200 => {
+                let mut events = answer.events();
+                while let Ok(Some(event)) = events.next(TIMEOUT).await {
+                    let Ok(message) = serde_json::from_str(&event.data) else { continue };
+                    if news.send(message).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            _ => return,
+        }
+        // A stream can break off although both still run.
+        tokio::time::sleep(REOPEN_PAUSE).await;
+    }
 }
 
 /// Reads a stream up to the answer in it.
@@ -240,4 +339,27 @@ async fn last_of_stream(
 
 fn error_response(id: &Value, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": ERROR_CODE, "message": text}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_of_a_batch_that_fails_has_an_error() {
+        let batch = json!([
+            {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": "two", "method": "ping"},
+        ]);
+        assert_eq!(
+            failure(&batch, "x"),
+            Some(json!([error_response(&json!(1), "x"), error_response(&json!("two"), "x")]))
+        );
+        assert_eq!(failure(&json!([{"jsonrpc": "2.0", "method": "x"}]), "x"), None);
+        assert_eq!(failure(&json!({"jsonrpc": "2.0", "method": "x"}), "x"), None);
+        for odd in [json!([]), Value::Null, json!(5)] {
+            assert_eq!(failure(&odd, "x"), Some(error_response(&Value::Null, "x")), "{odd}");
+        }
+    }
 }

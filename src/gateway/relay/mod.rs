@@ -16,6 +16,7 @@ mod final_error;
 mod forwarder;
 pub(crate) mod handler;
 mod headers;
+pub(crate) mod mcp_sessions;
 mod model_call;
 pub(crate) mod request_body;
 pub(crate) mod request_filter;

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::final_error::FinalError;
+use super::mcp_sessions::McpSessions;
 use crate::agent::delegated::ProgramSource;
 use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
@@ -52,6 +53,8 @@ pub struct Ticket {
     pub places: Arc<Semaphore>,
     /// The slots for lists of names that are made at the same time. Further ones wait.
     pub(crate) listings: Semaphore,
+    /// The sessions that the program has begun over MCP.
+    pub(crate) mcp_sessions: McpSessions,
     steps: AtomicU32,
     /// The error that is repeated without asking a provider, if no model has answered.
     pub(super) final_error: FinalError,
@@ -150,6 +153,7 @@ impl Tickets {
     #[must_use]
     pub fn open(self: &Arc<Self>, order: &RuntimeRequest, api: Option<Api>) -> IssuedTokens {
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
+        let over = CancellationToken::new();
         let ticket = Arc::new(Ticket {
             agent: order.agent.clone(),
             session: order.session.clone(),
@@ -158,7 +162,8 @@ impl Tickets {
             model: order.model.clone(),
             api,
             calls: Arc::default(),
-            over: CancellationToken::new(),
+            mcp_sessions: McpSessions::new(&over),
+            over,
             places: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             listings: Semaphore::new(MAX_LISTINGS),
             steps: AtomicU32::new(0),

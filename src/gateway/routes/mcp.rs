@@ -1,30 +1,40 @@
-//! `POST /mcp`: gives flock's tools, resources and prompts to a program that runs an agent's turn, by the Model Context
+//! `/mcp`: gives flock's tools, resources and prompts to a program that runs an agent's turn, by the Model Context
 //! Protocol over HTTP.
 //!
 //! What is read as a resource or a prompt is read by a tool of the agent, so the same policy, audit and limits apply.
 //!
 //! The token belongs to one turn. It determines the caller, the conversation, and what the agent's role and policy
-//! allow. Each message has its own response: JSON, or a stream if the client wants to hear of the progress of its call.
-//! flock sends no messages by itself, so there is no session.
+//! allow. Each message has its own response: JSON, or a stream if there is something to say about a call before its end.
+//! A session, which a program may begin and need not, has a level of log messages, subscriptions, and a stream of its own
+//! for what flock sends by itself.
 
 mod annotations;
+mod batch;
 mod completion;
 mod error;
+mod listen;
 mod listing;
 mod paging;
 mod prompts;
+mod reply;
 mod resources;
+mod session;
 mod stream;
+mod subscription;
 mod uri;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, Response};
 use serde_json::{Value, json};
 
 use self::error::McpError;
+pub(crate) use self::listen::listen;
+use self::reply::Reply;
+use self::session::Asker;
+pub(crate) use self::session::end;
 use super::plugin;
 use crate::agent::delegated::{IncomingCall, ToolCallResponse};
 use crate::config::Agent;
@@ -38,9 +48,14 @@ use crate::tool::{ProgressSink, policy, safe_text};
 /// Most bytes in a message.
 pub(crate) const MAX_BODY: usize = 2 << 20;
 
-/// Supported versions of the protocol, oldest first. 2025-03-26 is missing because it requires batches, which no
-/// version before or after it does.
-const VERSIONS: [&str; 3] = ["2024-11-05", "2025-06-18", "2025-11-25"];
+/// Supported versions of the protocol, oldest first.
+const VERSIONS: [&str; 4] = ["2024-11-05", BATCH_VERSION, "2025-06-18", "2025-11-25"];
+
+/// The only version with batches.
+const BATCH_VERSION: &str = "2025-03-26";
+
+/// The version of a request that neither names one nor belongs to a session, as the later versions have it.
+const ASSUMED_VERSION: &str = BATCH_VERSION;
 
 /// Header in which a client repeats the negotiated version.
 const VERSION_HEADER: &str = "mcp-protocol-version";
@@ -48,111 +63,79 @@ const VERSION_HEADER: &str = "mcp-protocol-version";
 /// Most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
 
-/// Answers one message over HTTP.
+/// Answers one message over HTTP, or several in the version that has batches.
 pub(crate) async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
     headers: HeaderMap,
     RawBody(body): RawBody,
 ) -> Response<Body> {
-    let (status, answer) = match check_version(&headers) {
-        Ok(()) => {
-            let message = serde_json::from_slice::<Value>(&body).ok();
-            if let Some(token) = message.as_ref().and_then(|message| stream::wanted(&headers, message)) {
-                let (sink, reports) = stream::channel();
-                let answer = async move { exchange(&gateway, &ticket, message, Some(&sink)).await };
-                return stream::response(answer, reports, token);
-            }
-            exchange(&gateway, &ticket, message, None).await
+    let asker = match Asker::read(gateway, ticket, &headers) {
+        Ok(asker) => asker,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let message = match serde_json::from_slice::<Value>(&body).ok() {
+        Some(Value::Array(messages)) => return batch::answer(&asker, messages).await.into_response(),
+        message => message,
+    };
+    match message.as_ref().and_then(|message| stream::wanted(&headers, message)) {
+        Some(wanted) => {
+            let (sink, news) = stream::channel(&asker.session);
+            let answer = async move { exchange(&asker, message, Some(&sink)).await };
+            stream::response(answer, news, wanted).await
         }
-        Err(wrong) => wrong,
-    };
-    let body = answer.map_or_else(Body::empty, |answer| Body::from(answer.to_string()));
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    if status != StatusCode::ACCEPTED {
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        None => exchange(&asker, message, None).await.into_response(),
     }
-    response
 }
 
-/// Refuses a version of the protocol that is not supported.
-fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)> {
-    let Some(version) = headers.get(VERSION_HEADER) else { return Ok(()) };
-    let version = version.to_str().unwrap_or("?").trim();
-    if VERSIONS.contains(&version) {
-        return Ok(());
-    }
-    let text = format!(
-        "version {:?} of the protocol is not spoken here; these are: {}",
-        safe_text::start(version, MAX_NAME),
-        VERSIONS.join(", ")
-    );
-    Err(wrong(error::INVALID_REQUEST, text))
-}
-
-/// Answers one message, which is `None` if it is not JSON. Returns the status, and the response if there is one.
-/// Dropping the future cancels the call that it waits for.
-async fn exchange(
-    gateway: &Gateway,
-    ticket: &Ticket,
-    message: Option<Value>,
-    progress: Option<&ProgressSink>,
-) -> (StatusCode, Option<Value>) {
+/// Answers one message, which is `None` if it is not JSON. Dropping the future cancels the call that it waits for.
+async fn exchange(asker: &Asker, message: Option<Value>, progress: Option<&ProgressSink>) -> Reply {
     let Some(message) = message else {
-        return wrong(error::PARSE_ERROR, "the body is not JSON");
+        return Reply::wrong(error::PARSE_ERROR, "the body is not JSON");
     };
-    if message.is_array() {
-        return wrong(error::INVALID_REQUEST, "several messages at once are not taken");
-    }
     if !message.is_object() || message["jsonrpc"] != "2.0" {
-        return wrong(error::INVALID_REQUEST, "this is no message of JSON-RPC 2.0");
+        return Reply::wrong(error::INVALID_REQUEST, "this is no message of JSON-RPC 2.0");
     }
     let id = match &message["id"] {
         id @ (Value::String(_) | Value::Number(_)) => Some(id.clone()),
         _ if message.get("id").is_none() => None,
-        _ => return wrong(error::INVALID_REQUEST, "the id is neither text nor a number"),
+        _ => return Reply::wrong(error::INVALID_REQUEST, "the id is neither text nor a number"),
     };
     let Some(method) = message["method"].as_str() else {
         // flock sends no requests, so a response to one has no meaning.
         let is_answer = id.is_some() && (message.get("result").is_some() || message.get("error").is_some());
         return if is_answer {
-            (StatusCode::ACCEPTED, None)
+            Reply::accepted()
         } else {
-            wrong(error::INVALID_REQUEST, "there is no method")
+            Reply::wrong(error::INVALID_REQUEST, "there is no method")
         };
     };
     let Some(id) = id else {
         // A message without an id is a notification and gets no response.
         if method == "notifications/cancelled" {
-            ticket.cancel(&message["params"]["requestId"]);
+            asker.ticket.cancel(&message["params"]["requestId"]);
         }
-        return (StatusCode::ACCEPTED, None);
+        return Reply::accepted();
     };
+    let result = |result: Value| Reply::message(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    if method == "initialize" {
+        let version = agreed_version(&message["params"]);
+        let session = asker.ticket.mcp_sessions.begin(version);
+        return result(greeting(version)).beginning(session.id.clone());
+    }
     let request = Request { params: &message["params"], id: &id, progress };
-    let answer = match answer(gateway, ticket, method, request).await {
+    match answer(asker, method, request).await {
         // The client that cancelled the call does not wait for a response.
-        Ok(None) => return (StatusCode::ACCEPTED, None),
-        Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(error) => error.response(&id),
-    };
-    (StatusCode::OK, Some(answer))
+        Ok(None) => Reply::accepted(),
+        Ok(Some(answer)) => result(answer),
+        Err(error) => Reply::message(error.response(&id)),
+    }
 }
 
-fn wrong(code: i32, text: impl Into<String>) -> (StatusCode, Option<Value>) {
-    (StatusCode::BAD_REQUEST, Some(McpError::new(code, text).response(&Value::Null)))
-}
-
-async fn answer(
-    gateway: &Gateway,
-    ticket: &Ticket,
-    method: &str,
-    request: Request<'_>,
-) -> Result<Option<Value>, McpError> {
+async fn answer(asker: &Asker, method: &str, request: Request<'_>) -> Result<Option<Value>, McpError> {
     let Request { params, id, .. } = request;
+    let (gateway, ticket) = (&*asker.gateway, &*asker.ticket);
     let answer = match method {
-        "initialize" => initialize_result(params),
         "ping" => json!({}),
         "tools/list" => {
             let tools = tools(gateway, ticket);
@@ -163,9 +146,12 @@ async fn answer(
         "resources/list" => resources::list(gateway, ticket, params).await?,
         "resources/templates/list" => resources::templates(gateway, ticket, params)?,
         "resources/read" => return resources::read(gateway, ticket, params, id).await,
+        "resources/subscribe" => subscription::subscribe(asker, params).await?,
+        "resources/unsubscribe" => subscription::unsubscribe(asker, params)?,
         "prompts/list" => prompts::list(gateway, ticket, params).await?,
         "prompts/get" => return prompts::get(gateway, ticket, params, id).await,
         "completion/complete" => completion::complete(gateway, ticket, params).await?,
+        "logging/setLevel" => session::set_level(&asker.session, params)?,
         _ => {
             let text = format!("there is no method {:?}", safe_text::start(method, MAX_NAME));
             return Err(McpError::new(error::METHOD_NOT_FOUND, text));
@@ -174,15 +160,21 @@ async fn answer(
     Ok(Some(answer))
 }
 
-/// Returns the response to `initialize`: the client's version if it is supported, otherwise the newest one.
-fn initialize_result(params: &Value) -> Value {
+/// Returns the version that `initialize` agrees on: the client's if it is supported, otherwise the newest one.
+fn agreed_version(params: &Value) -> &'static str {
     let [.., newest] = VERSIONS;
     let asked = params["protocolVersion"].as_str();
-    let version = VERSIONS.into_iter().find(|version| asked == Some(version)).unwrap_or(newest);
-    // Nothing else is declared, because flock sends no messages by itself: no changes of lists and resources, no logs.
+    VERSIONS.into_iter().find(|version| asked == Some(version)).unwrap_or(newest)
+}
+
+/// Returns the response to `initialize`.
+fn greeting(version: &str) -> Value {
+    // Changes of lists are not declared, because flock does not tell of them.
     json!({
         "protocolVersion": version,
-        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
+        "capabilities": {
+            "tools": {}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {},
+        },
         "serverInfo": {"name": "flock", "title": "flock", "version": env!("CARGO_PKG_VERSION")},
     })
 }
@@ -235,7 +227,7 @@ async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Resul
 struct Request<'r> {
     params: &'r Value,
     id: &'r Value,
-    /// The recipient of the progress.
+    /// The recipient of the progress and the log messages.
     progress: Option<&'r ProgressSink>,
 }
 
@@ -285,15 +277,10 @@ mod tests {
     #[test]
     fn a_known_version_is_answered_with_itself_and_another_with_the_newest() {
         for version in VERSIONS {
-            assert_eq!(initialize_result(&json!({"protocolVersion": version}))["protocolVersion"], version);
+            assert_eq!(agreed_version(&json!({"protocolVersion": version})), version);
         }
-        for params in [
-            json!({"protocolVersion": "1999-01-01"}),
-            json!({"protocolVersion": 5}),
-            json!({"protocolVersion": "2025-03-26"}),
-            Value::Null,
-        ] {
-            assert_eq!(initialize_result(&params)["protocolVersion"], "2025-11-25");
+        for params in [json!({"protocolVersion": "1999-01-01"}), json!({"protocolVersion": 5}), Value::Null] {
+            assert_eq!(agreed_version(&params), "2025-11-25");
         }
     }
 

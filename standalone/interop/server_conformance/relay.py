@@ -20,7 +20,9 @@ ADDRESSES = {
     "test://static-text": "flock://vault/suite/static-text.txt",
     "test://static-binary": "flock://findings/main/static-binary.png",
     "test://template/123/data": "flock://vault/suite/template/123/data.json",
+    "test://watched-resource": "flock://channel/suite",
 }
+OF_SUITE = {flock: suite for suite, flock in ADDRESSES.items()}
 # The names of the tools of the server `suite`.
 PREFIX = "mcp_suite_"
 # They belong to one connection.
@@ -32,7 +34,7 @@ def translated(body):
     try:
         message = json.loads(body)
         params = message["params"]
-        if message["method"] == "resources/read":
+        if message["method"] in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
             params["uri"] = ADDRESSES.get(params["uri"], params["uri"])
         elif message["method"] == "tools/call":
             params["name"] = PREFIX + params["name"]
@@ -44,14 +46,24 @@ def translated(body):
 
 
 def named(text):
-    """An answer with the suite's names."""
+    """An answer or a notification with the suite's names."""
     try:
         message = json.loads(text)
-        for tool in message["result"]["tools"]:
-            tool["name"] = tool["name"].removeprefix(PREFIX)
-    except (ValueError, KeyError, TypeError):
+        if message.get("method") == "notifications/resources/updated":
+            message["params"]["uri"] = OF_SUITE.get(message["params"]["uri"], message["params"]["uri"])
+        else:
+            for tool in message["result"]["tools"]:
+                tool["name"] = tool["name"].removeprefix(PREFIX)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return text
     return json.dumps(message).encode()
+
+
+def named_line(line):
+    """A line of a stream of events with the suite's names."""
+    if not line.startswith(b"data: "):
+        return line
+    return b"data: " + named(line[len(b"data: "):].rstrip(b"\n")) + b"\n"
 
 
 class Relay(http.server.BaseHTTPRequestHandler):
@@ -74,19 +86,28 @@ class Relay(http.server.BaseHTTPRequestHandler):
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body if self.command == "POST" else None)
         answer = connection.getresponse()
-        text = named(answer.read())
+        is_stream = answer.getheader("content-type", "").startswith("text/event-stream")
+        text = b"" if is_stream else named(answer.read())
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in OWN and name.lower() not in ("date", "server"):
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(len(text)))
-        connection.close()
+        if is_stream:
+            # Its end is that of the connection.
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        elif answer.status != 204:
+            self.send_header("Content-Length", str(len(text)))
         try:
             self.end_headers()
             self.wfile.write(text)
-        except ConnectionError:
-            # The suite reads only the status of some answers.
+            while is_stream and (line := answer.readline()):
+                self.wfile.write(named_line(line))
+                self.wfile.flush()
+        except (OSError, http.client.HTTPException):
+            # The suite reads only the status of some answers, and closes its streams when it has seen enough.
             self.close_connection = True
+        connection.close()
 
     do_GET = do_POST = do_DELETE = do_any
 

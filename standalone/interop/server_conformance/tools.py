@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import sys
+import time
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 NOTHING = {"type": "object", "properties": {}}
@@ -26,19 +27,36 @@ TOOLS = {
     "test_image_content": (NOTHING, [{"type": "image", "data": PICTURE, "mimeType": "image/png"}]),
     "test_error_handling": (NOTHING, [{"type": "text", "text": "This tool intentionally returns an error"}]),
     "test_tool_with_progress": (NOTHING, [{"type": "text", "text": "done"}]),
+    "test_tool_with_logging": (NOTHING, [{"type": "text", "text": "done"}]),
+    "test_reconnection": (NOTHING, [{"type": "text", "text": "done"}]),
     "json_schema_2020_12_tool": (SCHEMA, [{"type": "text", "text": "done"}]),
 }
 
 
 def answer(method, params):
     if method == "initialize":
-        versions = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
+        versions = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}, "logging": {}}}
         return {**versions, "serverInfo": {"name": "suite", "version": "1"}}
     if method == "tools/list":
         return {"tools": [{"name": name, "description": name, "inputSchema": one[0]} for name, one in TOOLS.items()]}
     if method == "tools/call":
         return {"content": TOOLS[params["name"]][1], "isError": params["name"] == "test_error_handling"}
     return {}
+
+
+def progress(params):
+    token = params.get("_meta", {}).get("progressToken")
+    return [{"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 100}}
+            for done in (0, 50, 100)]
+
+
+def logs(_):
+    said = ("Tool execution started", "Tool processing data", "Tool execution completed")
+    return [{"method": "notifications/message", "params": {"level": "info", "data": text}} for text in said]
+
+
+# What tools send before their results.
+NEWS = {"test_tool_with_progress": progress, "test_tool_with_logging": logs}
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -52,8 +70,9 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             return
         result = answer(message["method"], message.get("params", {}))
-        if message.get("params", {}).get("name") == "test_tool_with_progress":
-            self.stream(message, result)
+        name = message.get("params", {}).get("name")
+        if name in NEWS:
+            self.stream(message, NEWS[name](message["params"]), result)
             return
         text = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
         self.send_response(200)
@@ -62,18 +81,18 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def stream(self, message, result):
-        """Answers with progress, and then the result."""
-        token = message["params"].get("_meta", {}).get("progressToken")
-        parts = [{"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 100}}
-                 for done in (0, 50, 100)]
-        parts.append({"id": message["id"], "result": result})
-        events = "".join("data: %s\n\n" % json.dumps({"jsonrpc": "2.0", **part}) for part in parts).encode()
+    def stream(self, message, news, result):
+        """Answers with notifications, and then the result."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(events)))
+        self.send_header("Connection", "close")
+        self.close_connection = True
         self.end_headers()
-        self.wfile.write(events)
+        for part in [*news, {"id": message["id"], "result": result}]:
+            self.wfile.write(b"data: %s\n\n" % json.dumps({"jsonrpc": "2.0", **part}).encode())
+            self.wfile.flush()
+            # The suite wants to see that they come one by one.
+            time.sleep(0.05)
 
     def do_GET(self):
         self.send_response(405)

@@ -26,7 +26,7 @@ use flock::supervise::gateway_client::{Call, Client};
 use flock::swarm::oversight::TeamOversight;
 use flock::swarm::triage::TriageApproval;
 use flock::swarm::{self, Notifier, Swarm};
-use flock::tool::{CallContext, CallProgress, Tool, ToolError, ToolOutput};
+use flock::tool::{CallContext, CallProgress, LogLevel, LogMessage, Tool, ToolError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -55,7 +55,7 @@ pub struct Crew {
 }
 
 /// The tool that does nothing here until its call is ended; with `together`, until so many such calls have begun. With
-/// `progress`, it reports so often first.
+/// `progress`, it reports so often first, and with `logs` it writes a log message of each of these levels.
 pub const HELD: &str = "flock_workspace_tree";
 
 struct Held {
@@ -94,6 +94,14 @@ impl Tool for Held {
                     let message = Some(format!("part {done}"));
                     sink.report(CallProgress { done: done as f64, total: Some(count as f64), message });
                 }
+            }
+            for level in arguments["logs"].as_array().into_iter().flatten() {
+                let (Some(sink), Some(level)) = (&context.progress, level.as_str().and_then(LogLevel::parse))
+                else {
+                    continue;
+                };
+                let data = json!(format!("a {} message", level.as_str()));
+                sink.log(LogMessage { level, logger: "mcp:notes".to_owned(), data });
             }
             let Some(all) = arguments["together"].as_u64() else {
                 context.cancel.cancelled().await;

@@ -16,6 +16,7 @@ mod limits;
 mod mcp;
 mod mcp_calls;
 mod mcp_resources;
+mod mcp_sessions;
 mod messages;
 mod metrics;
 pub mod openapi;

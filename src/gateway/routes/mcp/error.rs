@@ -12,6 +12,8 @@ const INVALID_PARAMS: i32 = -32_602;
 const INTERNAL: i32 = -32_603;
 /// The code of MCP itself for a resource that does not exist.
 const NOT_FOUND: i32 = -32_002;
+/// The code that MCP's own implementations have for a session that does not exist.
+pub(super) const NO_SESSION: i32 = -32_001;
 
 /// Most bytes of an address that an error repeats.
 const MAX_URI: usize = 4 * MAX_NAME;

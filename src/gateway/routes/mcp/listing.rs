@@ -24,7 +24,7 @@ use crate::tool::team::{CHANNEL_LIST, CHANNEL_READ, WORKSPACE_LIST, WORKSPACE_RE
 const FINDINGS_LIMITS: WalkLimits = WalkLimits { depth: 8, entries: 5_000 };
 
 /// Returns `true` if the agent may make the call that reads this.
-fn may_read(agent: &Agent, place: &Place) -> bool {
+pub(super) fn may_read(agent: &Agent, place: &Place) -> bool {
     let (tool, arguments) = place.call();
     policy::decide(agent, tool, &arguments) == Decision::Allow
 }

@@ -102,6 +102,18 @@ pub(super) fn templates(gateway: &Gateway, ticket: &Ticket, params: &Value) -> R
     ]}))
 }
 
+/// Reads the address of a resource.
+///
+/// # Errors
+///
+/// Returns an error if it is somebody else's, or not of a known form.
+pub(super) fn address(uri: &str) -> Result<ResourceUri, McpError> {
+    ResourceUri::parse(uri).map_err(|error| match error {
+        UriError::Foreign => McpError::not_found(uri, error.to_string()),
+        UriError::Invalid(_) => McpError::invalid(error.to_string()),
+    })
+}
+
 /// Answers `resources/read`. A cancelled request has no answer.
 pub(super) async fn read(
     gateway: &Gateway,
@@ -110,10 +122,7 @@ pub(super) async fn read(
     id: &Value,
 ) -> Result<Option<Value>, McpError> {
     let uri = text(params, "uri")?;
-    let found = ResourceUri::parse(uri).map_err(|error| match error {
-        UriError::Foreign => McpError::not_found(uri, error.to_string()),
-        UriError::Invalid(_) => McpError::invalid(error.to_string()),
-    })?;
+    let found = address(uri)?;
     let Some(answered) =
         super::run(gateway, ticket, Request { params, id, progress: None }, found.call()).await
     else {

@@ -140,6 +140,11 @@ impl ResourceUri {
         Ok(Self { place, part })
     }
 
+    /// Returns `true` if only a part of the resource is named.
+    pub(super) fn is_part(&self) -> bool {
+        self.part.is_some()
+    }
+
     /// Returns the call that reads it.
     pub(super) fn call(&self) -> (&'static str, Value) {
         let (tool, mut arguments) = self.place.call();

@@ -9,7 +9,7 @@ mod skills;
 use std::time::Duration;
 
 use flock::gateway::openapi;
-use flock::supervise::gateway_client::{Answer, Client, ServerSentEvent};
+use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvent};
 use serde_json::{Value, json};
 
 use self::document::Document;
@@ -911,6 +911,8 @@ async fn run_a_program(document: &Document) {
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(document.ask(&program, "POST", "/mcp", &notice, &[]).await.0, 202);
     assert_eq!(document.ask(&program, "POST", "/mcp", &json!([]), &[]).await.0, 400);
+    document.done(&program, "POST", "/mcp", &json!([request("ping", json!({})), notice])).await;
+    use_a_session(document, &crew, &program).await;
     assert_eq!(document.fails(&crew.owner(), "POST", "/mcp", &notice, 403).await, "out_of_scope");
     // Each wire format has errors of its own.
     for path in ["anthropic/v1/messages", "responses/v1/responses", "google/v1beta/models/x:generateContent"]
@@ -920,6 +922,33 @@ async fn run_a_program(document: &Document) {
     turn.say("done");
     assert_eq!(answer.await.unwrap().0, 200);
     crew.stopped().await;
+}
+
+/// A session of MCP with its stream.
+async fn use_a_session(document: &Document, crew: &Crew, program: &Client) {
+    let channel = json!({"id": "watched", "topic": "work", "members": ["coder"]});
+    assert_eq!(crew.ask(Call::post("/api/channels").json(&channel).unwrap()).await.0, 201);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}});
+    let begun = document.open(program, "POST", "/mcp", &hello, &[]).await;
+    let session = begun.header("mcp-session-id").unwrap().to_owned();
+    let own = [("mcp-session-id", session.as_str())];
+    let watch = json!({"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "flock://channel/watched"}});
+    assert_eq!(document.ask(program, "POST", "/mcp", &watch, &own).await.1["result"], json!({}));
+    let stream = [own[0], ("accept", "text/event-stream")];
+    let mut events = document.open(program, "GET", "/mcp", &NOTHING, &stream).await.events();
+    let post = json!({"content": "hello", "as": "ann"});
+    let post = Call::post("/api/channels/watched/messages").json(&post).unwrap();
+    assert!(crew.ask(post).await.0 < 300);
+    let event = events.next(LIMIT).await.unwrap().unwrap();
+    document.check_event("GET", "/mcp", &event.name, &event.data);
+    assert_eq!(document.ask(program, "GET", "/mcp", &NOTHING, &own).await.0, 406);
+    assert_eq!(document.ask(program, "GET", "/mcp", &NOTHING, &stream[1..]).await.0, 405);
+    assert_eq!(document.ask(program, "DELETE", "/mcp", &NOTHING, &[]).await.0, 400);
+    assert_eq!(document.ask(program, "DELETE", "/mcp", &NOTHING, &own).await.0, 204);
+    for method in ["GET", "DELETE"] {
+        assert_eq!(document.ask(program, method, "/mcp", &NOTHING, &stream).await.0, 404);
+    }
+    assert_eq!(document.ask(program, "POST", "/mcp", &watch, &own).await.0, 404);
 }
 
 /// The paths of flock's plugin in OpenClaw.
