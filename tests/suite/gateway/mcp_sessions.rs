@@ -348,8 +348,8 @@ async fn log_messages_of_a_call_come_before_its_answer_from_the_sessions_level_o
     assert_eq!(logged(&program, Some(&session), &["debug", "info", "error"]).await, ["info", "error"]);
     for (level, expected) in [
         ("debug", &["debug", "notice", "emergency"][..]),
-        ("warning", &["emergency"]),
-        ("emergency", &["emergency"]),
+        ("warning", &["emergency"][..]),
+        ("emergency", &["emergency"][..]),
     ] {
         let set = send(&crew, &program, &session, "logging/setLevel", json!({"level": level})).await;
         assert_eq!(set["result"], json!({}), "{set}");
