@@ -36,6 +36,9 @@ mod sampling_tests;
 #[path = "elicitation_tests.rs"]
 mod elicitation_tests;
 
+#[path = "rounds_tests.rs"]
+mod rounds_tests;
+
 /// Runs servers as processes of the test.
 struct Beside;
 
