@@ -9,6 +9,7 @@
 
 mod annotations;
 mod completion;
+mod content;
 mod error;
 mod listing;
 mod paging;
@@ -56,14 +57,15 @@ pub(crate) async fn post(
     RawBody(body): RawBody,
 ) -> Response<Body> {
     let (status, answer) = match check_version(&headers) {
-        Ok(()) => {
+        Ok(version) => {
             let message = serde_json::from_slice::<Value>(&body).ok();
             if let Some(token) = message.as_ref().and_then(|message| stream::wanted(&headers, message)) {
                 let (sink, reports) = stream::channel();
-                let answer = async move { exchange(&gateway, &ticket, message, Some(&sink)).await };
+                let answer =
+                    async move { exchange(&gateway, &ticket, message, (version, Some(&sink))).await };
                 return stream::response(answer, reports, token);
             }
-            exchange(&gateway, &ticket, message, None).await
+            exchange(&gateway, &ticket, message, (version, None)).await
         }
         Err(wrong) => wrong,
     };
@@ -77,12 +79,12 @@ pub(crate) async fn post(
     response
 }
 
-/// Refuses a version of the protocol that is not supported.
-fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)> {
-    let Some(version) = headers.get(VERSION_HEADER) else { return Ok(()) };
+/// Returns the version of the protocol that the client says, and refuses one that is not supported.
+fn check_version(headers: &HeaderMap) -> Result<Option<&'static str>, (StatusCode, Option<Value>)> {
+    let Some(version) = headers.get(VERSION_HEADER) else { return Ok(None) };
     let version = version.to_str().unwrap_or("?").trim();
-    if VERSIONS.contains(&version) {
-        return Ok(());
+    if let Some(known) = VERSIONS.into_iter().find(|known| *known == version) {
+        return Ok(Some(known));
     }
     let text = format!(
         "version {:?} of the protocol is not spoken here; these are: {}",
@@ -98,7 +100,7 @@ async fn exchange(
     gateway: &Gateway,
     ticket: &Ticket,
     message: Option<Value>,
-    progress: Option<&ProgressSink>,
+    (version, progress): (Option<&'static str>, Option<&ProgressSink>),
 ) -> (StatusCode, Option<Value>) {
     let Some(message) = message else {
         return wrong(error::PARSE_ERROR, "the body is not JSON");
@@ -131,7 +133,7 @@ async fn exchange(
         return (StatusCode::ACCEPTED, None);
     };
     let request = Request { params: &message["params"], id: &id, progress };
-    let answer = match answer(gateway, ticket, method, request).await {
+    let answer = match answer(gateway, ticket, method, request, version).await {
         // The client that cancelled the call does not wait for a response.
         Ok(None) => return (StatusCode::ACCEPTED, None),
         Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -149,6 +151,7 @@ async fn answer(
     ticket: &Ticket,
     method: &str,
     request: Request<'_>,
+    version: Option<&str>,
 ) -> Result<Option<Value>, McpError> {
     let Request { params, id, .. } = request;
     let answer = match method {
@@ -159,7 +162,7 @@ async fn answer(
             ticket.calls.note(|count| count.listed_tools = true);
             json!({"tools": tools})
         }
-        "tools/call" => return call(gateway, ticket, request).await,
+        "tools/call" => return call(gateway, ticket, request, version).await,
         "resources/list" => resources::list(gateway, ticket, params).await?,
         "resources/templates/list" => resources::templates(gateway, ticket, params)?,
         "resources/read" => return resources::read(gateway, ticket, params, id).await,
@@ -214,7 +217,12 @@ fn text<'p>(params: &'p Value, name: &str) -> Result<&'p str, McpError> {
 
 /// Calls a tool. A failure that the model should read is a result, but an error in the request itself is not. A
 /// cancelled call has no result.
-async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Result<Option<Value>, McpError> {
+async fn call(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    request: Request<'_>,
+    version: Option<&str>,
+) -> Result<Option<Value>, McpError> {
     let params = request.params;
     let tool = params["name"].as_str().ok_or_else(|| McpError::invalid("a call needs the name of a tool"))?;
     // Other tools are the program's own. Only flock's are offered here.
@@ -227,7 +235,7 @@ async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Resul
         _ => return Err(McpError::invalid("arguments are an object")),
     };
     let answered = run(gateway, ticket, request, (tool, arguments)).await;
-    Ok(answered.map(|answered| plugin::call_result(&answered)))
+    Ok(answered.map(|answered| content::call_result(answered, version)))
 }
 
 /// A request that a tool answers.

@@ -60,7 +60,6 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         text.push_str("\nlook for: ");
         text.push_str(safe_text::start(&prompt, 2000));
     }
-    Ok(ToolOutput {
-        content: vec![Block::text(text), Block::Image { media_type: media_type.to_owned(), data }],
-    })
+    let picture = Block::Image { media_type: media_type.to_owned(), data };
+    Ok(vec![Block::text(text), picture].into())
 }
