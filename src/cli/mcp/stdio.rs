@@ -4,6 +4,7 @@
 //! It only passes messages on. The gateway decides from the turn's token who may call what.
 
 use std::io::{BufRead as _, Read as _};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper::Uri;
@@ -39,7 +40,7 @@ const ERROR_CODE: i32 = -32_000;
 ///
 /// Returns an error if the environment does not hold the gateway's URL and the turn's token.
 pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
-    let (gateway, path) = gateway()?;
+    let gateway = gateway()?;
     context.block_on(async {
         let mut lines = read();
         let mut under_way = JoinSet::new();
@@ -58,11 +59,11 @@ pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
                         McpMessage::Cancel(id) => calls.cancel(&id),
                         McpMessage::Call(id) => {
                             let ends = calls.begin(&id);
-                            let carried = forward(gateway.clone(), path.clone(), line, news.clone());
+                            let carried = forward(gateway.clone(), line, news.clone());
                             under_way.spawn(await_call(id, carried, ends, calls.over.clone()));
                         }
                         McpMessage::Other => {
-                            under_way.spawn(forward(gateway.clone(), path.clone(), line, news.clone()));
+                            under_way.spawn(forward(gateway.clone(), line, news.clone()));
                         }
                     }
                 }
@@ -147,8 +148,18 @@ fn print_answer(done: Result<Option<Value>, tokio::task::JoinError>, context: &C
     }
 }
 
-/// Returns a client of the gateway with the turn's token, and the path of its MCP endpoint.
-fn gateway() -> Result<(Client, String), Failure> {
+/// The gateway's MCP endpoint.
+#[derive(Clone)]
+struct Endpoint {
+    /// A client with the turn's token.
+    client: Client,
+    path: String,
+    /// The version that was agreed on. A client over HTTP repeats it with each message.
+    version: Arc<OnceLock<String>>,
+}
+
+/// Returns the MCP endpoint that the environment names.
+fn gateway() -> Result<Endpoint, Failure> {
     let missing = |var: env::Var| {
         Failure::new(Kind::Usage, format!("{} is not set: flock sets it for the programs it runs", var.name))
     };
@@ -163,7 +174,8 @@ fn gateway() -> Result<(Client, String), Failure> {
         let text = format!("{} is not http://127.0.0.1:PORT/mcp", env::MCP_URL.name);
         return Err(Failure::new(Kind::Usage, text));
     };
-    Ok((Client::new(port).with_token(&token), uri.path().to_owned()))
+    let client = Client::new(port).with_token(&token);
+    Ok(Endpoint { client, path: uri.path().to_owned(), version: Arc::default() })
 }
 
 /// Reads stdin line by line.
@@ -194,13 +206,16 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Sends a message and returns its answer. A notification has none. `news` gets what comes before the answer.
-async fn forward(gateway: Client, path: String, line: Vec<u8>, news: mpsc::Sender<Value>) -> Option<Value> {
+async fn forward(gateway: Endpoint, line: Vec<u8>, news: mpsc::Sender<Value>) -> Option<Value> {
     let answer = async {
-        let call = Call::post(&path)
+        let mut call = Call::post(&gateway.path)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .bytes(line.trim_ascii());
-        let answer = gateway.send(call, TIMEOUT).await?;
+        if let Some(version) = gateway.version.get() {
+            call = call.header("mcp-protocol-version", version);
+        }
+        let answer = gateway.client.send(call, TIMEOUT).await?;
         if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
             return last_of_stream(answer.events(), &news).await;
         }
@@ -208,7 +223,13 @@ async fn forward(gateway: Client, path: String, line: Vec<u8>, news: mpsc::Sende
         Ok::<_, GatewayClientError>(serde_json::from_slice::<Value>(&bytes).ok())
     };
     let text = match answer.await {
-        Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => return Some(answer),
+        Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => {
+            // Only the answer to `initialize` has it.
+            if let Some(version) = answer["result"]["protocolVersion"].as_str() {
+                gateway.version.get_or_init(|| version.to_owned());
+            }
+            return Some(answer);
+        }
         // The gateway refused the request before it read the message, so the error has flock's own format.
         Ok(Some(refusal)) => {
             refusal["error"]["message"].as_str().unwrap_or("the gateway refused it").to_owned()
