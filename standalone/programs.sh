@@ -8,7 +8,8 @@
 #   ./standalone/programs.sh claude      one or more of them
 #   ./standalone/programs.sh --effort    a part of the checks: how much models are to think. Others are --logs (what the
 #                                        gateway's log says), --policy (what agents are not to have), --halts (time limit,
-#                                        stop, kill, freeze and budget in the middle of turns) and --talk, all the rest
+#                                        stop, kill, freeze and budget in the middle of turns), --quota (quotas that are
+#                                        used up) and --talk, all the rest
 #   ./standalone/programs.sh --figures   what a turn takes, instead of checks
 set -euo pipefail
 cd "$(dirname "$0")/.."
