@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The four agent programs, from npm, run by flock in sandboxes of a real Docker engine, with models that do what they
 # are told.
-# Needs python3, Docker, npm's registry, 3 GB of disk and 4 GB of memory while it runs. npm's own cache makes the second
-# time faster.
+# Needs python3, openssl, Docker, npm's registry, 3 GB of disk and 4 GB of memory while it runs, and as root also unshare
+# of util-linux. npm's own cache makes the second time faster.
 #
 #   ./standalone/programs.sh             all four
 #   ./standalone/programs.sh claude      one or more of them
