@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # The four agent programs, from npm, run by flock in sandboxes of a real Docker engine, with models that do what they
 # are told.
-# Needs python3, Docker, npm's registry, 3 GB of disk and 4 GB of memory while it runs. npm's own cache makes the second
-# time faster.
+# Needs python3, openssl, Docker, npm's registry, 3 GB of disk and 4 GB of memory while it runs, and as root also unshare
+# of util-linux. npm's own cache makes the second time faster.
 #
 #   ./standalone/programs.sh             all four
 #   ./standalone/programs.sh claude      one or more of them
 #   ./standalone/programs.sh --effort    a part of the checks: how much models are to think. Others are --logs (what the
 #                                        gateway's log says), --policy (what agents are not to have), --halts (time limit,
-#                                        stop, kill, freeze and budget in the middle of turns) and --talk, all the rest
+#                                        stop, kill, freeze and budget in the middle of turns), --quota (quotas that are
+#                                        used up) and --talk, all the rest
 #   ./standalone/programs.sh --figures   what a turn takes, instead of checks
 set -euo pipefail
 cd "$(dirname "$0")/.."

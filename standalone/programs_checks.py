@@ -17,6 +17,7 @@ import programs_halts as halts
 import programs_login as login
 import programs_logs as logs
 import programs_policy as policy
+import programs_quota as quota
 import programs_relay as relay
 import programs_talk as talk
 import programs_team as team
@@ -121,7 +122,7 @@ def thinks(agents):
             done.result()
 
 
-PARTS = {"talk": talks, "policy": policy.everything, "effort": thinks, "logs": logs.everything, "halts": halts.everything}
+PARTS = {"talk": talks, "policy": policy.everything, "effort": thinks, "logs": logs.everything, "quota": quota.everything, "halts": halts.everything}
 
 
 def main():

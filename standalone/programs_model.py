@@ -22,6 +22,7 @@ is everything before a line `[Current Message]`; a line of a channel's message m
     hold NAME                 begins no answer before there is FOLDER/NAME, or nobody who waits for it
     fail STATUS [N [AFTER]]   refuses (the first N times only), with a Retry-After of AFTER seconds
     down STATUS MODEL         refuses whenever this model is asked
+    spent NAME SECONDS        refuses for so long from the first time on, as the real API does whose quota is used up
     cut [N]                   breaks the connection off in the middle of the answer (the first N times only)
     empty                     an answer with nothing in it
 
@@ -40,7 +41,7 @@ import sys
 import threading
 import time
 
-ORDER = re.compile(r"^(say|shout|think|run|mcp|force|slow|hold|fail|down|cut|empty)(?: (.*))?$")
+ORDER = re.compile(r"^(say|shout|think|run|mcp|force|slow|hold|fail|down|spent|cut|empty)(?: (.*))?$")
 # The shell tools of the programs, the first that is offered is called.
 SHELLS = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell", "local_shell", "execute_bash")
 # Headers that carry keys.
@@ -192,6 +193,17 @@ class Anthropic:
         kinds = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
         return {"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": message}}
 
+    def spent(self, reset):
+        """The window of five hours of a subscription."""
+        prefix = "anthropic-ratelimit-unified"
+        headers = {
+            f"{prefix}-status": "rejected", f"{prefix}-reset": reset, f"{prefix}-representative-claim": "five_hour",
+            f"{prefix}-5h-status": "rejected", f"{prefix}-5h-reset": reset, f"{prefix}-5h-utilization": "1.0",
+            f"{prefix}-7d-status": "allowed", f"{prefix}-7d-reset": reset + 200_000, f"{prefix}-7d-utilization": "0.4",
+            "retry-after": reset - int(time.time()), "x-should-retry": "false",
+        }
+        return self.error(429, "This request would exceed your account's rate limit. Please try again later."), headers
+
 
 class OpenAi:
     def key(self, headers):
@@ -204,6 +216,19 @@ class OpenAi:
 
 class Responses(OpenAi):
     name = "openai"
+
+    def spent(self, reset):
+        """The window of five hours of ChatGPT's plans, of which no Retry-After tells."""
+        error = {
+            "type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus",
+            "resets_at": reset, "resets_in_seconds": reset - int(time.time()),
+        }
+        headers = {
+            "x-codex-primary-used-percent": "100.0", "x-codex-primary-window-minutes": "300",
+            "x-codex-primary-reset-at": reset, "x-codex-secondary-used-percent": "30.0",
+            "x-codex-secondary-window-minutes": "10080", "x-codex-secondary-reset-at": reset + 200_000,
+        }
+        return {"error": error}, headers
 
     def matches(self, path):
         return path == "/v1/responses"
@@ -312,6 +337,19 @@ class Responses(OpenAi):
 
 class Completions(OpenAi):
     name = "openai"
+
+    def spent(self, reset):
+        """The requests of a day."""
+        left = f"{reset - int(time.time())}s"
+        error = {
+            "message": f"Rate limit reached for requests per day (RPD): Limit 200, Used 200, Requested 1. Please try again in {left}.",
+            "type": "requests", "param": None, "code": "rate_limit_exceeded",
+        }
+        headers = {
+            "x-ratelimit-limit-requests": "200", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": left,
+            "x-ratelimit-limit-tokens": "90000", "x-ratelimit-remaining-tokens": "89000", "x-ratelimit-reset-tokens": "666ms",
+        }
+        return {"error": error}, headers
 
     def matches(self, path):
         return path == "/v1/chat/completions"
@@ -450,6 +488,14 @@ class Google:
         kinds = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL"}
         return {"error": {"code": status, "message": message, "status": kinds.get(status, "UNKNOWN")}}
 
+    def spent(self, reset):
+        """The quota of a plan."""
+        left = f"{reset - int(time.time())}s"
+        told = self.error(429, f"You have exhausted your capacity on this model. Your quota will reset after {left}.")
+        reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "QUOTA_EXHAUSTED", "metadata": {"quotaResetDelay": left}}
+        told["error"]["details"] = [reason, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": left}]
+        return told, {}
+
 
 APIS = (Anthropic(), Responses(), Completions(), Google())
 
@@ -488,19 +534,21 @@ def own_request(body):
 
 
 def orders(talk):
-    """The orders of the newest message that has some, and the results that have come since."""
+    """The orders of the newest message that has some, and the results that have come since. A turn that was broken off goes
+    on with the orders above."""
     for at in reversed(range(len(talk.said))):
         kind, text = talk.said[at]
         if kind != "user":
             continue
-        text = text.rpartition("[Current Message]")[2]
+        current = text.rpartition("[Current Message]")[2]
+        text = text if "Your last turn here was broken off" in current else current
         found = [match.groups() for line in text.splitlines() if (match := ORDER.match(line.strip(" |")))]
         if found:
             return found, [text for kind, text in talk.said[at:] if kind == "result"], text
     return [], [], ""
 
 
-counts = {}
+counts, resets = {}, {}
 
 
 def is_over(*what, times):
@@ -514,6 +562,14 @@ def refusal(api, text, argument):
     """The status and delay to refuse with, or nothing."""
     status, times, after = (argument.split() + ["0", ""])[:3] if argument.count(" ") else (argument, "0", "")
     return None if is_over("fail", api, text, times=int(times)) else (int(status), after)
+
+
+def reset_of(argument):
+    """The time at which a quota begins anew that is used up since it was asked for first, or nothing if it has."""
+    name, _, seconds = argument.partition(" ")
+    with counting:
+        reset = resets.setdefault(name, int(time.time()) + int(seconds))
+    return reset if time.time() < reset else None
 
 
 def script(function, arguments):
@@ -557,6 +613,8 @@ def decide(api, talk, tools, model):
         argument = argument or ""
         if name == "fail" and (refused := refusal(type(api), text, argument)):
             return None, refused
+        if name == "spent" and (reset := reset_of(argument)):
+            return None, (429, reset)
         if name == "down" and argument.partition(" ")[2] == model:
             return None, (int(argument.partition(" ")[0]), "")
         if name in ("run", "mcp", "force") and results:
@@ -663,6 +721,10 @@ class Stub(http.server.BaseHTTPRequestHandler):
         answer, refused = decide(api, talk, tools, model) if tools else (own_request(body), None)
         if refused:
             status, after = refused
+            if isinstance(after, int):
+                self.note(status=status, reset=after, tools=list(tools), **entry)
+                told, headers = api.spent(after)
+                return self.reply(status, told, [(name, str(value)) for name, value in headers.items()])
             self.note(status=status, tools=list(tools), **entry)
             return self.reply(status, api.error(status, "told to fail"), [("retry-after", after)] if after else ())
         self.note(status=200, tools=list(tools), **entry)

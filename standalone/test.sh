@@ -61,6 +61,7 @@ if [ -n "$docker" ] && { wanted suite || after_build; }; then
     step "Docker engine"
     needed=()
     python3 -c 'import venv, ensurepip' 2>/dev/null || needed+=(python3 python3-venv)
+    command -v openssl >/dev/null || needed+=(openssl)
     ./standalone/prepare.sh "${needed[@]}"
     # From here on a Docker test that does not run is a failure.
     export FLOCK_TEST_REQUIRE_DOCKER=1

@@ -20,7 +20,6 @@ use crate::id::TurnId;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, ToolChoice, ToolSpec};
 use crate::store::PendingCall;
-use crate::tool::ToolOutput;
 
 /// The beginning of the id under which a client knows a call. The turn's id and the call's place in its answer follow.
 const ID_PREFIX: &str = "call_";
@@ -195,7 +194,7 @@ pub(crate) fn bounded(content: Vec<Block>) -> Vec<Block> {
         Block::Text { text, .. } => Block::text(without_marks(&text)),
         other => other,
     });
-    bound(ToolOutput { content: content.collect() })
+    bound(content.collect::<Vec<_>>().into()).content
 }
 
 /// The client's tools in one answer of the model.

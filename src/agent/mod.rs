@@ -4,6 +4,7 @@
 //! of a turn is committed to the session's transcript before the next one begins.
 
 mod cache_key;
+mod call_result;
 mod call_trace;
 pub(crate) mod client_tools;
 pub(crate) mod command;

@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::call_result::CallResult;
 use super::client_tools::ClientSide;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::oversight::ToolCallRecord;
 use super::repetition::{Repetition, RepetitionOutcome};
-use super::result_limits::{bound, text};
 use super::tool_trace;
 use super::turn::{TurnError, TurnEvent};
 use crate::config::Agent;
@@ -36,9 +36,6 @@ const PREVIEW_CHARS: usize = 160;
 
 /// Time a tool has to end by itself after the turn was stopped.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// The content of the result, and `true` if it is an error.
-pub(super) type CallResult = (Vec<Block>, bool);
 
 /// The decision about a call.
 enum CallDecision {
@@ -127,12 +124,12 @@ async fn run(
     let called = AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await;
     fault_point::reach(FaultPoint::Called);
     match called {
-        Ok(Ok(output)) => Ok((bound(output), false)),
-        Ok(Err(ToolError::ForModel(reason))) => Ok((text(&reason), true)),
+        Ok(Ok(output)) => Ok(output.into()),
+        Ok(Err(ToolError::ForModel(reason))) => Ok(CallResult::error(&reason)),
         Ok(Err(ToolError::Fatal(source))) => Err(source),
         Err(_) => {
             tracing::error!(tool = tool.spec().name, "a tool panicked");
-            Ok((text("the tool failed because of a defect; its effect is unknown"), true))
+            Ok(CallResult::error("the tool failed because of a defect; its effect is unknown"))
         }
     }
 }
@@ -191,8 +188,8 @@ impl ToolCaller<'_> {
                 CallDecision::Ask(tool, reason) => {
                     let told = oversight.ask(self.context, &tool, asked.arguments, &reason).await;
                     let answer = match told {
-                        Ok(told) => (text(&told), false),
-                        Err(reason) => (text(&reason), true),
+                        Ok(told) => CallResult::answer(&told),
+                        Err(reason) => CallResult::error(&reason),
                     };
                     (Decision::Ask(reason), answer.into())
                 }
@@ -200,7 +197,7 @@ impl ToolCaller<'_> {
                     (Decision::Allow, CallEnd { answer: None, halted: None, is_handed_out: true })
                 }
                 CallDecision::Refuse(reason) => {
-                    let answer = (text(&reason), true);
+                    let answer = CallResult::error(&reason);
                     (Decision::Deny(reason), answer.into())
                 }
             };
@@ -210,7 +207,7 @@ impl ToolCaller<'_> {
             call_id: asked.id.to_owned(),
             name: asked.name.to_owned(),
             decision,
-            is_error: ended.answer.as_ref().map_or(!ended.is_handed_out, |(_, is_error)| *is_error),
+            is_error: ended.answer.as_ref().map_or(!ended.is_handed_out, |answer| answer.is_error),
             took: started.elapsed(),
             preview: preview(asked.arguments),
             arguments_sha256: digest(asked.arguments),
@@ -258,11 +255,11 @@ impl ToolCaller<'_> {
         }
         // The call was given up and the turn goes on, so the call needs a result all the same.
         match answer {
-            Some((mut content, is_error)) => {
-                content.push(Block::text("[flock: the call was cancelled before it had ended]"));
-                (content, is_error).into()
+            Some(mut answer) => {
+                answer.content.push(Block::text("[flock: the call was cancelled before it had ended]"));
+                answer.into()
             }
-            None => (text("the call was cancelled; its effect is unknown"), true).into(),
+            None => CallResult::error("the call was cancelled; its effect is unknown").into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The span and the metrics of a tool call.
 
+use super::call_result::CallResult;
 use super::oversight::ToolCallRecord;
-use crate::provider::Block;
 use crate::provider::message::{ToolCall, joined_text};
 use crate::telemetry::{self, Instrument, OpenSpan, SpanKind, bounded, gen_ai};
 use crate::tool::CallContext;
@@ -15,18 +15,17 @@ pub(super) fn begin(context: &CallContext, asked: &ToolCall<'_>) -> Option<OpenS
     Some(span)
 }
 
-/// Ends the span of a call that was decided, and run if the decision was so. `answer` is its result, and `true` if that
-/// is an error.
+/// Ends the span of a call that was decided, and run if the decision was so. `answer` is its result.
 pub(super) fn end(
     span: Option<OpenSpan>,
     context: &CallContext,
     asked: &ToolCall<'_>,
-    (decision, answer): (&Decision, Option<&(Vec<Block>, bool)>),
+    (decision, answer): (&Decision, Option<&CallResult>),
 ) {
     let Some(mut span) = span else { return };
     span.set("flock.tool.decision", decision_word(decision));
     match answer {
-        Some((content, is_error)) => {
+        Some(CallResult { content, is_error, .. }) => {
             span.content(gen_ai::TOOL_RESULT, || bounded(&joined_text(content)));
             if *is_error {
                 let code = if matches!(decision, Decision::Deny(_)) { "denied" } else { "tool_error" };

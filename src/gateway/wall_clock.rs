@@ -43,8 +43,11 @@ impl WallClock {
         // A time of 0 would switch the timer off.
         let at = Duration::from_millis(at.max(1).unsigned_abs());
         let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
-        if timer.get_ref().0.set(Expiration::OneShot(TimeSpec::from_duration(at)), flags).is_err() {
-            return tokio::time::sleep(FALLBACK).await;
+        match timer.get_ref().0.set(Expiration::OneShot(TimeSpec::from_duration(at)), flags) {
+            Ok(()) => {}
+            // The clock was set since the last wait, so the caller has to look at it first.
+            Err(Errno::ECANCELED) => return,
+            Err(_) => return tokio::time::sleep(FALLBACK).await,
         }
         loop {
             let Ok(mut ready) = timer.readable().await else { return tokio::time::sleep(FALLBACK).await };

@@ -1,5 +1,5 @@
-//! The requests of a server to flock, and the agents' calls that it can make them for. A server may ask only while calls of one turn
-//! run on its connection, so that it is clear who is asked and charged.
+//! The requests of a server to flock, and the agents' calls that it can make them for. Over the connection, a server may ask only while
+//! calls of one turn run on it, so that it is clear who is asked and charged. A request in the result of a call is that call's.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ClientCapabilities, ErrorCode, ErrorData};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::log;
@@ -52,6 +52,11 @@ impl AskError {
         Self { code: INTERNAL, message: message.into() }
     }
 
+    /// Returns `true` if flock failed, and the server did nothing wrong.
+    pub const fn is_failure(&self) -> bool {
+        self.code == INTERNAL
+    }
+
     /// Returns the error of something that was not declared to the server.
     pub fn unknown() -> Self {
         let message = "not granted: flock gives this server no model, and asks nobody for it".to_owned();
@@ -65,7 +70,7 @@ impl From<AskError> for ErrorData {
     }
 }
 
-/// The capabilities that a server may use. They are declared when the connection begins.
+/// The capabilities that a server may use. They are declared when the connection begins, and since 2026-07-28 with each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offers {
     pub sampling: bool,
@@ -82,6 +87,14 @@ impl Offers {
         self
     }
 
+    /// Returns `true` if a capability is one of them.
+    pub const fn has(self, capability: McpCapability) -> bool {
+        match capability {
+            McpCapability::Sampling => self.sampling,
+            McpCapability::Elicitation => self.elicitation,
+        }
+    }
+
     /// Returns the declaration in the protocol's form.
     pub fn declared(self) -> ClientCapabilities {
         let mut declared = json!({});
@@ -95,6 +108,18 @@ impl Offers {
         serde_json::from_value(declared).unwrap_or_default()
     }
 }
+
+/// Returns the capability that a request of a server needs. Folders (roots), and whatever a server invents, need none.
+pub(super) fn wanted(method: &str) -> Option<McpCapability> {
+    match method {
+        "sampling/createMessage" => Some(McpCapability::Sampling),
+        "elicitation/create" => Some(McpCapability::Elicitation),
+        _ => None,
+    }
+}
+
+/// The right to be answered now. Others wait meanwhile.
+type Turn<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>);
 
 /// The requests of one connection's server.
 pub(super) struct Asks {
@@ -119,32 +144,64 @@ impl Asks {
         Self::new(Weak::new(), server.name.clone(), Offers::default())
     }
 
-    /// Answers a request. `given_up` is cancelled when the server does not want the answer any more.
+    /// Answers a request that came over the connection. `given_up` is cancelled when the server does not want the answer any more.
     pub async fn answer(
         &self,
         method: &str,
         params: &Value,
         given_up: CancellationToken,
     ) -> Result<Value, AskError> {
-        let servers = self.servers.upgrade().ok_or_else(AskError::unknown)?;
-        let wanted = match method {
-            "sampling/createMessage" if self.offers.sampling => McpCapability::Sampling,
-            "elicitation/create" if self.offers.elicitation => McpCapability::Elicitation,
-            // Folders (roots), and whatever a server invents.
-            _ => return Err(AskError::unknown()),
-        };
-        let _waits = self.waiting.try_acquire().map_err(|_| {
-            AskError::refused(format!("not done: {MAX_WAITING} requests of this server wait already"))
-        })?;
+        let wanted = wanted(method).filter(|wanted| self.offers.has(*wanted));
+        let wanted = wanted.ok_or_else(AskError::unknown)?;
         let work = async {
-            let _turn = self.turn.acquire().await;
-            match wanted {
-                McpCapability::Sampling => servers.sample(&self.server, &self.calls, params).await,
-                McpCapability::Elicitation => servers.elicit(&self.server, &self.calls, params).await,
-            }
+            let _turn = self.take_turn().await?;
+            let asked = self.calls.owner()?;
+            self.answer_for(&asked, wanted, params).await
         };
         let cancelled = || AskError::refused("cancelled");
         given_up.run_until_cancelled(work).await.ok_or_else(cancelled)?
+    }
+
+    /// Answers a request that came in the result of a call, whose time stands still while other requests are answered first.
+    ///
+    /// The work is a task of its own, as it is for requests over the connection: if the caller gives up, it ends with the call, and
+    /// after it has been written into the audit.
+    pub async fn answer_within(
+        self: &Arc<Self>,
+        call: &CallGuard,
+        wanted: McpCapability,
+        params: Value,
+    ) -> Result<Value, AskError> {
+        let (this, asked) = (Arc::clone(self), call.asked()?);
+        let queued = self.calls.pause(&asked);
+        let work = tokio::spawn(async move {
+            let turn = asked.over.run_until_cancelled(this.take_turn()).await;
+            drop(queued);
+            let _turn = turn.ok_or_else(|| AskError::refused("not done: the call has ended"))??;
+            this.answer_for(&asked, wanted, &params).await
+        });
+        work.await.unwrap_or_else(|_| Err(AskError::failed("not done: flock failed")))
+    }
+
+    async fn take_turn(&self) -> Result<Turn<'_>, AskError> {
+        let waits = self.waiting.try_acquire().map_err(|_| {
+            AskError::refused(format!("not done: {MAX_WAITING} requests of this server wait already"))
+        })?;
+        let turn = self.turn.acquire().await.map_err(|_| AskError::failed("not done: flock is stopping"))?;
+        Ok((waits, turn))
+    }
+
+    async fn answer_for(
+        &self,
+        asked: &AskedCall,
+        wanted: McpCapability,
+        params: &Value,
+    ) -> Result<Value, AskError> {
+        let servers = self.servers.upgrade().ok_or_else(AskError::unknown)?;
+        match wanted {
+            McpCapability::Sampling => servers.sample(&self.server, (&self.calls, asked), params).await,
+            McpCapability::Elicitation => servers.elicit(&self.server, (&self.calls, asked), params).await,
+        }
     }
 
     /// Passes a log message of the server on to the turn whose calls run.
@@ -185,6 +242,13 @@ struct RunningCall {
     waits_since: Option<Instant>,
 }
 
+impl RunningCall {
+    fn asked(&self, whose: Whose) -> AskedCall {
+        let (context, over, trace) = (self.context.clone(), self.over.clone(), self.trace.clone());
+        AskedCall { number: self.number, whose, context, over, trace }
+    }
+}
+
 /// The questions of a server to an agent's model during one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sampled {
@@ -195,9 +259,28 @@ pub(super) struct Sampled {
     pub tokens: u64,
 }
 
+/// The calls that a request may be for.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// This one.
+    Call(u64),
+    /// Any of this turn.
+    Turn(TurnId),
+}
+
+impl Whose {
+    fn has(self, call: &RunningCall) -> bool {
+        match self {
+            Self::Call(number) => call.number == number,
+            Self::Turn(turn) => call.context.turn == turn,
+        }
+    }
+}
+
 /// The call that a request is answered for.
 pub(super) struct AskedCall {
     number: u64,
+    whose: Whose,
     pub context: CallContext,
     /// Cancelled when the call has ended.
     pub over: CancellationToken,
@@ -230,12 +313,7 @@ impl RunningCalls {
     /// Returns the error for the server if no call runs, or if it is not clear who is asked.
     pub fn owner(&self) -> Result<AskedCall, AskError> {
         let list = lock(&self.0);
-        owner(&list.calls).map(|call| AskedCall {
-            number: call.number,
-            context: call.context.clone(),
-            over: call.over.clone(),
-            trace: call.trace.clone(),
-        })
+        owner(&list.calls).map(|call| call.asked(Whose::Turn(call.context.turn)))
     }
 
     /// Returns the recipient of what the server says about no particular call: the oldest call that listens, if all calls are
@@ -246,15 +324,14 @@ impl RunningCalls {
         list.calls.iter().find_map(|call| call.context.progress.clone())
     }
 
-    /// Counts a request of one of the turn's calls, the oldest one that has some left.
+    /// Counts a request of the call, or of the oldest call of the turn that has some left.
     ///
     /// # Errors
     ///
     /// Returns the error for the server if the calls have used up their number.
     pub fn count(&self, asked: &AskedCall, most: u32) -> Result<u64, AskError> {
         let mut list = lock(&self.0);
-        let of_turn = |call: &&mut RunningCall| call.context.turn == asked.context.turn;
-        let mut calls = list.calls.iter_mut().filter(of_turn);
+        let mut calls = list.calls.iter_mut().filter(|call| asked.whose.has(call));
         let call = calls.find(|call| call.sampled.asked < most).ok_or_else(|| {
             AskError::refused(format!("not done: a call can ask the agent's model {most} times"))
         })?;
@@ -277,14 +354,14 @@ impl RunningCalls {
         Ok(())
     }
 
-    /// Lets the time of the turn's calls stand still until the returned guard is dropped.
+    /// Lets the time of the call, or of all calls of the turn, stand still until the returned guard is dropped.
     pub fn pause(self: &Arc<Self>, asked: &AskedCall) -> Pause {
-        self.each_of(asked.context.turn, |call| call.waits_since = Some(Instant::now()));
-        Pause { calls: Arc::clone(self), turn: asked.context.turn }
+        self.each_of(asked.whose, |call| call.waits_since = Some(Instant::now()));
+        Pause { calls: Arc::clone(self), whose: asked.whose }
     }
 
-    fn each_of(&self, turn: TurnId, change: impl FnMut(&mut RunningCall)) {
-        lock(&self.0).calls.iter_mut().filter(|call| call.context.turn == turn).for_each(change);
+    fn each_of(&self, whose: Whose, change: impl FnMut(&mut RunningCall)) {
+        lock(&self.0).calls.iter_mut().filter(|call| whose.has(call)).for_each(change);
     }
 
     /// Records an answer that was given during a call.
@@ -316,12 +393,12 @@ fn owner(calls: &[RunningCall]) -> Result<&RunningCall, AskError> {
 /// A time in which a person is asked.
 pub(super) struct Pause {
     calls: Arc<RunningCalls>,
-    turn: TurnId,
+    whose: Whose,
 }
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        self.calls.each_of(self.turn, |call| {
+        self.calls.each_of(self.whose, |call| {
             if let Some(since) = call.waits_since.take() {
                 call.waited += since.elapsed();
             }
@@ -336,6 +413,14 @@ pub(super) struct CallGuard {
 }
 
 impl CallGuard {
+    /// Returns the call, for a request that is certainly made for it.
+    fn asked(&self) -> Result<AskedCall, AskError> {
+        let list = lock(&self.calls.0);
+        let call = list.calls.iter().find(|call| call.number == self.number);
+        let ended = || AskError::refused("not done: the call has ended");
+        call.map(|call| call.asked(Whose::Call(self.number))).ok_or_else(ended)
+    }
+
     /// Returns the time for which the call has stood still because a person was asked.
     pub fn waited(&self) -> Duration {
         let list = lock(&self.calls.0);
@@ -455,6 +540,31 @@ mod tests {
         assert!(waited >= Duration::from_millis(5) && guard.waited() == waited);
         let counted = (0..4).filter(|_| calls.count_question(&asked, 3).is_ok()).count();
         assert_eq!(counted, 3);
+    }
+
+    #[test]
+    fn a_request_in_a_result_is_that_calls_whatever_else_runs() {
+        let calls = Arc::new(RunningCalls::default());
+        let coder = context("coder");
+        let (first, second) = (calls.begin(&coder), calls.begin(&coder));
+        let other = calls.begin(&context("tester"));
+        assert!(refusal(&calls).contains("several agents"));
+        let asked = second.asked().unwrap();
+        assert_eq!(asked.context.turn, coder.turn);
+        assert_eq!(calls.count(&asked, 1).unwrap(), 2, "the oldest call of the turn is not charged");
+        assert!(calls.count(&asked, 1).unwrap_err().message.contains("1 times"));
+        let pause = calls.pause(&asked);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while second.waited() < Duration::from_millis(5) {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        drop(pause);
+        assert_eq!((first.waited(), other.waited()), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(second.end().asked, 1);
+        assert!(asked.over.is_cancelled());
+        assert!(calls.count(&asked, 9).is_err(), "a call that has ended has no requests left");
+        assert_eq!(first.end().asked, 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientConfig, ClientRequest, ClientResult, CustomResult,
-    ErrorData, Implementation, JsonRpcMessage, ListToolsRequest, PaginatedRequestParams,
+    ErrorCode, ErrorData, Implementation, JsonRpcMessage, ListToolsRequest, PaginatedRequestParams,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestMetaObject, ServerNotification,
     ServerRequest,
 };
@@ -18,19 +18,20 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::asks::{AskError, Asks, CallGuard};
 use super::definition::cleaned_text;
 use super::error::McpError;
 use super::lines::Flow;
+use super::rounds::{self, Answers, ToolCall};
 use crate::config::McpServer;
 use crate::error::chain;
 use crate::id::McpServerName;
 use crate::sync::lock;
 use crate::telemetry;
-use crate::tool::{CallContext, CallProgress, ProgressSink, safe_text};
+use crate::tool::{CallProgress, ProgressSink, safe_text};
 
 /// The most pages of a list of tools, and the most tools in it.
 const MAX_PAGES: usize = 100;
@@ -193,21 +194,26 @@ impl Service<RoleClient> for Receiver {
     }
 }
 
-/// The time of a request, and who hears of its progress.
-struct CallWaits<'a> {
-    limit: Duration,
+/// The time of a request or of all rounds of a call, and who hears of its progress.
+pub(super) struct CallWaits<'a> {
+    pub limit: Duration,
+    began: Instant,
     /// The call, whose time stands still while a person is asked.
     guard: Option<&'a CallGuard>,
     progress: Option<&'a ProgressSink>,
 }
 
-impl CallWaits<'_> {
+impl<'a> CallWaits<'a> {
+    /// Begins the time.
+    pub fn new(limit: Duration, guard: Option<&'a CallGuard>, progress: Option<&'a ProgressSink>) -> Self {
+        Self { limit, began: Instant::now(), guard, progress }
+    }
+
     /// Resolves when the time is over.
-    async fn over(&self) {
-        let began = Instant::now();
+    pub async fn over(&self) {
         loop {
             let waited = self.guard.map_or(Duration::ZERO, CallGuard::waited);
-            let left = (self.limit + waited).saturating_sub(began.elapsed());
+            let left = (self.limit + waited).saturating_sub(self.began.elapsed());
             if left.is_zero() {
                 return;
             }
@@ -236,7 +242,7 @@ pub(super) enum OpenError {
 
 /// An open connection.
 pub(super) struct Connection {
-    server: McpServerName,
+    pub server: McpServerName,
     service: RunningService<RoleClient, Receiver>,
     pub flow: Arc<Flow>,
     changed: Arc<AtomicBool>,
@@ -245,6 +251,9 @@ pub(super) struct Connection {
     pub asks: Arc<Asks>,
     /// The version of the protocol that both sides speak.
     pub version: String,
+    /// `true` if that version has no requests over the connection: servers ask in the results of calls, and each request declares
+    /// what they may ask for.
+    pub asks_in_results: bool,
     /// The server's own name and version, cleaned.
     pub title: String,
 }
@@ -298,10 +307,12 @@ impl Connection {
                 "it speaks the version {version:?} of MCP, which flock does not"
             )));
         }
+        let asks_in_results = info.as_ref().is_some_and(|info| !info.protocol_version.has_initialize());
         let title = info.and_then(|info| info.server_info.clone()).map_or_else(String::new, |found| {
             crate::clean::label(&format!("{} {}", found.name, found.version), 120)
         });
-        Ok(Self { server: server.name.clone(), service, flow, changed, progress, asks, version, title })
+        let server = server.name.clone();
+        Ok(Self { server, service, flow, changed, progress, asks, version, asks_in_results, title })
     }
 
     /// Returns `true` if the server has said since the last call that its tools have changed.
@@ -324,8 +335,12 @@ impl Connection {
                 params,
                 extensions: Default::default(),
             });
-            let waits = CallWaits { limit, guard: None, progress: None };
-            let page = self.request(request, waits, &CancellationToken::new()).await?;
+            let waits = CallWaits::new(limit, None, None);
+            let options = PeerRequestOptions::no_options();
+            let page = self.request((request, options), &waits, &CancellationToken::new()).await?;
+            if rounds::is_demand(&page) {
+                return Err(excess("asks for something before it lists its tools, which MCP does not allow"));
+            }
             let listed = page["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
             bytes += page.to_string().len();
             if bytes > MAX_LIST || tools.len() + listed.len() > MAX_TOOLS {
@@ -342,28 +357,36 @@ impl Connection {
         Err(excess("lists its tools on too many pages"))
     }
 
-    /// Calls a tool. A call that takes too long or is cancelled is cancelled at the server, too.
+    /// Calls a tool once, with the answers that the server asked for in the round before. A call that takes too long or is
+    /// cancelled is cancelled at the server, too.
     pub async fn call(
         &self,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        limit: Duration,
-        (context, guard): (&CallContext, &CallGuard),
+        call: &ToolCall<'_>,
+        answers: Answers,
+        waits: &CallWaits<'_>,
     ) -> Result<Value, McpError> {
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+        let mut params =
+            CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.arguments.clone());
         params.meta = trace_context();
+        params.input_responses = (!answers.responses.is_empty()).then_some(answers.responses);
+        params.request_state = answers.state;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let waits = CallWaits { limit, guard: Some(guard), progress: context.progress.as_ref() };
-        self.request(request, waits, &context.cancel).await
+        let mut options = PeerRequestOptions::no_options();
+        if self.asks_in_results {
+            // Otherwise the SDK declares what was true when the connection began, and of any agent.
+            let mut meta = RequestMetaObject::default();
+            meta.set_client_capabilities(call.offers.declared());
+            options.meta = Some(meta);
+        }
+        self.request((request, options), waits, &call.context.cancel).await
     }
 
     async fn request(
         &self,
-        request: ClientRequest,
-        waits: CallWaits<'_>,
+        (request, options): (ClientRequest, PeerRequestOptions),
+        waits: &CallWaits<'_>,
         cancel: &CancellationToken,
     ) -> Result<Value, McpError> {
-        let options = PeerRequestOptions::no_options();
         let mut handle = self
             .service
             .send_cancellable_request(request, options)
@@ -397,18 +420,25 @@ impl Connection {
         Err(error)
     }
 
-    fn ended(&self) -> McpError {
+    /// Returns the error of a server that has ended.
+    pub fn ended(&self) -> McpError {
         let reason = self.flow.reason().unwrap_or_else(|| "its connection was closed".to_owned());
         McpError::Ended { server: self.server.clone(), reason }
     }
 
     fn failed(&self, error: ServiceError) -> McpError {
         match error {
-            ServiceError::McpError(error) => McpError::Answered {
-                server: self.server.clone(),
-                code: error.code.0,
-                message: cleaned(&error.message),
-            },
+            ServiceError::McpError(error) => {
+                let server = self.server.clone();
+                let is_lack = error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+                match error.data.as_ref().filter(|_| is_lack).and_then(rounds::missing) {
+                    Some(wanted) => McpError::NotGranted { server, wanted },
+                    None => {
+                        let message = cleaned(&error.message);
+                        McpError::Answered { server, code: error.code.0, message }
+                    }
+                }
+            }
             ServiceError::UnexpectedResponse => McpError::Excess {
                 server: self.server.clone(),
                 what: "answered with something else than was asked for".to_owned(),

@@ -16,13 +16,24 @@ use crate::sync::lock;
 use crate::tool::CallContext;
 
 /// Answers as it was told.
-struct Nobody {
-    asked: Mutex<Vec<(String, Question)>>,
-    answer: Mutex<PersonAnswer>,
-    /// The time that an answer takes.
-    takes: Mutex<Duration>,
+pub(super) struct Nobody {
+    pub(super) asked: Mutex<Vec<(String, Question)>>,
+    pub(super) answer: Mutex<PersonAnswer>,
+    /// The time that an answer takes. It can be changed meanwhile.
+    pub(super) takes: Mutex<Duration>,
     /// Cancelled when a question was taken back.
-    taken_back: CancellationToken,
+    pub(super) taken_back: CancellationToken,
+}
+
+impl Nobody {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            asked: Mutex::default(),
+            answer: Mutex::new(PersonAnswer::Declined),
+            takes: Mutex::default(),
+            taken_back: CancellationToken::new(),
+        })
+    }
 }
 
 impl Person for Nobody {
@@ -36,8 +47,8 @@ impl Person for Nobody {
         lock(&self.asked).push((context.agent.to_string(), question));
         Box::pin(async move {
             let guard = self.taken_back.clone().drop_guard();
-            let (began, takes) = (Instant::now(), *lock(&self.takes));
-            while began.elapsed() < takes {
+            let began = Instant::now();
+            while began.elapsed() < *lock(&self.takes) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             drop(guard.disarm());
@@ -48,12 +59,7 @@ impl Person for Nobody {
 
 async fn stage(seconds: u64) -> (Stage, Arc<Nobody>) {
     let stage = Stage::with(&[], |server| server["callSeconds"] = json!(seconds));
-    let person = Arc::new(Nobody {
-        asked: Mutex::default(),
-        answer: Mutex::new(PersonAnswer::Declined),
-        takes: Mutex::default(),
-        taken_back: CancellationToken::new(),
-    });
+    let person = Nobody::new();
     stage.servers.people_asked_by(person.clone());
     stage.grant("coder", &["elicit", "declared"], false).await.unwrap();
     (stage, person)

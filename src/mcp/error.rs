@@ -4,7 +4,7 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::id::McpServerName;
 use crate::sandbox::SandboxError;
-use crate::store::StoreError;
+use crate::store::{McpCapability, StoreError};
 
 /// An error of an MCP server.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,15 @@ pub enum McpError {
     /// It answered with an error of the protocol.
     #[error("the MCP server {server} answered with the error {code}: {message}")]
     Answered { server: McpServerName, code: i32, message: String },
+    /// It can't go on without something that it could have been granted.
+    #[error(
+        "the MCP server {server} needs {} for this call, and that was not granted; a person can grant it: {}",
+        needed(*wanted), grant_command(server, *wanted)
+    )]
+    NotGranted { server: McpServerName, wanted: McpCapability },
+    /// It asked for something during a call, which ended without it.
+    #[error("the MCP server {server} asked for {} during the call and did not get it: {why}", needed(*wanted))]
+    NotAnswered { server: McpServerName, wanted: McpCapability, why: String },
     /// It broke a limit on what it may send.
     #[error("the MCP server {server} {what}")]
     Excess { server: McpServerName, what: String },
@@ -58,6 +67,20 @@ pub enum McpError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Home(#[from] HomeError),
+}
+
+const fn needed(wanted: McpCapability) -> &'static str {
+    match wanted {
+        McpCapability::Sampling => "an answer of the agent's model",
+        McpCapability::Elicitation => "an answer of a person",
+    }
+}
+
+fn grant_command(server: &McpServerName, wanted: McpCapability) -> String {
+    match wanted {
+        McpCapability::Sampling => format!("flock mcp grant {server} AGENT --sampling"),
+        McpCapability::Elicitation => format!("flock mcp grant {server} AGENT --elicitation"),
+    }
 }
 
 impl Explain for McpError {
@@ -73,6 +96,8 @@ impl Explain for McpError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown(_) => Some("flock mcp list".to_owned()),
+            Self::NotGranted { server, wanted } => Some(grant_command(server, *wanted)),
+            Self::NotAnswered { server, .. } => Some(format!("flock mcp show {server}")),
             Self::Package { server, .. } => Some(format!("flock mcp update {server} --locked")),
             Self::NoSecret { server, .. } => Some(format!("flock mcp show {server}")),
             Self::NotStarted { server, .. }

@@ -18,6 +18,7 @@ pub(crate) mod oauth;
 mod output;
 pub(crate) mod package;
 pub(crate) mod remote;
+mod rounds;
 mod running;
 mod sampling;
 mod schema;

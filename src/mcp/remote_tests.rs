@@ -36,6 +36,13 @@ pub(super) struct Habits {
     is_newest: bool,
 }
 
+impl Habits {
+    /// Returns those of a server of the newest version.
+    pub(super) fn newest() -> Self {
+        Self { is_newest: true, ..Self::default() }
+    }
+}
+
 /// A request that the server got.
 #[derive(Clone, Debug)]
 struct Got {
@@ -87,6 +94,12 @@ impl Far {
     pub(super) fn answered(&self) -> Option<Value> {
         let all = lock(&self.shared.got);
         all.iter().find(|got| got.message["id"] == "ask-1").map(|got| got.message.clone())
+    }
+
+    /// Returns the calls of a tool, in their order.
+    pub(super) fn calls(&self, tool: &str) -> Vec<Value> {
+        let calls = self.got("tools/call").into_iter().map(|got| got.message);
+        calls.filter(|message| message["params"]["name"] == tool).collect()
     }
 
     fn got(&self, method: &str) -> Vec<Got> {
@@ -188,7 +201,7 @@ async fn answer(
         }
         "tools/list" => {
             let says = *lock(&shared.says);
-            let tools: Vec<Value> = ["echo", "big", "endless", "slow", "asks", "breaks"]
+            let tools: Vec<Value> = ["echo", "big", "endless", "slow", "asks", "breaks", "demands", "lacks"]
                 .iter()
                 .map(|tool| json!({"name": tool, "description": says, "inputSchema": {"type": "object"}}))
                 .collect();
@@ -219,6 +232,22 @@ async fn call(
         "slow" => {
             std::future::pending::<()>().await;
             response(500, "text/plain", Body::empty())
+        }
+        "demands" if message["params"]["requestState"].is_null() => {
+            let question = json!({"method": "elicitation/create", "params": {"message": "Which one?",
+                "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}});
+            let sample = json!({"method": "sampling/createMessage", "params": {"maxTokens": 9, "messages": [
+                {"role": "user", "content": {"type": "text", "text": "hi"}}]}});
+            full(json!({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "input_required",
+                "inputRequests": {"person": question, "model": sample}, "requestState": "s-1"}}))
+        }
+        "demands" => full(result(&message["params"]["inputResponses"].to_string())),
+        "lacks" => {
+            let lacks = message["params"]["arguments"].clone();
+            let error =
+                json!({"code": -32021, "message": "lacking", "data": {"requiredCapabilities": lacks}});
+            let text = json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string();
+            response(400, "application/json", Body::from(text))
         }
         "breaks" => response(503, "text/plain", Body::from("\u{1b}[31mdown")),
         "asks" => {
@@ -275,7 +304,7 @@ async fn every_version_is_spoken_over_http() {
         assert_eq!(state.version.as_deref(), Some(version));
         assert_eq!(far.got("tools/list")[0].headers["mcp-protocol-version"], version);
     }
-    let far = Far::start(Habits { is_newest: true, ..Habits::default() }).await;
+    let far = Far::start(Habits::newest()).await;
     let stage = far.stage();
     stage.grant("coder", &["echo"], false).await.unwrap();
     stage.call("echo", json!({"text": "x"})).await.unwrap();

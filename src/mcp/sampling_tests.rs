@@ -20,13 +20,13 @@ use crate::tool::CallContext;
 
 /// Answers with the question, or as it was told.
 #[derive(Default)]
-struct Model {
-    asked: Mutex<Vec<(String, SampleQuestion)>>,
-    fails: Mutex<Option<SampleError>>,
+pub(super) struct Model {
+    pub(super) asked: Mutex<Vec<(String, SampleQuestion)>>,
+    pub(super) fails: Mutex<Option<SampleError>>,
     /// Answers nothing while it is set.
-    hangs: Mutex<bool>,
+    pub(super) hangs: Mutex<bool>,
     /// Cancelled when a question was given up.
-    given_up: CancellationToken,
+    pub(super) given_up: CancellationToken,
 }
 
 impl AgentModel for Model {
@@ -77,7 +77,7 @@ async fn sample(stage: &Stage, arguments: Value) -> (Vec<Value>, String) {
     (serde_json::from_str(&said[from..end]).unwrap_or_else(|_| panic!("{said}")), said)
 }
 
-async fn audited(stage: &Stage) -> Vec<String> {
+pub(super) async fn audited(stage: &Stage) -> Vec<String> {
     let filter = AuditFilter { action: Some("mcp.sample".to_owned()), ..AuditFilter::default() };
     let rows = stage.store.audit().rows(&filter, 100).await.unwrap();
     rows.into_iter().map(|row| format!("{} {} {}", row.actor, row.subject, row.detail)).collect()

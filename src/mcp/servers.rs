@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::asks::{AskError, Asks, CallGuard, Offers, RunningCalls, Sampled};
+use super::asks::{AskError, AskedCall, Asks, CallGuard, Offers, RunningCalls, Sampled};
 use super::definition::{self, ListedTool};
 use super::elicitation::{self, PersonAnswer, Question};
 use super::error::McpError;
@@ -15,6 +15,7 @@ use super::launch::Launcher;
 use super::oauth::{self, SignInState};
 use super::output;
 use super::package;
+use super::rounds::{self, CallError, ToolCall};
 use super::running::Running;
 use super::sampling;
 use super::tool::GrantedTool;
@@ -200,8 +201,8 @@ impl Servers {
         drop(self.person.set(person));
     }
 
-    /// Returns what a server may ask of some agent.
-    fn offers(&self, server: &McpServerName) -> Offers {
+    /// Returns what a server may ask of an agent, or of any.
+    fn offers(&self, server: &McpServerName, agent: Option<&AgentId>) -> Offers {
         let is_possible = |capability: McpCapability| match capability {
             McpCapability::Sampling => self.model.get().is_some(),
             McpCapability::Elicitation => self.person.get().is_some(),
@@ -209,7 +210,8 @@ impl Servers {
         let (offered, config) = (Arc::clone(&lock(&self.offered)), self.live.current());
         let is_meant = |grant: &&McpCapabilityGrant| {
             let is_there = grant.server == *server && config.agent(&grant.agent).is_some();
-            is_there && is_possible(grant.capability)
+            let is_asked = agent.is_none_or(|agent| grant.agent == *agent);
+            is_there && is_asked && is_possible(grant.capability)
         };
         let granted = offered.capabilities.iter().filter(is_meant);
         granted.fold(Offers::default(), |offers, grant| offers.with(grant.capability))
@@ -294,7 +296,7 @@ impl Servers {
                 && running.sign_in == oauth::current(home, &server)
                 && running.package == package::placed(home, &server);
             // What the server may ask for is declared at the beginning. That it has changed interrupts no call.
-            let declares = running.connection.asks.offers == self.offers(name) || running.is_used();
+            let declares = running.connection.asks.offers == self.offers(name, None) || running.is_used();
             (running.is_alive() && is_same && declares).then_some(running)
         };
         // A server that runs costs no lock of its start.
@@ -312,7 +314,7 @@ impl Servers {
             let seconds = left.as_secs() + 1;
             return Err(McpError::Waits { server: name.clone(), seconds, reason });
         }
-        let asks = Asks::new(self.this.clone(), name.clone(), self.offers(name));
+        let asks = Asks::new(self.this.clone(), name.clone(), self.offers(name, None));
         let started = Box::pin(Running::start(self.live.home(), &server, &self.launcher, &asks)).await;
         let started = match started {
             Ok(running) => Arc::new(running),
@@ -516,10 +518,9 @@ impl Servers {
     pub(super) async fn sample(
         &self,
         name: &McpServerName,
-        calls: &Arc<RunningCalls>,
+        (calls, asked): (&Arc<RunningCalls>, &AskedCall),
         params: &Value,
     ) -> Result<Value, AskError> {
-        let asked = calls.owner()?;
         let agent = &asked.context.agent;
         if !self.may_ask(name, agent, McpCapability::Sampling).await? {
             return Err(AskError::refused("not granted: the agent that calls lends you no model"));
@@ -527,7 +528,7 @@ impl Servers {
         let (Some(model), Ok(server)) = (self.model.get(), self.server(name)) else {
             return Err(AskError::unknown());
         };
-        let call = calls.count(&asked, server.samples_per_call)?;
+        let call = calls.count(asked, server.samples_per_call)?;
         let sample = sampling::read(name, params, server.sample_tokens)?;
         let today =
             self.store.usage().of_servers(&local_day(unix_ms())).await.map_err(|error| not_looked(&error))?;
@@ -579,17 +580,16 @@ impl Servers {
     pub(super) async fn elicit(
         &self,
         name: &McpServerName,
-        calls: &Arc<RunningCalls>,
+        (calls, asked): (&Arc<RunningCalls>, &AskedCall),
         params: &Value,
     ) -> Result<Value, AskError> {
-        let asked = calls.owner()?;
         if !self.may_ask(name, &asked.context.agent, McpCapability::Elicitation).await? {
             return Err(AskError::refused("not granted: nobody answers for the agent that calls"));
         }
         let person = self.person.get().ok_or_else(AskError::unknown)?;
         let question = elicitation::read(params)?;
-        calls.count_question(&asked, MAX_QUESTIONS)?;
-        let _stands_still = calls.pause(&asked);
+        calls.count_question(asked, MAX_QUESTIONS)?;
+        let _stands_still = calls.pause(asked);
         let answered = person.ask(&asked.context, name, question, QUESTION_TIME);
         let answered = asked.over.run_until_cancelled(answered).await;
         let answered = answered.unwrap_or(Ok(PersonAnswer::Cancelled));
@@ -712,12 +712,9 @@ impl Servers {
         let cancelled = || ToolError::model("the call was cancelled before it began");
         let ready = context.cancel.run_until_cancelled(ready).await.ok_or_else(cancelled)?;
         let (running, _used, tools) = ready.map_err(|error: McpError| for_model(&error))?;
-        let pin = self.store.mcp_tools().find(name, tool).await;
-        let pin = pin.map_err(|error| ToolError::Fatal(Box::new(error)))?;
-        let pin = pin.ok_or_else(|| ToolError::model(format!("{tool} of {name} was taken back")))?;
-        self.check_definition(context, &pin, &tools).await?;
+        let pin = self.check_listed(context, (name, tool), &tools).await?;
         let (result, sampled) = self.ask(&running, tool, arguments, context).await;
-        let output = result.map_err(|error| for_model(&error)).and_then(|result| {
+        let output = result.and_then(|result| {
             output::read(name, tool, &result, definition::output_schema(&pin.definition).as_ref())
         });
         with_note(output, name, sampled)
@@ -729,9 +726,13 @@ impl Servers {
         tool: &str,
         arguments: &serde_json::Map<String, Value>,
         context: &CallContext,
-    ) -> (Result<Value, McpError>, Sampled) {
+    ) -> (Result<Value, ToolError>, Sampled) {
         let mut guard = None;
         let result = self.ask_within(running, tool, arguments, (context, &mut guard)).await;
+        let result = result.map_err(|error| match error {
+            CallError::Server(error) => for_model(&error),
+            CallError::TakenBack(error) => error,
+        });
         (result, guard.map(CallGuard::end).unwrap_or_default())
     }
 
@@ -741,7 +742,7 @@ impl Servers {
         tool: &str,
         arguments: &serde_json::Map<String, Value>,
         (context, guard): (&CallContext, &mut Option<CallGuard>),
-    ) -> Result<Value, McpError> {
+    ) -> Result<Value, CallError> {
         let cancel = &context.cancel;
         let limit = running.server.call_time;
         let began = Instant::now();
@@ -753,13 +754,52 @@ impl Servers {
         // The wait for a place counts: a server that answers nobody must not hold up its callers longer.
         let place = tokio::time::timeout(limit, running.calls.acquire());
         let place = cancel.run_until_cancelled(place).await.ok_or(McpError::Cancelled)?;
-        let Ok(Ok(_place)) = place else { return Err(silent(String::new())) };
+        let Ok(Ok(_place)) = place else { return Err(silent(String::new()).into()) };
         let left = limit.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
         let guard = &*guard.insert(running.connection.asks.calls.begin(context));
-        running.connection.call(tool, arguments, left, (context, guard)).await.map_err(|error| match error {
-            McpError::Silent { reported, .. } => silent(reported),
+        let offers = self.offers(&running.server.name, Some(&context.agent));
+        let call = ToolCall { tool, arguments, context, guard, offers, limit: left };
+        let may_go_on =
+            || -> BoxFuture<'_, Result<(), ToolError>> { Box::pin(self.check_again(running, context, tool)) };
+        let called = Box::pin(rounds::call(&running.connection, &call, &may_go_on)).await;
+        called.map_err(|error| match error {
+            CallError::Server(McpError::Silent { reported, .. }) => silent(reported).into(),
             error => error,
         })
+    }
+
+    /// Checks before the next round of a call that it is still allowed. Much can happen while a person is asked.
+    async fn check_again(
+        &self,
+        running: &Running,
+        context: &CallContext,
+        tool: &str,
+    ) -> Result<(), ToolError> {
+        let name = &running.server.name;
+        self.check_grant(context, name, tool).await?;
+        let listed = async {
+            let (tools, is_new) = running.tools().await?;
+            if is_new {
+                self.compare(name, &tools).await?;
+            }
+            Ok(tools)
+        };
+        let tools = listed.await.map_err(|error: McpError| for_model(&error))?;
+        self.check_listed(context, (name, tool), &tools).await.map(drop)
+    }
+
+    /// Returns the definition that a person has seen, if the server has no other one now.
+    async fn check_listed(
+        &self,
+        context: &CallContext,
+        (server, tool): (&McpServerName, &str),
+        tools: &[ListedTool],
+    ) -> Result<PinnedTool, ToolError> {
+        let pin = self.store.mcp_tools().find(server, tool).await;
+        let pin = pin.map_err(|error| ToolError::Fatal(Box::new(error)))?;
+        let pin = pin.ok_or_else(|| ToolError::model(format!("{tool} of {server} was taken back")))?;
+        self.check_definition(context, &pin, tools).await?;
+        Ok(pin)
     }
 
     async fn check_grant(

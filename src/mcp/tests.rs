@@ -36,6 +36,9 @@ mod sampling_tests;
 #[path = "elicitation_tests.rs"]
 mod elicitation_tests;
 
+#[path = "rounds_tests.rs"]
+mod rounds_tests;
+
 /// Runs servers as processes of the test.
 struct Beside;
 
@@ -488,7 +491,7 @@ async fn the_log_messages_of_a_call_reach_its_caller_cleaned_and_cut() {
     };
     let (answer, ()) = tokio::join!(running, meanwhile);
     assert!(answer.unwrap_err().contains("cancelled"));
-    assert_eq!(*lock(&heard), []);
+    assert!(lock(&heard).is_empty());
     assert!(matches!(&lock(&others)[..], [CallNews::Progress(_)]));
 }
 

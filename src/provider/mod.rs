@@ -54,6 +54,7 @@ pub use catalog::{Catalog, ResolvedModel};
 pub use credential::Credential;
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec};
+pub(crate) use parameters::Parameters;
 pub use prefix::BodyPrefix;
 pub(crate) use relay_format::RelayFormat;
 pub(crate) use response_builder::MAX_BLOCKS;

@@ -17,9 +17,24 @@ struct ParameterSchema {
     value: Value,
     /// The schema as JSON text. `None` if it cannot be serialised, which does not happen with a [`Value`].
     text: Option<Box<RawValue>>,
+    dialect: Option<String>,
 }
 
 impl Parameters {
+    /// Returns a schema with the `$schema` that its author wrote. It is kept beside the schema, because model APIs refuse
+    /// it there.
+    #[must_use]
+    pub(crate) fn of_dialect(value: Value, dialect: Option<String>) -> Self {
+        let text = serde_json::value::to_raw_value(&value).ok();
+        Self(Arc::new(ParameterSchema { value, text, dialect }))
+    }
+
+    /// Returns the `$schema` that the author of the schema wrote.
+    #[must_use]
+    pub(crate) fn dialect(&self) -> Option<&str> {
+        self.0.dialect.as_deref()
+    }
+
     /// Returns the schema as JSON without spaces.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -29,8 +44,7 @@ impl Parameters {
 
 impl From<Value> for Parameters {
     fn from(value: Value) -> Self {
-        let text = serde_json::value::to_raw_value(&value).ok();
-        Self(Arc::new(ParameterSchema { value, text }))
+        Self::of_dialect(value, None)
     }
 }
 
@@ -44,7 +58,7 @@ impl Deref for Parameters {
 
 impl PartialEq for Parameters {
     fn eq(&self, other: &Self) -> bool {
-        self.0.value == other.0.value
+        self.0.value == other.0.value && self.0.dialect == other.0.dialect
     }
 }
 
@@ -71,5 +85,14 @@ mod tests {
         let copy = parameters.clone();
         assert!(Arc::ptr_eq(&copy.0, &parameters.0) && copy == parameters);
         assert_ne!(parameters, Parameters::from(json!({})));
+    }
+
+    #[test]
+    fn the_dialect_is_no_part_of_the_text() {
+        let parameters = Parameters::of_dialect(json!({"type": "object"}), Some("urn:dialect".to_owned()));
+        assert_eq!(parameters.dialect(), Some("urn:dialect"));
+        assert_eq!(serde_json::to_string(&parameters).unwrap(), r#"{"type":"object"}"#);
+        assert_eq!(parameters.text(), r#"{"type":"object"}"#);
+        assert_ne!(parameters, Parameters::from(json!({"type": "object"})));
     }
 }

@@ -1,8 +1,23 @@
 //! Parses the front matter of a Markdown file: the few forms of YAML that skills use. Other forms are ignored.
 
+use serde::Serialize;
+
+use crate::clean;
+
 /// The most tools of one file, and the most characters of a name.
 const MAX_TOOLS: usize = 20;
 const MAX_NAME_CHARS: usize = 64;
+/// The most arguments of a skill, and the most characters of what is said about one.
+const MAX_ARGUMENTS: usize = 16;
+const MAX_HINT_CHARS: usize = 300;
+
+/// An argument that a skill takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SkillArgument {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) required: bool,
+}
 
 /// The front matter of a file, and the text after it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,6 +27,10 @@ pub(crate) struct FrontMatter<'t> {
     pub(crate) description: Option<String>,
     /// Tools as name and kind. The kind may be empty.
     pub(crate) tools: Vec<(String, String)>,
+    /// The declared arguments, in the order of their positions.
+    pub(crate) arguments: Vec<SkillArgument>,
+    /// The form of the arguments, for people.
+    pub(crate) argument_hint: Option<String>,
     pub(crate) body: &'t str,
 }
 
@@ -42,6 +61,8 @@ impl<'t> FrontMatter<'t> {
                     front.description = Some(scalar_text(value, &below)).filter(|text| !text.is_empty());
                 }
                 "tools" | "allowed-tools" => front.tools = tools(value, &below),
+                "arguments" => front.arguments = arguments(value, &below),
+                "argument-hint" => front.argument_hint = hint(&scalar_text(value, &below)),
                 _ => {}
             }
         }
@@ -109,7 +130,66 @@ fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
 }
 
 fn tool_name(text: &str) -> String {
-    crate::clean::label(unquoted(text), MAX_NAME_CHARS)
+    clean::label(unquoted(text), MAX_NAME_CHARS)
+}
+
+/// Returns the arguments in one of these forms: names on the key's line, separated by blanks or commas, with brackets or
+/// without; a list of names below it; or a list of objects with `name:`, `description:` and `required:`.
+fn arguments(value: &str, below: &[&str]) -> Vec<SkillArgument> {
+    let mut found: Vec<SkillArgument> = Vec::new();
+    if value.trim().is_empty() {
+        listed_arguments(below, &mut found);
+    } else {
+        let text = scalar_text(value, below);
+        let names = text.trim_start_matches('[').trim_end_matches(']');
+        found.extend(names.split([' ', '\t', ',']).map(argument));
+    }
+    // Only the first of two arguments with one name could be meant by it.
+    let mut known = std::collections::BTreeSet::new();
+    found.retain(|argument| is_argument_name(&argument.name) && known.insert(argument.name.clone()));
+    found.truncate(MAX_ARGUMENTS);
+    found
+}
+
+/// Reads the arguments on the lines below the key.
+fn listed_arguments(below: &[&str], found: &mut Vec<SkillArgument>) {
+    for line in below {
+        let (item, begins) = line.strip_prefix('-').map_or((*line, false), |item| (item.trim(), true));
+        match item.split_once(':') {
+            Some((key, value)) => {
+                if begins {
+                    found.push(argument(""));
+                }
+                let Some(last) = found.last_mut() else { continue };
+                match key.trim() {
+                    "name" => last.name = unquoted(value).to_owned(),
+                    "description" => last.description = hint(unquoted(value)),
+                    "required" => last.required = !unquoted(value).eq_ignore_ascii_case("false"),
+                    _ => {}
+                }
+            }
+            None if begins => found.push(argument(item)),
+            None => {}
+        }
+    }
+}
+
+fn argument(name: &str) -> SkillArgument {
+    SkillArgument { name: unquoted(name).to_owned(), description: None, required: true }
+}
+
+/// Returns `true` for a name that a placeholder can have. A number and `ARGUMENTS` stand for something else there.
+fn is_argument_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty()
+        && name.chars().count() <= MAX_NAME_CHARS
+        && name.chars().all(is_plain)
+        && !name.bytes().all(|byte| byte.is_ascii_digit())
+        && name != "ARGUMENTS"
+}
+
+fn hint(text: &str) -> Option<String> {
+    Some(clean::label(text, MAX_HINT_CHARS)).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -141,6 +221,44 @@ mod tests {
                 "{matter}"
             );
         }
+    }
+
+    #[test]
+    fn arguments_are_read_in_every_supported_form() {
+        let argument = |name: &str, description: Option<&str>, required| SkillArgument {
+            name: name.to_owned(),
+            description: description.map(str::to_owned),
+            required,
+        };
+        let (issue, branch) = (argument("issue", None, true), argument("branch", None, true));
+        for matter in [
+            "arguments: [issue, branch]",
+            "arguments: ['issue', \"branch\"]",
+            "arguments: issue branch",
+            "arguments: \"issue  branch\"",
+            "arguments: issue, branch",
+            "arguments:\n- issue\n- branch",
+            "arguments:\n  - issue\n  - 'branch'",
+            "arguments: >\n  issue\n  branch",
+            "arguments: [issue,\n  branch]",
+            "arguments: issue 1 branch ARGUMENTS issue a$b",
+        ] {
+            let text = format!("---\n{matter}\n---\n# Body\n");
+            assert_eq!(FrontMatter::parse(&text).arguments, [issue.clone(), branch.clone()], "{matter}");
+        }
+        let objects = "---\narguments:\n  - name: issue\n    description: The number: of it\n  - required: false\n    name: branch\n  - last\nargument-hint: [issue] [branch]\n---\n";
+        let front = FrontMatter::parse(objects);
+        let issue = argument("issue", Some("The number: of it"), true);
+        assert_eq!(front.arguments, [issue, argument("branch", None, false), argument("last", None, true)]);
+        assert_eq!(front.argument_hint.as_deref(), Some("[issue] [branch]"));
+        for nothing in ["arguments:", "arguments: []", "arguments:\n- \n- $\n- name:", "argument-hint: ''"] {
+            let text = format!("---\n{nothing}\n---\n");
+            let front = FrontMatter::parse(&text);
+            assert_eq!((front.arguments, front.argument_hint), (vec![], None), "{nothing}");
+        }
+        let many: String = (0..100).map(|n| format!("a{n} ")).collect();
+        let many = format!("---\narguments: {many}\n---\n");
+        assert_eq!(FrontMatter::parse(&many).arguments.len(), MAX_ARGUMENTS);
     }
 
     #[test]

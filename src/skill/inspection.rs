@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 
 use serde::Serialize;
 
+use super::arguments::SkillTemplate;
 use super::content::{SkillContent, SkillFile};
-use super::front_matter::FrontMatter;
+use super::front_matter::{FrontMatter, SkillArgument};
 use crate::clean;
 
 /// The most items of each list.
@@ -31,6 +32,8 @@ pub(crate) struct Inspection {
     pub(crate) urls: BTreeSet<String>,
     /// The tools that the front matter names. Naming one gives no agent a right to it.
     pub(crate) tools: Vec<String>,
+    /// The arguments that its text takes.
+    pub(crate) arguments: Vec<SkillArgument>,
     /// The names of flock's own tools in texts.
     pub(crate) flock_tools: BTreeSet<String>,
     /// Commands in texts that reach the network, install programs, or change the machine, with the files that name them.
@@ -75,6 +78,7 @@ pub(crate) fn inspect(content: &SkillContent) -> Inspection {
         description: clean::label(&description, MAX_DESCRIPTION),
         bytes: content.bytes(),
         tools: front.tools.into_iter().map(|(name, _)| name).collect(),
+        arguments: SkillTemplate::parse(content.instructions()).arguments().to_vec(),
         left_out: content.left_out().to_vec(),
         ..Inspection::default()
     };

@@ -3,8 +3,10 @@
 //!
 //! Nothing of a skill is ever run here. A skill is read into memory within limits ([`content`]), from a folder or a commit
 //! ([`origin`]); [`inspection`] says what it contains and [`difference`] what an update changes; [`installed`] puts it into
-//! the home in one step. Agents read it with `flock_read_skill`, like a skill that the person wrote.
+//! the home in one step. Agents read it with `flock_read_skill`, like a skill that the person wrote. [`arguments`] and
+//! [`links`] are about the text of any skill: the values that it takes, and the files that it refers to.
 
+pub(crate) mod arguments;
 pub(crate) mod content;
 pub(crate) mod difference;
 mod error;
@@ -13,6 +15,7 @@ pub(crate) mod front_matter;
 mod git;
 pub(crate) mod inspection;
 pub(crate) mod installed;
+pub(crate) mod links;
 pub(crate) mod origin;
 pub(crate) mod record;
 pub(crate) mod view;

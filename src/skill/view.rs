@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
+use super::arguments::SkillTemplate;
 use super::content::SkillContent;
+use super::front_matter::SkillArgument;
 use super::installed::InstalledSkill;
 use super::record::SkillRecord;
 use crate::id::{AgentId, FolderName};
@@ -19,6 +21,8 @@ pub(crate) struct SkillView<'s> {
     record: Option<&'s SkillRecord>,
     /// The hash of its present content, if that can be read.
     hash: Option<String>,
+    /// The arguments that its text takes. Empty if its files can't be read.
+    arguments: Vec<SkillArgument>,
     /// The agents that may read skills.
     agents: &'s [AgentId],
 }
@@ -26,12 +30,15 @@ pub(crate) struct SkillView<'s> {
 impl<'s> SkillView<'s> {
     /// Returns the view of a skill that these agents may read.
     pub(crate) fn new(skill: &'s InstalledSkill, agents: &'s [AgentId]) -> Self {
+        let content = skill.content.as_ref();
+        let template = content.map(|content| SkillTemplate::parse(content.instructions()));
         Self {
             name: &skill.name,
             state: skill.state.as_str(),
             reason: skill.state.reason(),
             record: skill.record.as_ref(),
-            hash: skill.content.as_ref().map(SkillContent::hash),
+            hash: content.map(SkillContent::hash),
+            arguments: template.map(|template| template.arguments().to_vec()).unwrap_or_default(),
             agents,
         }
     }

@@ -130,8 +130,8 @@ pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
 pub(crate) use response::StoredResponse;
 pub use schedule::{
-    MissedPolicy, MissedSlots, NewSchedule, Schedule, ScheduleBudget, ScheduleSlot, ScheduleState,
-    ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotRun, Timing,
+    MissedPolicy, MissedRange, MissedSlots, NewSchedule, Schedule, ScheduleBudget, ScheduleSlot,
+    ScheduleState, ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotRun, Timing,
 };
 pub(crate) use schedule::{ScheduleAdded, ScheduleTurns, SlotResult};
 pub(crate) use search_index::{

@@ -210,6 +210,14 @@ pub struct MissedSlots {
     pub why: String,
 }
 
+/// The extent of a row of missed slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissedRange {
+    pub first: i64,
+    pub last: i64,
+    pub count: u64,
+}
+
 /// The text of a run, on its way to the recipient.
 #[derive(Clone, Debug)]
 pub enum SlotDelivery {
@@ -545,20 +553,35 @@ fn record_missed(
 }
 
 /// Lets a schedule go on from `now` after the clock was set back. Slots after `now` count as not yet passed, except those
-/// that ran.
-fn set_back(transaction: &Transaction<'_>, id: i64, now: i64) -> rusqlite::Result<()> {
+/// that ran. `cut` has the rows of missed slots on both sides of `now`, as they are without the later ones.
+fn set_back(transaction: &Transaction<'_>, id: i64, cut: &[MissedRange], now: i64) -> rusqlite::Result<()> {
     transaction.execute(
         "DELETE FROM schedule_slot WHERE schedule = ?1 AND cause = 'time' AND outcome <> 'ran' AND slot > ?2",
         (id, now),
     )?;
-    transaction.execute(
-        "UPDATE schedule_slot SET last = ?2, why = why || '; the clock was set back since'
-         WHERE schedule = ?1 AND cause = 'time' AND outcome <> 'ran' AND slot <= ?2 AND last > ?2",
-        (id, now),
-    )?;
+    for range in cut {
+        transaction.execute(
+            "UPDATE schedule_slot SET last = ?3, count = ?4, why = why || '; the clock was set back since'
+             WHERE schedule = ?1 AND slot = ?2 AND cause = 'time' AND outcome <> 'ran'",
+            params![id, range.first, range.last, i64::try_from(range.count).unwrap_or(i64::MAX)],
+        )?;
+    }
     transaction
         .execute("UPDATE schedule SET covered_at = max(pruned_until, ?2) WHERE id = ?1", (id, now))
         .map(drop)
+}
+
+/// Lets a schedule with a single time wait for it again, unless it ran. Returns `false` if it ran.
+fn reopen(transaction: &Transaction<'_>, id: i64, now: i64) -> rusqlite::Result<bool> {
+    let changed = transaction.execute(
+        "UPDATE schedule SET state = 'active' WHERE id = ?1 AND state = 'done' AND NOT EXISTS
+         (SELECT 1 FROM schedule_slot WHERE schedule = ?1 AND cause = 'time' AND outcome = 'ran')",
+        [id],
+    )?;
+    if changed > 0 {
+        set_back(transaction, id, &[], now)?;
+    }
+    Ok(changed > 0)
 }
 
 /// Notes that a turn was caused by the schedules whose messages it is given, or by what their turns have posted.
@@ -781,9 +804,30 @@ impl Schedules<&Store> {
             .await
     }
 
-    /// Lets a schedule go on from `now` after the clock was set back.
-    pub(crate) async fn set_back(self, id: i64, now: i64) -> Result<(), StoreError> {
-        self.write("follow the clock", move |transaction| set_back(transaction, id, now)).await
+    /// Returns the first slots of the rows of missed slots that lie on both sides of a time.
+    pub(crate) async fn missed_across(self, id: i64, at: i64) -> Result<Vec<i64>, StoreError> {
+        self.read("look at the missed times of a schedule", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT slot FROM schedule_slot WHERE schedule = ?1 AND cause = 'time' AND outcome <> 'ran'
+                     AND slot <= ?2 AND last > ?2",
+                )?
+                .query_map((id, at), |row| row.get(0))?
+                .collect()
+        })
+        .await
+    }
+
+    /// Lets a schedule go on from `now` after the clock was set back. `cut` has the rows of
+    /// [`Self::missed_across`], as they are without the slots after `now`.
+    pub(crate) async fn set_back(self, id: i64, cut: Vec<MissedRange>, now: i64) -> Result<(), StoreError> {
+        self.write("follow the clock", move |transaction| set_back(transaction, id, &cut, now)).await
+    }
+
+    /// Lets a schedule wait again for its single time, which is ahead because the clock was set back. Returns `false` if
+    /// it ran at that time.
+    pub(crate) async fn reopen(self, id: i64, now: i64) -> Result<bool, StoreError> {
+        self.write("follow the clock", move |transaction| reopen(transaction, id, now)).await
     }
 
     /// Notes that a schedule has to run after an event. An event that it ran after, or that waits already, changes nothing.

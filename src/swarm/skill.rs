@@ -1,5 +1,6 @@
 //! Skills as agents read them: instructions that a person has written or imported, in `skills/<name>/` below the home.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,8 +11,9 @@ use crate::home::beneath::BeneathError;
 use crate::home::user_dirs;
 use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
+use crate::picture;
 use crate::skill::SKILL_FILE;
-use crate::skill::content::MAX_TEXT_BYTES;
+use crate::skill::content::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
 
 /// Maximum number of skills that an error names, and of files of a skill.
 const MAX_NAMED: usize = 100;
@@ -67,8 +69,10 @@ pub(crate) enum SkillError {
         /// The files that it has.
         files: Vec<String>,
     },
-    /// The file is not text.
-    #[error("{path:?} of the skill {name} is a binary file of {size} bytes; only text can be read")]
+    /// The file is neither text nor a picture.
+    #[error(
+        "{path:?} of the skill {name} is a binary file of {size} bytes; only text and pictures can be read"
+    )]
     Binary { name: FolderName, path: String, size: usize },
     /// The skill's file could not be opened or read.
     #[error("the skill {name} can't be read")]
@@ -80,6 +84,14 @@ pub(crate) enum SkillError {
 }
 
 impl Explain for SkillError {}
+
+/// The content of a file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FileContent {
+    Text(String),
+    /// A picture in one of the formats that models are shown. It may be damaged.
+    Picture(Vec<u8>),
+}
 
 /// The skills of a home.
 #[derive(Clone, Debug)]
@@ -99,38 +111,70 @@ impl Skills {
         user_dirs::names(&self.folder)
     }
 
-    /// Returns the instructions of a skill, or another text file of its folder.
+    /// Returns the instructions of a skill.
     ///
     /// Characters that a reader does not see are written as escapes, so that a model sees what a person is shown.
     ///
     /// # Errors
     ///
-    /// Returns [`SkillError::Unknown`] if there is no such skill, [`SkillError::NoFile`] if it has no such file, and another
-    /// [`SkillError`] if the file is no text, can't be read or is too large.
-    pub(crate) fn read(&self, wanted: &SkillPath) -> Result<String, SkillError> {
-        let name = &wanted.name;
-        // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
-        let path = Path::new(name.as_str()).join(wanted.file.as_deref().unwrap_or(Path::new(SKILL_FILE)));
-        let read = user_dirs::open(&self.folder).and_then(|root| root.read(&path, MAX_TEXT_BYTES));
-        let bytes = match (read, &wanted.file) {
-            (Ok(bytes), _) => bytes,
-            (Err(BeneathError::NotFound { .. }), Some(file)) if self.names().contains(name) => {
-                let path = clean::summary(&file.to_string_lossy(), 100);
-                return Err(SkillError::NoFile { name: name.clone(), path, files: self.files(name) });
+    /// Returns [`SkillError::Unknown`] if there is no such skill, and [`SkillError::File`] if its text can't be read or is too
+    /// large.
+    pub(crate) fn instructions(&self, name: &FolderName) -> Result<String, SkillError> {
+        match self.bytes(name, Path::new(SKILL_FILE), MAX_TEXT_BYTES) {
+            Ok(bytes) => Ok(cleaned(&String::from_utf8_lossy(&bytes))),
+            Err(BeneathError::NotFound { .. }) => {
+                Err(SkillError::Unknown { name: name.clone(), known: self.names() })
             }
-            (Err(BeneathError::NotFound { .. }), _) => {
-                return Err(SkillError::Unknown { name: name.clone(), known: self.names() });
-            }
-            (Err(source), _) => return Err(SkillError::File { name: name.clone(), source }),
-        };
-        if let Some(file) = &wanted.file
-            && (bytes.contains(&0) || std::str::from_utf8(&bytes).is_err())
-        {
-            let path = clean::summary(&file.to_string_lossy(), 100);
-            return Err(SkillError::Binary { name: name.clone(), path, size: bytes.len() });
+            Err(source) => Err(SkillError::File { name: name.clone(), source }),
         }
-        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
-        Ok(clean::block(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned())
+    }
+
+    /// Returns another text file or a picture of a skill's folder. Texts are cleaned like the instructions.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SkillError::Unknown`] if there is no such skill, [`SkillError::NoFile`] if it has no such file, and another
+    /// [`SkillError`] if the file is neither text nor a picture, can't be read or is too large.
+    pub(crate) fn file(&self, name: &FolderName, file: &Path) -> Result<FileContent, SkillError> {
+        let name = name.clone();
+        let shown = || clean::summary(&file.to_string_lossy(), 100);
+        let bytes = match self.bytes(&name, file, MAX_FILE_BYTES) {
+            Ok(bytes) => bytes,
+            Err(BeneathError::NotFound { .. }) => {
+                let known = self.names();
+                if !known.contains(&name) {
+                    return Err(SkillError::Unknown { name, known });
+                }
+                let files = self.files(&name);
+                return Err(SkillError::NoFile { name, path: shown(), files });
+            }
+            Err(source) => return Err(SkillError::File { name, source }),
+        };
+        let size = bytes.len() as u64;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) if !text.contains('\0') => {
+                if size > MAX_TEXT_BYTES {
+                    let source = BeneathError::TooLarge { path: file.to_owned(), size, cap: MAX_TEXT_BYTES };
+                    return Err(SkillError::File { name, source });
+                }
+                Ok(FileContent::Text(cleaned(text)))
+            }
+            _ if picture::sniff(&bytes).is_some() => Ok(FileContent::Picture(bytes)),
+            _ => Err(SkillError::Binary { name, path: shown(), size: bytes.len() }),
+        }
+    }
+
+    /// Returns `true` if the skill's folder has a regular file at this path.
+    #[must_use]
+    pub(crate) fn has_file(&self, name: &FolderName, file: &str) -> bool {
+        let path = Path::new(name.as_str()).join(file);
+        user_dirs::open(&self.folder).is_ok_and(|root| root.open_file(&path).is_ok())
+    }
+
+    /// Reads a file of a skill.
+    fn bytes(&self, name: &FolderName, file: &Path, most: u64) -> Result<Vec<u8>, BeneathError> {
+        // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
+        user_dirs::open(&self.folder)?.read(&Path::new(name.as_str()).join(file), most)
     }
 
     /// Returns the files of a skill besides its instructions, up to a limit.
@@ -143,6 +187,12 @@ impl Skills {
         let names = files.map(|path| clean::inline(&path.to_string_lossy()).into_owned());
         names.filter(|path| path != SKILL_FILE).take(MAX_NAMED).collect()
     }
+}
+
+/// Returns a text as a reader is shown it.
+fn cleaned(text: &str) -> String {
+    let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
+    clean::block(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned()
 }
 
 fn files_text(files: &[String]) -> String {

@@ -199,6 +199,14 @@ impl Argument for Vec<Value> {
     }
 }
 
+impl Argument for Value {
+    const WHAT: &'static str = "a value";
+
+    fn take(value: &Value) -> Option<Self> {
+        Some(value.clone())
+    }
+}
+
 impl Argument for Map<String, Value> {
     const WHAT: &'static str = "an object";
 

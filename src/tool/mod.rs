@@ -2,6 +2,7 @@
 //! one gateway. The policy, not the tool, decides which agent is offered which tool.
 
 pub(crate) mod arguments;
+mod attachment;
 pub mod catalog;
 pub mod definition;
 pub mod exec;
@@ -19,6 +20,7 @@ pub mod team;
 
 use std::sync::Arc;
 
+pub use attachment::{AttachedContent, Attachment, ResourceBody, ResourceLink};
 pub(crate) use definition::ToolDefinition;
 pub use log::{LogLevel, LogMessage};
 pub use progress::{CallNews, CallProgress, ProgressSink};
@@ -41,18 +43,26 @@ pub struct CallContext {
     pub progress: Option<ProgressSink>,
 }
 
-/// The output of a call, for the model.
+/// The output of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
-    /// Text and pictures.
+    /// Text and pictures, for the model and the transcript.
     pub content: Vec<Block>,
+    /// Parts that programs are given in place of single blocks, in the order of these.
+    pub attachments: Vec<Attachment>,
 }
 
 impl ToolOutput {
     /// Returns an output with a single text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Block::text(text)] }
+        Self::from(vec![Block::text(text)])
+    }
+}
+
+impl From<Vec<Block>> for ToolOutput {
+    fn from(content: Vec<Block>) -> Self {
+        Self { content, attachments: Vec::new() }
     }
 }
 

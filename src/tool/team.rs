@@ -239,7 +239,7 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     name: "flock_read_skill",
     aliases: &["read_skill"],
     description: "Read a skill: instructions for work here.",
-    properties: || json!({"name": text()}),
+    properties: || json!({"name": text(), "arguments": text()}),
     required: &["name"],
     effect: Effect::Reads,
     parallel: true,

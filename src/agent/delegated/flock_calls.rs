@@ -61,36 +61,36 @@ impl DelegatedTurn<'_, '_> {
     pub(super) fn called(&self, done: FinishedCall, turn: &mut RunningTurn<'_>) -> Result<(), TurnError> {
         let FinishedCall { name: id, call: QueuedCall { asked, reply }, started, ended } = done;
         let ended = ended?;
-        let Some((mut content, is_error)) = ended.answer else {
+        let Some(mut answer) = ended.answer else {
             return Err(ended.halted.unwrap_or(TurnError::Cancelled));
         };
         let repeated = tool_call::count_repetition(
             &mut turn.answer.repetition,
             &asked.tool,
             &asked.arguments,
-            &mut content,
+            &mut answer.content,
         );
         let halted = ended.halted.or(repeated);
         turn.recorder.result(Block::ToolResult {
             call_id: id.clone(),
             name: asked.tool.clone(),
-            content: content.clone().into(),
-            is_error,
+            content: answer.content.clone().into(),
+            is_error: answer.is_error,
         })?;
         // OpenClaw's turns get their log from the transcript. Other programs' logs lack the calls that flock runs, so
         // these lines are added here.
         if self.runtime.wants_recent() {
             // The full result is in the transcript. The log only needs the failure.
-            let failure = is_error.then(|| joined_text(&content));
+            let failure = answer.is_error.then(|| joined_text(&answer.content));
             let agent = &self.scope.context.agent;
             for line in derived_trace::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
                 self.log(&line, turn);
             }
         }
-        let name = asked.tool;
+        let (name, is_error) = (asked.tool, answer.is_error);
         self.scope.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
         // Nobody may be waiting any more; the result is in the transcript anyway.
-        drop(reply.send(ToolCallResponse::ended(content, is_error)));
+        drop(reply.send(ToolCallResponse::ended(answer)));
         halted.map_or(Ok(()), Err)
     }
 }

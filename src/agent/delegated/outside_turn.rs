@@ -126,11 +126,12 @@ impl Engine {
         };
         let answered = match tokio::time::timeout(CALL_TIMEOUT, work).await {
             Ok(Ok(ended)) => match ended.answer {
-                Some((content, is_error)) => ToolCallResponse::ended(content, is_error),
+                Some(answer) => ToolCallResponse::ended(answer),
                 None => ToolCallResponse::lost("the call did not end; its effect is unknown"),
             },
             Ok(Err(error)) => ToolCallResponse {
                 content: result_limits::text(&format!("not run: {error}")),
+                attachments: Vec::new(),
                 is_error: true,
                 is_lost: true,
             },

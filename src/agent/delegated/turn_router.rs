@@ -9,11 +9,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::call_tracker::CallTracker;
+use crate::agent::call_result::CallResult;
 use crate::id::{AgentId, SessionKey};
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 use crate::sync::lock;
-use crate::tool::ProgressSink;
+use crate::tool::{Attachment, ProgressSink};
 
 /// The most events that wait for one turn.
 const MAX_QUEUED_EVENTS: usize = 64;
@@ -49,6 +50,8 @@ pub struct IncomingCall {
 pub struct ToolCallResponse {
     /// Text and images.
     pub content: Vec<Block>,
+    /// Parts in place of single blocks, in the order of these.
+    pub attachments: Vec<Attachment>,
     /// `true` if the result is an error that the model reads.
     pub is_error: bool,
     /// `true` if there is no result, because the call's turn or time was over. The text says so.
@@ -57,13 +60,14 @@ pub struct ToolCallResponse {
 
 impl ToolCallResponse {
     /// Returns the result of a call that has ended.
-    pub(super) const fn ended(content: Vec<Block>, is_error: bool) -> Self {
-        Self { content, is_error, is_lost: false }
+    pub(super) fn ended(result: CallResult) -> Self {
+        let CallResult { content, is_error, attachments } = result;
+        Self { content, attachments, is_error, is_lost: false }
     }
 
     /// Returns the answer to a call that has no result.
     pub(crate) fn lost(text: &str) -> Self {
-        Self { content: vec![Block::text(text)], is_error: true, is_lost: true }
+        Self { content: vec![Block::text(text)], attachments: Vec::new(), is_error: true, is_lost: true }
     }
 }
 

@@ -12,6 +12,7 @@ use super::conversation::{self, LoadedContext, cache_prefix, make_room};
 use super::model_call::{ask_with_fallback, reserve};
 use super::state::{TurnScope, TurnState};
 use super::{TurnError, TurnEvent, TurnRequest, TurnStop};
+use crate::agent::call_result::CallResult;
 use crate::agent::client_tools::{ClientCall, ClientSide, ClientTools, client_call_id};
 use crate::agent::history_load;
 use crate::agent::inbox::Inbox;
@@ -206,7 +207,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 handed_out.push(ClientCall { id, name, arguments });
                 continue;
             }
-            let Some((mut content, is_error)) = ended.answer else {
+            let Some(CallResult { mut content, is_error, .. }) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
             let repeated =

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::home::Home;
 use crate::id::FolderName;
 use crate::skill::difference::SkillDifference;
+use crate::skill::front_matter::SkillArgument;
 use crate::skill::inspection::{InspectedFile, Inspection};
 use crate::skill::{RecordedOrigin, SkillContent, SkillOrigin, SkillRecord};
 use crate::ui::pager::{self, PagerRow};
@@ -45,6 +46,7 @@ pub(super) fn contents(name: &FolderName, found: &Inspection, context: &Context)
         field("scripts", &format!("{scripts} of these files, which flock never runs"), context);
     }
     places("hosts", &found.hosts, context);
+    list("arguments", found.arguments.iter().map(argument), context);
     list("tools", found.tools.iter(), context);
     list("flock", found.flock_tools.iter(), context);
     places("commands", &found.commands, context);
@@ -140,6 +142,13 @@ fn described(file: &InspectedFile) -> StyledLine {
         return line;
     }
     line.with(TextStyle::Warn, format!("  script: {}", clean::inline(&file.script.join(", "))))
+}
+
+/// Returns an argument with what the skill says about it.
+fn argument(argument: &SkillArgument) -> String {
+    let optional = if argument.required { "" } else { " (optional)" };
+    let about = argument.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    format!("{}{optional}{about}", argument.name)
 }
 
 fn places(name: &str, items: &BTreeMap<String, BTreeSet<String>>, context: &Context) {

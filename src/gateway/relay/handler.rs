@@ -82,6 +82,7 @@ impl Relay {
             Ok((answer, reservation)) => {
                 // A call was answered, so an earlier final error no longer holds.
                 ticket.final_error.clear();
+                ticket.calls.note(|count| count.used_up = false);
                 Ok(forwarder::response(answer, reservation, ticket, place))
             }
             // The refusal is final for this turn, so the program gets the same answer if it asks again.

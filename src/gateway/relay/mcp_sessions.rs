@@ -72,7 +72,7 @@ pub(crate) enum ResourceState {
 
 impl McpSessions {
     /// Creates the sessions of a turn, which end when `over` is cancelled.
-    pub(super) fn new(over: &CancellationToken) -> Self {
+    pub(crate) fn new(over: &CancellationToken) -> Self {
         let outside = Arc::new(McpSession::new(None, None, over.child_token()));
         Self { outside, begun: Mutex::default(), over: over.clone() }
     }

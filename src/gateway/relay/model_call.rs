@@ -50,6 +50,7 @@ impl Relay {
         let config = self.live.current();
         let mut line = self.line(question, &config)?;
         let mut last: Option<RequestError> = None;
+        let mut used_up = false;
         while let Some(model) = line.pop() {
             let resolved = match self.catalog.resolve(&model, &config) {
                 Ok(resolved) if api_format::is_same(resolved.route.api, question.format) => resolved,
@@ -81,6 +82,7 @@ impl Relay {
                 Ok(permit) => permit,
                 Err(parked) => {
                     last = Some(parked_error(&parked).into());
+                    used_up = true;
                     continue;
                 }
             };
@@ -106,6 +108,7 @@ impl Relay {
             let trouble = trouble_of(&refused.error);
             let is_quota =
                 judges_model && self.note_quota(ticket, &resolved, &refused.error, permit.number()).await;
+            used_up = is_quota;
             // Held until the refusal is known, so that no second probe is made meanwhile.
             drop(permit);
             // The quota's own time says how long the model is avoided.
@@ -118,6 +121,7 @@ impl Relay {
                 break;
             }
         }
+        ticket.calls.note(|count| count.used_up = used_up);
         Err(RelayError::Refused(Box::new(last.unwrap_or_else(|| not_configured(&ticket.model).into()))))
     }
 

@@ -11,6 +11,7 @@
 mod annotations;
 mod batch;
 mod completion;
+mod content;
 mod error;
 mod listen;
 mod listing;
@@ -142,7 +143,7 @@ async fn answer(asker: &Asker, method: &str, request: Request<'_>) -> Result<Opt
             ticket.calls.note(|count| count.listed_tools = true);
             json!({"tools": tools})
         }
-        "tools/call" => return call(gateway, ticket, request).await,
+        "tools/call" => return call(asker, request).await,
         "resources/list" => resources::list(gateway, ticket, params).await?,
         "resources/templates/list" => resources::templates(gateway, ticket, params)?,
         "resources/read" => return resources::read(gateway, ticket, params, id).await,
@@ -206,7 +207,7 @@ fn text<'p>(params: &'p Value, name: &str) -> Result<&'p str, McpError> {
 
 /// Calls a tool. A failure that the model should read is a result, but an error in the request itself is not. A
 /// cancelled call has no result.
-async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Result<Option<Value>, McpError> {
+async fn call(asker: &Asker, request: Request<'_>) -> Result<Option<Value>, McpError> {
     let params = request.params;
     let tool = params["name"].as_str().ok_or_else(|| McpError::invalid("a call needs the name of a tool"))?;
     // Other tools are the program's own. Only flock's are offered here.
@@ -218,8 +219,8 @@ async fn call(gateway: &Gateway, ticket: &Ticket, request: Request<'_>) -> Resul
         Value::Object(arguments) => Value::Object(arguments.clone()),
         _ => return Err(McpError::invalid("arguments are an object")),
     };
-    let answered = run(gateway, ticket, request, (tool, arguments)).await;
-    Ok(answered.map(|answered| plugin::call_result(&answered)))
+    let answered = run(&asker.gateway, &asker.ticket, request, (tool, arguments)).await;
+    Ok(answered.map(|answered| content::call_result(answered, asker.version)))
 }
 
 /// A request that a tool answers.

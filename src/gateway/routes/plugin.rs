@@ -128,7 +128,8 @@ fn mcp_tools(
         },
     };
     let text = safe_text::middle_cut(&text, MAX_LISTING);
-    Ok(ToolCallResponse { content: vec![Block::text(text)], is_error, is_lost: false })
+    let content = vec![Block::text(text)];
+    Ok(ToolCallResponse { content, attachments: Vec::new(), is_error, is_lost: false })
 }
 
 /// Returns a line for each tool.
@@ -157,8 +158,8 @@ pub(super) async fn run_call(
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| ToolCallResponse::lost(late))
 }
 
-/// Returns a call's result in the form that MCP and the plugin share.
-pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
+/// Returns a call's result for the plugin: text and pictures, because OpenClaw knows no other parts.
+fn call_result(answered: &ToolCallResponse) -> Value {
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
     json!({"content": content, "isError": answered.is_error})
 }

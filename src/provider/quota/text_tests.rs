@@ -37,6 +37,8 @@ fn the_words_of_agent_programs_are_understood() {
             "You’ve hit your limit for Claude messages. Limits will reset at 9:30 AM.  View your usage details.",
             Some("2026-03-01T08:30:00Z"),
         ),
+        // Version 2.1.330.
+        ("You've hit your 5-hour limit · resets 8:53pm (UTC)", Some("2026-02-28T20:53:00Z")),
         ("Weekly limit reached", None),
         // Codex.
         ("You've hit your usage limit. Try again later.", None),
@@ -57,6 +59,15 @@ fn the_words_of_agent_programs_are_understood() {
             Some("2026-03-03T18:57:00Z"),
         ),
         ("You've hit your usage limit. Try again in less than a minute.", Some("2026-02-28T12:01:00Z")),
+        // Version 0.169.0.
+        (
+            "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
+             https://chatgpt.com/settings/usage to purchase more credits or try again at 8:55 PM.",
+            Some("2026-02-28T19:55:00Z"),
+        ),
+        // OpenCode's own subscription.
+        ("5-hour usage limit reached. Resets in 2hr 10min", Some("2026-02-28T14:10:00Z")),
+        ("Weekly usage limit reached. Resets in 19hr", Some("2026-03-01T07:00:00Z")),
         // Gemini CLI and Antigravity.
         (
             "You have exhausted your capacity on this model. Your quota will reset after 42h1m20s.",

@@ -1,13 +1,15 @@
 //! The interface through which a program's turn reaches flock: models through the relay, and flock's tools through MCP.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
 use crate::provider::Usage;
 use crate::runtime::{RuntimeError, RuntimeRequest};
-use crate::sync::lock;
 
 /// Grants access to turns.
 pub trait AccessProvider: Send + Sync {
@@ -57,7 +59,7 @@ pub struct RelayAccess {
 
 /// The model calls of one turn, as counted by the relay.
 #[derive(Debug, Default)]
-pub struct CallCounter(Mutex<Count>);
+pub struct CallCounter(watch::Sender<Count>);
 
 /// The counts in [`CallCounter`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,6 +74,8 @@ pub struct Count {
     /// The reason why the last refused call was refused by flock. `None` again once a call of at least that size was
     /// allowed.
     pub forbidden: Option<CallRefusal>,
+    /// Set while no model of the turn can be asked because of a quota.
+    pub used_up: bool,
     /// Set once MCP was asked for the list of tools with this turn's token.
     pub listed_tools: bool,
 }
@@ -107,19 +111,47 @@ impl CallRefusal {
 impl CallCounter {
     /// Changes the counts.
     pub fn note(&self, change: impl FnOnce(&mut Count)) {
-        change(&mut lock(&self.0));
+        self.0.send_modify(change);
     }
 
     /// Returns the present counts.
     #[must_use]
     pub fn now(&self) -> Count {
-        lock(&self.0).clone()
+        self.0.borrow().clone()
+    }
+
+    /// Returns once no model could be asked because of a quota for this long. Another call of the turn may be answered
+    /// meanwhile.
+    pub async fn stays_used_up(&self, grace: Duration) {
+        let mut counts = self.0.subscribe();
+        loop {
+            // The sender lives as long as this value, so waiting can't fail.
+            drop(counts.wait_for(|count| count.used_up).await);
+            let answered = counts.wait_for(|count| !count.used_up);
+            if tokio::time::timeout(grace, answered).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_quota_that_is_used_up_has_to_stay_so() {
+        let counter = CallCounter::default();
+        let (short, long) = (Duration::from_millis(5), Duration::from_secs(600));
+        let returns =
+            async |grace, limit| tokio::time::timeout(limit, counter.stays_used_up(grace)).await.is_ok();
+        assert!(!returns(short, short * 4).await, "nothing is used up");
+        counter.note(|count| count.used_up = true);
+        assert!(!returns(long, short * 4).await, "it may be answered yet");
+        assert!(returns(short, long).await);
+        counter.note(|count| count.used_up = false);
+        assert!(!returns(short, short * 4).await, "it was answered");
+    }
 
     #[test]
     fn a_call_as_large_shows_that_the_budget_has_room_again() {

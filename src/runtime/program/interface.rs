@@ -137,6 +137,11 @@ pub trait Parser: Send {
     /// Takes one JSON line of standard output, and adds its reports to `said`.
     fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>);
 
+    /// Takes one line of standard error, and adds its reports to `said`.
+    fn error_line(&mut self, line: &str, said: &mut Vec<ProgramEvent>) {
+        let _ = (line, said);
+    }
+
     /// Returns `true` once the program has reported how its run went, and only has to exit.
     fn is_over(&self) -> bool {
         false

@@ -19,6 +19,8 @@ use crate::sandbox::OutputChunk;
 pub const RAW_TARGET: &str = module_path!();
 /// Bytes of standard error that are kept, from its end.
 const MAX_STDERR: usize = 8 * 1024;
+/// Bytes of a line of standard error that are read, from its beginning.
+const MAX_ERROR_LINE: usize = 8 * 1024;
 
 /// The observations of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +50,8 @@ pub struct OutputReader<'t> {
     lines: LineSplitter,
     bounds: OutputLimiter,
     errors: Vec<u8>,
+    /// The line of standard error whose end has not come.
+    error_line: Vec<u8>,
     trace: TraceFormatter,
     tell: RuntimeEventSink<'t>,
     note: Box<dyn FnMut(ConversationEvent) + Send + 't>,
@@ -73,6 +77,7 @@ impl<'t> OutputReader<'t> {
             lines: LineSplitter::default(),
             bounds: OutputLimiter::default(),
             errors: Vec::new(),
+            error_line: Vec::new(),
             trace: TraceFormatter::new(label),
             tell,
             note,
@@ -103,6 +108,7 @@ impl<'t> OutputReader<'t> {
                 self.errors.extend_from_slice(bytes);
                 let over = self.errors.len().saturating_sub(MAX_STDERR);
                 self.errors.drain(..over);
+                self.error_lines(bytes);
             }
         }
     }
@@ -134,6 +140,22 @@ impl<'t> OutputReader<'t> {
         self.trace.end(&mut traced);
         traced.into_iter().for_each(|line| (self.tell)(RuntimeEvent::Trace(line)));
         (ended, self.seen)
+    }
+
+    /// Passes complete lines of standard error to the parser.
+    fn error_lines(&mut self, bytes: &[u8]) {
+        let mut said = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = MAX_ERROR_LINE.saturating_sub(self.error_line.len());
+            self.error_line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.error_line);
+                self.parser.error_line(String::from_utf8_lossy(&line).trim_end(), &mut said);
+            }
+        }
+        for said in said {
+            self.said(said);
+        }
     }
 
     fn line(&mut self, line: OutputLine<'_>) {

@@ -208,6 +208,45 @@ fn the_end_of_opencode_is_its_last_step() {
 }
 
 #[test]
+fn opencode_says_in_its_log_alone_that_it_waits_for_a_quota() {
+    // As version 1.18.33 writes it. The first one would be waited for as long as the server says, without an event.
+    let log = |error: &str| {
+        format!(
+            "timestamp=2026-11-27T19:28:25.342Z level=ERROR run=9f2d329b message=\"stream error\" providerID=opencode-go \
+             modelID=glm-5 session.id=ses_de185125affe small=false agent=build mode=primary error.error={error}"
+        )
+    };
+    for (line, expected) in [
+        (
+            log(r#""AI_APICallError: Weekly usage limit reached. Resets in 19hr 5min""#),
+            Some("Weekly usage limit reached. Resets in 19hr 5min"),
+        ),
+        (log(r#""AI_APICallError: The \"usage limit\" has been reached""#), None),
+        (
+            log(r#""AI_APICallError: The usage limit has been reached""#),
+            Some("The usage limit has been reached"),
+        ),
+        // A limit of a minute, for which it waits itself.
+        (
+            log(
+                r#""AI_APICallError: This request would exceed your account's rate limit. Please try again later.""#,
+            ),
+            None,
+        ),
+        (log(r#""AI_APICallError: usage limit reached"#), None),
+        (log("usage limit reached"), None),
+        ("message=\"a file says\" text=\"AI_APICallError: usage limit reached\"".to_owned(), None),
+    ] {
+        let mut parser = named("opencode").unwrap().parser(NEW);
+        let mut said = Vec::new();
+        parser.error_line(&line, &mut said);
+        parser.error_line(&line, &mut said);
+        let lines: Vec<String> = said.iter().map(super::recorded_tests::line).collect();
+        assert_eq!(lines, Vec::from_iter(expected.map(|text| format!("doomed {text}"))), "{line}");
+    }
+}
+
+#[test]
 fn only_an_untouched_resumed_conversation_is_unknown() {
     for (name, words) in [
         ("claude", "No conversation found with session ID: x"),

@@ -33,6 +33,10 @@ use crate::store::{ConversationOrigin, ProgramConversation, Store};
 use crate::sync::lock;
 use crate::tool::policy::DisabledTools;
 
+/// Time in which a program must exit after the relay has told it that a quota is used up. The turn holds a slot until
+/// then, and OpenCode would go on asking for more than a minute.
+const QUOTA_GRACE: Duration = Duration::from_secs(5);
+
 /// Time in which a program must exit after it has reported how its run went.
 const EXIT_GRACE: Duration = Duration::from_secs(20);
 /// The same for a program that is answered: its standard input has ended, and it has nothing more to say.
@@ -61,13 +65,15 @@ pub struct ProgramRuntime {
     pub(super) parts: Arc<ProgramServices>,
     /// Time in which the program must exit after it has reported how its run went.
     grace: Duration,
+    /// Time in which it must exit after the relay has told it that a quota is used up.
+    quota_grace: Duration,
 }
 
 impl ProgramRuntime {
     #[must_use]
     pub fn new(program: &'static dyn Program, parts: Arc<ProgramServices>) -> Self {
         let grace = if program.facts().converses { ANSWERED_EXIT_GRACE } else { EXIT_GRACE };
-        Self { program, parts, grace }
+        Self { program, parts, grace, quota_grace: QUOTA_GRACE }
     }
 
     fn missing(&self, reason: String) -> RuntimeError {
@@ -303,6 +309,7 @@ impl ProgramTurn<'_> {
         let started = tokio::select! {
             started = self.start(invocation, feed, &mut heard) => Some(started),
             () = doom.cancelled() => None,
+            () = self.access.calls.stays_used_up(runtime.quota_grace) => None,
             // The program has reported its result, which counts. It is treated as one that exited with code 0.
             () = lingers(over, runtime.grace) => Some(Ok(RunExit::default())),
         };

@@ -113,6 +113,9 @@ impl Parser for ScriptParser {
             _ => {}
         }
     }
+    fn error_line(&mut self, line: &str, said: &mut Vec<ProgramEvent>) {
+        said.extend(line.strip_prefix("doom: ").map(|why| ProgramEvent::WillFail(why.to_owned())));
+    }
     fn is_over(&self) -> bool {
         self.0.is_some()
     }
@@ -125,6 +128,7 @@ impl Parser for ScriptParser {
 struct TestAccess {
     own_login: bool,
     relayed: bool,
+    calls: Arc<CallCounter>,
 }
 
 impl AccessProvider for TestAccess {
@@ -147,7 +151,7 @@ impl AccessProvider for TestAccess {
             }),
             mcp_token: "the-mcp-token".to_owned(),
             host_origin: "http://127.0.0.1:1".to_owned(),
-            calls: Arc::new(CallCounter::default()),
+            calls: Arc::clone(&self.calls),
             close: Box::new(()),
         })
     }
@@ -210,6 +214,8 @@ struct House {
     document: Value,
     config: Arc<Mutex<Arc<Config>>>,
     program: &'static ScriptedProgram,
+    /// The relay's counts of all turns.
+    calls: Arc<CallCounter>,
     cli: ProgramRuntime,
     order: RuntimeRequest,
     /// The messages since the last turn that the program has.
@@ -259,12 +265,13 @@ impl House {
             withholds: AtomicBool::new(true),
         }));
         let current = Arc::clone(&config);
+        let calls = Arc::new(CallCounter::default());
         let parts = ProgramServices {
             home,
             config: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             store,
             sandbox: Arc::new(sandbox.unwrap_or_else(|| LostSandbox(String::new()))),
-            gate: Arc::new(TestAccess { own_login: on_host, relayed }),
+            gate: Arc::new(TestAccess { own_login: on_host, relayed, calls: Arc::clone(&calls) }),
             flock: keeper,
             begun: Mutex::default(),
         };
@@ -281,7 +288,7 @@ impl House {
             missed: None,
         };
         let cli = ProgramRuntime::new(program, Arc::new(parts));
-        Self { folder, document, config, program, cli, order, missed: String::new() }
+        Self { folder, document, config, program, calls, cli, order, missed: String::new() }
     }
 
     /// Changes the agent's denied tools and its autonomy.
@@ -737,4 +744,29 @@ async fn a_program_that_cannot_disable_tools_runs_no_restricted_agent() {
     }
     house.policy(&["process"], "supervised");
     assert!(house.turn().await.0.is_ok());
+}
+
+#[tokio::test]
+async fn standard_error_is_read_line_by_line_while_the_program_runs() {
+    let mut house = House::new(true).await;
+    house.set_script(
+        r#"printf 'half a ' >&2; echo '{"text":"x"}'; printf 'line\ndoom: no quota\nmore' >&2; sleep 4711"#,
+    );
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::Failed { message, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(message, "no quota");
+}
+
+#[tokio::test]
+async fn a_program_that_goes_on_asking_after_its_quota_is_used_up_is_stopped() {
+    let mut house = House::with(true, None, true).await;
+    house.cli.quota_grace = Duration::from_millis(20);
+    house.set_script("sleep 4711");
+    house.calls.note(|count| {
+        count.refused = Some((429, "used up".to_owned()));
+        count.used_up = true;
+    });
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::NoAnswer { message, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(message, "used up");
 }

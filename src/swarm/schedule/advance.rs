@@ -52,7 +52,18 @@ impl Swarm {
         let mut schedules = self.store.schedules().list().await?;
         // If two of an agent are due at once, only one runs. A single time has no later one.
         schedules.sort_by_key(|schedule| !matches!(schedule.timing, Timing::At(_)));
-        for schedule in schedules {
+        for mut schedule in schedules {
+            // A single time that is ahead again, because the clock was set back.
+            if schedule.state == ScheduleState::Done
+                && matches!(schedule.timing, Timing::At(at) if at > now)
+                && self.store.schedules().reopen(schedule.id, now).await?
+            {
+                tracing::warn!(schedule = %schedule.name, "the clock was set back");
+                schedule.state = ScheduleState::Active;
+                schedule.covered_at = schedule.pruned_until.max(now);
+                let data = serde_json::json!({"schedule": schedule.name, "action": "resumed"});
+                self.notifier.publish("schedule.changed", &data);
+            }
             if schedule.state != ScheduleState::Active {
                 continue;
             }
@@ -138,7 +149,7 @@ impl Swarm {
         match step {
             Step::SetBack => {
                 tracing::warn!(schedule = %schedule.name, "the clock was set back");
-                self.store.schedules().set_back(schedule.id, now).await?;
+                self.set_back(schedule, now).await?;
                 Ok(true)
             }
             Step::Miss(missed) => self.miss(schedule, missed, now).await,
@@ -156,6 +167,17 @@ impl Swarm {
                 self.deliver(schedule, run).await
             }
         }
+    }
+
+    /// Lets the times after `now` come again, except those that ran.
+    async fn set_back(&self, schedule: &Schedule, now: i64) -> Result<(), SwarmError> {
+        let times = Times::of(&schedule.timing).map_err(SwarmError::Invalid)?;
+        let mut cut = Vec::new();
+        for first in self.store.schedules().missed_across(schedule.id, now).await? {
+            let ran = self.store.schedules().ran_after(schedule.id, first).await?;
+            cut.push(plan::missed_until(&times, first, now, &ran.into_iter().collect()));
+        }
+        Ok(self.store.schedules().set_back(schedule.id, cut, now).await?)
     }
 
     /// Returns why a time that has come is left out, if it is.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::times::Times;
-use crate::store::{MissedPolicy, MissedSlots, SlotOutcome};
+use crate::store::{MissedPolicy, MissedRange, MissedSlots, SlotOutcome};
 
 /// A slot that is handled within this time was not missed. It is less than the smallest distance between two slots.
 pub(crate) const GRACE_MS: i64 = 30_000;
@@ -96,6 +96,23 @@ pub(crate) fn plan(times: &Times, policy: MissedPolicy, state: SlotState<'_>, no
         steps.push(Step::Run { slot, for_others });
     }
     Plan { steps, wake_at }
+}
+
+/// Returns the slots from `first` to `until`, without those that ran, as far as missed slots are counted.
+#[must_use]
+pub(crate) fn missed_until(times: &Times, first: i64, until: i64, ran: &BTreeSet<i64>) -> MissedRange {
+    let mut range = MissedRange { first, last: first, count: 1 };
+    let mut at = first;
+    while range.count < MOST_COUNTED
+        && let Some(slot) = times.next_after(at).filter(|slot| *slot <= until)
+    {
+        at = slot;
+        if !ran.contains(&slot) {
+            range.last = slot;
+            range.count += 1;
+        }
+    }
+    range
 }
 
 /// Missed slots that follow each other.

@@ -144,6 +144,37 @@ async fn a_clock_that_was_set_back_repeats_no_slot() {
 }
 
 #[tokio::test]
+async fn a_clock_that_was_ahead_for_a_moment_leaves_nothing_missed() {
+    let team = team().await;
+    let hourly = ScheduleWish { missed: Some(MissedPolicy::Skip), ..wish("dev", "1h") };
+    let hourly = team.swarm.add_schedule(&ann(), &hourly).await.unwrap();
+    let hour = |count: i64| hourly.created_at + count * 60 * MINUTE;
+    let at = jiff::Timestamp::from_millisecond(hour(4)).unwrap().to_string();
+    let single =
+        ScheduleWish { every: None, at: Some(at), missed: Some(MissedPolicy::Skip), ..wish("dev", "") };
+    let single = team.swarm.add_schedule(&ann(), &single).await.unwrap();
+    team.swarm.look_at_schedules(hour(9) + MINUTE).await.unwrap();
+    assert_eq!(team.swarm.schedule(&single.name).await.unwrap().state, ScheduleState::Done);
+    assert_eq!(posts(&team).await.len(), 0);
+    // The clock is right again. Both go on as if nothing had been.
+    assert_eq!(team.swarm.look_at_schedules(hour(3) - MINUTE).await.unwrap(), Some(hour(3)));
+    assert_eq!(team.swarm.schedule(&single.name).await.unwrap().state, ScheduleState::Active);
+    assert_eq!(team.swarm.schedule_history(&single.name, 9).await.unwrap().len(), 0);
+    let rows = team.swarm.schedule_history(&hourly.name, 9).await.unwrap();
+    assert_eq!((rows.len(), rows[0].slot, rows[0].last, rows[0].count), (1, hour(1), hour(2), 2));
+    for now in [hour(3) + 1, hour(4) + 1] {
+        team.swarm.look_at_schedules(now).await.unwrap();
+    }
+    let said = posts(&team).await;
+    assert_eq!(said.len(), 3, "{said:?}");
+    // What ran stays done.
+    team.swarm.look_at_schedules(hour(3) + 2).await.unwrap();
+    assert_eq!(team.swarm.schedule(&single.name).await.unwrap().state, ScheduleState::Done);
+    team.swarm.look_at_schedules(hour(4) + 2).await.unwrap();
+    assert_eq!(posts(&team).await.len(), 3);
+}
+
+#[tokio::test]
 async fn a_paused_schedule_lets_its_times_pass_and_a_single_time_comes_once() {
     let team = team().await;
     let hourly = team.swarm.add_schedule(&ann(), &wish("dev", "1h")).await.unwrap();

@@ -256,8 +256,9 @@ fn days() -> impl Strategy<Value = Days> {
         1 => (0..7_i8, 1..6_i8).prop_map(|(day, nth)| WeekDay::Nth(day, nth)),
         1 => (0..7_i8).prop_map(WeekDay::Last),
     ];
-    let few = proptest::collection::vec;
-    (few(of_month, 0..3), proptest::collection::btree_set(1..13_i8, 0..4), few(of_week, 0..3))
+    let of_month = proptest::collection::vec(of_month, 0..3);
+    let of_week = proptest::collection::vec(of_week, 0..3);
+    (of_month, proptest::collection::btree_set(1..13_i8, 0..4), of_week)
         .prop_map(|(of_month, months, of_week)| Days { of_month, months, of_week })
 }
 

@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use crate::clean;
 use crate::clock::unix_ms;
 use crate::home::Home;
 use crate::home::beneath::FileKind;
 use crate::id::FolderName;
+use crate::provider::Block;
+use crate::skill::arguments::{ArgumentError, SkillTemplate};
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::Actor;
-use crate::swarm::skill::{SkillError, SkillPath, Skills};
+use crate::swarm::skill::{FileContent, SkillError, SkillPath, Skills};
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
+use crate::tool::files::image;
 use crate::tool::function::{FunctionTool, blocking};
-use crate::tool::{CallContext, Tool, ToolError, ToolResult, lines, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput, ToolResult, lines, team};
 
 /// The services on which the tools work.
 struct VaultServices {
@@ -22,7 +28,7 @@ struct VaultServices {
 }
 
 /// The work of a tool. It may block.
-type VaultToolFn = fn(&VaultServices, &CallContext, &Arguments) -> ToolResult;
+type VaultToolFn<O> = fn(&VaultServices, &CallContext, &Arguments) -> ToolResult<O>;
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
@@ -41,12 +47,12 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-async fn run(
+async fn run<O: Send + 'static>(
     services: &Arc<VaultServices>,
     context: &CallContext,
     arguments: Arguments,
-    work: VaultToolFn,
-) -> ToolResult {
+    work: VaultToolFn<O>,
+) -> ToolResult<O> {
     let (services, context) = (Arc::clone(services), context.clone());
     blocking(move || work(&services, &context, &arguments)).await
 }
@@ -147,20 +153,44 @@ fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolR
     Ok(drawn)
 }
 
-fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
+fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult<ToolOutput> {
     let failed = |failure: SkillError| ToolError::model(failure.to_string());
     let wanted: SkillPath = arguments.required::<String>("name")?.parse().map_err(failed)?;
     // The schema does not name it, to keep requests small. The note at the end of a part that is cut off does.
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
-    let text = shared.skills.read(&wanted).map_err(failed)?;
-    let name = &wanted.name;
-    let part = lines::part(&format!("the skill {name}"), &text, first, lines::MAX_LINES, "")?;
-    let files = if wanted.file.is_none() { shared.skills.files(name) } else { Vec::new() };
+    let SkillPath { name, file } = wanted;
+    let part = |text: &str| lines::part(&format!("the skill {name}"), text, first, lines::MAX_LINES, "");
+    if let Some(file) = file {
+        return match shared.skills.file(&name, &file).map_err(failed)? {
+            FileContent::Text(text) => part(&text).map(ToolOutput::text),
+            FileContent::Picture(bytes) => {
+                let place = format!("{name}/{}", clean::inline(&file.to_string_lossy()));
+                let (text, picture) = image::shown(&place, &bytes)?;
+                Ok(vec![Block::text(text), picture].into())
+            }
+        };
+    }
+    let text = shared.skills.instructions(&name).map_err(failed)?;
+    // Without values the placeholders stay, so that the reader knows what they stand for. Some models write an empty text
+    // for an argument that they do not mean to give.
+    let given = arguments.optional::<Value>("arguments")?;
+    let text = match given.filter(|given| given.as_str().is_none_or(|text| !text.trim().is_empty())) {
+        None => text,
+        Some(given) => filled(&text, &given).map_err(|failure| ToolError::model(failure.to_string()))?,
+    };
+    let part = part(&text)?;
+    let files = shared.skills.files(&name);
     if files.is_empty() {
-        return Ok(part);
+        return Ok(ToolOutput::text(part));
     }
     let line = if part.ends_with('\n') { "" } else { "\n" };
-    Ok(format!("{part}{line}[other files, each read as {name}/PATH: {}]", files.join(", ")))
+    let note = format!("{part}{line}[other files, each read as {name}/PATH: {}]", files.join(", "));
+    Ok(ToolOutput::text(note))
+}
+
+fn filled(text: &str, given: &Value) -> Result<String, ArgumentError> {
+    let skill = SkillTemplate::parse(text);
+    skill.filled(&skill.bind(given)?)
 }
 
 impl From<VaultError> for ToolError {

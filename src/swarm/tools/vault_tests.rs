@@ -344,6 +344,73 @@ async fn files_of_a_skill_are_read_and_nothing_beside_them() {
 }
 
 #[tokio::test]
+async fn a_picture_of_a_skill_is_shown_and_a_damaged_one_is_refused() {
+    let bench = Fixture::new();
+    std::fs::create_dir_all(bench.at("skills/pdf/shots")).unwrap();
+    std::fs::write(bench.at("skills/pdf/SKILL.md"), "![page](shots/page.dat)").unwrap();
+    let mut png = std::io::Cursor::new(Vec::new());
+    ::image::RgbImage::new(3, 2).write_to(&mut png, ::image::ImageFormat::Png).unwrap();
+    let png = png.into_inner();
+    // The content says what it is, and not the name.
+    std::fs::write(bench.at("skills/pdf/shots/page.dat"), &png).unwrap();
+    std::fs::write(bench.at("skills/pdf/shots/cut.png"), &png[..png.len() / 2]).unwrap();
+    std::fs::write(bench.at("skills/pdf/shots/huge.png"), [&png[..], &vec![0; 4 << 20]].concat()).unwrap();
+    std::fs::write(bench.at("vaults/private/page.png"), &png).unwrap();
+    symlink("../../vaults/private/page.png", bench.at("skills/pdf/linked.png")).unwrap();
+    let tool = Arc::clone(bench.tools.get("flock_read_skill").unwrap());
+    let output = tool.call(&fake::context(), &json!({"name": "pdf/shots/page.dat"})).await.unwrap();
+    let [Block::Text { text, .. }, Block::Image { media_type, data }] = output.content.as_slice() else {
+        panic!("{output:?}");
+    };
+    assert_eq!(text, &format!("pdf/shots/page.dat: image/png, 3x2 pixels, {} bytes", png.len()));
+    assert_eq!((media_type.as_str(), data.len()), ("image/png", png.len().div_ceil(3) * 4));
+    for (path, told) in [
+        ("pdf/shots/cut.png", "can't be shown"),
+        ("pdf/shots/huge.png", "can't be read"),
+        ("pdf/linked.png", "can't be read"),
+    ] {
+        let error = bench.call("flock_read_skill", json!({"name": path})).await.unwrap_err();
+        assert!(error.contains(told), "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_is_read_with_the_values_of_its_arguments() {
+    let bench = Fixture::new();
+    std::fs::create_dir_all(bench.at("skills/fix")).unwrap();
+    let head = "---\narguments: [issue, branch]\n---\n";
+    std::fs::write(bench.at("skills/fix/SKILL.md"), format!("{head}Fix $issue on $branch for \\$1."))
+        .unwrap();
+    std::fs::write(bench.at("skills/fix/more.md"), "$issue").unwrap();
+    let read = async |arguments: Value| {
+        let mut call = json!({"name": "fix"});
+        call["arguments"] = arguments;
+        bench.call("flock_read_skill", call).await
+    };
+    let note = "\n[other files, each read as fix/PATH: more.md]";
+    let raw = format!("{head}Fix $issue on $branch for \\$1.{note}");
+    for nothing in [json!(null), json!(""), json!(" ")] {
+        assert_eq!(read(nothing).await.unwrap(), raw);
+    }
+    let filled = format!("{head}Fix 7 on $issue for $1.{note}");
+    assert_eq!(read(json!("7 $issue")).await.unwrap(), filled);
+    assert_eq!(read(json!({"branch": "$issue", "issue": "7"})).await.unwrap(), filled);
+    for (given, told) in [
+        (json!({"issue": "7"}), "the skill needs branch; it takes issue, branch"),
+        (json!({}), "the skill needs issue, branch; it takes issue, branch"),
+        (json!({"issue": "7", "branch": "x", "force": "yes"}), "has no argument \"force\""),
+        (json!({"issue": 7, "branch": "x"}), "\"issue\" has to be a text"),
+        (json!(["7"]), "an object of texts"),
+    ] {
+        let error = read(given).await.unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
+    // Only the instructions have placeholders.
+    let file = json!({"name": "fix/more.md", "arguments": "7 x"});
+    assert_eq!(bench.call("flock_read_skill", file).await.unwrap(), "$issue");
+}
+
+#[tokio::test]
 async fn an_unknown_skill_is_answered_with_the_existing_ones() {
     let bench = Fixture::new();
     let error = bench.call("flock_read_skill", json!({"name": "deploy"})).await.unwrap_err();

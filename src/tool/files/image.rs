@@ -1,5 +1,7 @@
 //! The tool `image`. It shows a picture to the model.
 
+use std::fmt::Display;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -41,26 +43,34 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         .root
         .read(place.relative(), picture::MAX_INPUT_BYTES as u64)
         .map_err(|failure| for_model(&place, &failure))?;
+    let (mut text, picture) = shown(&place, &bytes)?;
+    if let Some(prompt) = prompt {
+        text.push_str("\nlook for: ");
+        text.push_str(safe_text::start(&prompt, 2000));
+    }
+    Ok(vec![Block::text(text), picture].into())
+}
+
+/// Returns a picture as a model is shown it, with a line about it. `place` is the model's name for it.
+///
+/// # Errors
+///
+/// Returns [`ToolError::ForModel`] if the bytes are no picture that can be shown.
+pub(crate) fn shown(place: &dyn Display, bytes: &[u8]) -> Result<(String, Block), ToolError> {
     // The text describes the original picture, even if a smaller one is shown.
-    let found = picture::sniff(&bytes);
-    let fit = picture::fit(&bytes, LIMITS).map_err(|reason| {
+    let found = picture::sniff(bytes);
+    let fit = picture::fit(bytes, LIMITS).map_err(|reason| {
         ToolError::model(format!("{place} can't be shown: {reason} ({} bytes)", bytes.len()))
     })?;
     let (width, height) = found.and_then(|found| found.size).unwrap_or_default();
     let kind = found.map_or("a picture", |found| found.media_type);
     let mut text = format!("{place}: {kind}, {width}x{height} pixels, {} bytes", bytes.len());
     let (media_type, data) = match fit {
-        FittedPicture::AsIs(_) => (kind, STANDARD.encode(&bytes)),
+        FittedPicture::AsIs(_) => (kind, STANDARD.encode(bytes)),
         FittedPicture::Jpeg { bytes, size: (width, height) } => {
             text = format!("{text}; shown smaller, {width}x{height} pixels");
             ("image/jpeg", STANDARD.encode(&bytes))
         }
     };
-    if let Some(prompt) = prompt {
-        text.push_str("\nlook for: ");
-        text.push_str(safe_text::start(&prompt, 2000));
-    }
-    Ok(ToolOutput {
-        content: vec![Block::text(text), Block::Image { media_type: media_type.to_owned(), data }],
-    })
+    Ok((text, Block::Image { media_type: media_type.to_owned(), data }))
 }

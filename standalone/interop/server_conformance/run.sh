@@ -68,14 +68,31 @@ export PATH=$work/bin:$PATH
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 "$binary" init --yes --no-images --model script/demo --port "$port"
 "$binary" add reader --runtime codex --on-host --model openai/gpt-5.5
-mkdir -p "$FLOCK_HOME"/skills/{test_simple_prompt,test_prompt_with_arguments} "$FLOCK_HOME/vaults/suite/template/123"
-echo 'This is a simple prompt for testing.' >"$FLOCK_HOME/skills/test_simple_prompt/SKILL.md"
-echo 'A skill has no arguments.' >"$FLOCK_HOME/skills/test_prompt_with_arguments/SKILL.md"
+skills=$FLOCK_HOME/skills
+mkdir -p "$skills"/test_{simple_prompt,prompt_with_arguments,prompt_with_embedded_resource,prompt_with_image} "$FLOCK_HOME/vaults/suite/template/123"
+echo 'This is a simple prompt for testing.' >"$skills/test_simple_prompt/SKILL.md"
+cat >"$skills/test_prompt_with_arguments/SKILL.md" <<'END'
+---
+description: A prompt with two arguments
+arguments: [arg1, arg2]
+---
+Prompt with arguments: arg1='$arg1', arg2='$arg2'
+END
+cat >"$skills/test_prompt_with_embedded_resource/SKILL.md" <<'END'
+---
+description: A prompt with a file of the skill
+arguments: [resourceUri]
+---
+Please process [the embedded resource](resource.txt) below, which is about $resourceUri.
+END
+echo 'Embedded resource content for testing.' >"$skills/test_prompt_with_embedded_resource/resource.txt"
+echo 'Please analyze the image below: ![picture](picture.png)' >"$skills/test_prompt_with_image/SKILL.md"
 echo 'This is the content of the static text resource.' >"$FLOCK_HOME/vaults/suite/static-text.txt"
 echo '{"id": "123", "templateTest": true, "data": "Data for ID: 123"}' >"$FLOCK_HOME/vaults/suite/template/123/data.json"
 findings=$FLOCK_HOME/workspaces/reader/deliverables/findings/main
 mkdir -p "$findings"
 echo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg== | base64 -d >"$findings/static-binary.png"
+cp "$findings/static-binary.png" "$skills/test_prompt_with_image/picture.png"
 "$binary" start
 "$binary" channel create suite --topic "what the suite reads" --member reader --message hello
 # Before the turn, so that the suite finds them from the beginning.

@@ -11,6 +11,8 @@ import sys
 import time
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+# A header of a WAV file without any samples.
+SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="
 NOTHING = {"type": "object", "properties": {}}
 # With what a schema of 2020-12 can have and older ones can not.
 SCHEMA = {
@@ -25,6 +27,14 @@ SCHEMA = {
 TOOLS = {
     "test_simple_text": (NOTHING, [{"type": "text", "text": "This is a simple text response for testing."}]),
     "test_image_content": (NOTHING, [{"type": "image", "data": PICTURE, "mimeType": "image/png"}]),
+    "test_audio_content": (NOTHING, [{"type": "audio", "data": SOUND, "mimeType": "audio/wav"}]),
+    "test_embedded_resource": (NOTHING, [{"type": "resource", "resource": {
+        "uri": "test://embedded-resource", "mimeType": "text/plain", "text": "This is an embedded resource content."}}]),
+    "test_multiple_content_types": (NOTHING, [
+        {"type": "text", "text": "Multiple content types test:"},
+        {"type": "image", "data": PICTURE, "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "test://mixed-content-resource", "mimeType": "application/json",
+                                          "text": '{"test":"data","value":123}'}}]),
     "test_error_handling": (NOTHING, [{"type": "text", "text": "This tool intentionally returns an error"}]),
     "test_tool_with_progress": (NOTHING, [{"type": "text", "text": "done"}]),
     "test_tool_with_logging": (NOTHING, [{"type": "text", "text": "done"}]),

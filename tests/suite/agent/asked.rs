@@ -45,7 +45,7 @@ fn picture() -> Block {
 }
 
 fn show<'a>(_: &'a CallContext, _: &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-    Box::pin(async { Ok(ToolOutput { content: vec![Block::text("a file"), picture()] }) })
+    Box::pin(async { Ok(vec![Block::text("a file"), picture()].into()) })
 }
 
 /// An answer that was thought about.

@@ -83,6 +83,34 @@ fn audit(home: &TempHome) -> Vec<(String, String)> {
 }
 
 #[test]
+fn the_arguments_of_a_skill_are_shown() {
+    let home = TempHome::new().init();
+    let folder = home.outside().join("fix");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "---\narguments:\n- name: issue\n  description: Its number\n- name: branch\n  required: false\n---\n\
+                Fix $issue.\n";
+    std::fs::write(folder.join("SKILL.md"), text).unwrap();
+    let told = skill(&home, &["add", folder.to_str().unwrap(), "--yes"]).ok();
+    assert!(told.stdout.contains("arguments issue: Its number, branch (optional)"), "{told:#?}");
+    assert!(skill(&home, &["show", "fix"]).ok().stdout.contains("issue: Its number, branch (optional)"));
+    let expected = json!([
+        {"name": "issue", "description": "Its number", "required": true},
+        {"name": "branch", "description": null, "required": false},
+    ]);
+    let shown = skill(&home, &["show", "fix", "--json"]).ok().json();
+    assert_eq!((&shown["arguments"], &shown["contents"]["arguments"]), (&expected, &expected));
+    // Arguments change nothing about the pin: the text itself is hashed.
+    assert_eq!(shown["state"], "intact");
+    let list = skill(&home, &["list", "--json"]).ok().json();
+    assert_eq!(list["skills"][0]["arguments"], expected);
+    // A skill without any says nothing about them.
+    std::fs::write(folder.join("SKILL.md"), "Fix it.\n").unwrap();
+    let told = skill(&home, &["add", folder.to_str().unwrap(), "--name", "plain", "--yes"]).ok();
+    assert!(!told.stdout.contains("arguments"), "{told:#?}");
+    assert_eq!(skill(&home, &["show", "plain", "--json"]).ok().json()["arguments"], json!([]));
+}
+
+#[test]
 fn a_skill_is_shown_imported_listed_updated_and_removed() {
     let home = TempHome::new().init();
     let source = Source::new(&home);

@@ -22,9 +22,9 @@ use crate::support::docker::{self, Team};
 
 /// A resolver and a network that lead every public address to a server of this test. What is judged between
 /// the two is judged as ever.
-struct Elsewhere {
-    server: SocketAddr,
-    connected: Mutex<Vec<SocketAddr>>,
+pub struct Elsewhere {
+    pub server: SocketAddr,
+    pub connected: Mutex<Vec<SocketAddr>>,
 }
 
 impl Dialer for Elsewhere {
@@ -74,7 +74,7 @@ impl EgressPolicy for List {
 }
 
 /// Answers a request with its first line, its Host and its body, and what is no request with itself.
-async fn server() -> SocketAddr {
+pub async fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -137,7 +137,7 @@ impl Setting {
     }
 }
 
-const GET: &str = "
+pub const GET: &str = "
 import socket, threading, urllib.error, urllib.request
 def get(url, data=None):
     try:

@@ -1,20 +1,23 @@
 //! MCP servers in real sandboxes: granted and called over the whole way, and each wall tried from inside.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flock::config::Live;
 use flock::gateway::mcp;
 use flock::home::Home;
 use flock::id::{SessionKey, SessionKind, TurnId};
-use flock::mcp::Servers;
+use flock::mcp::{SandboxLauncher, Servers, sandbox_source};
 use flock::provider::Block;
+use flock::sandbox::docker::DockerSandbox;
+use flock::sandbox::engine::Engine;
 use flock::store::Store;
 use flock::tool::{CallContext, ToolError, ToolSource as _};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::egress::{Elsewhere, GET, server};
 use super::walls::ATTACKS;
 use crate::support::docker::{self, docker as docker_command};
 use crate::support::home::TempHome;
@@ -43,10 +46,26 @@ struct Caller {
 
 impl Caller {
     async fn open(home: &TempHome) -> Self {
+        Self::with(home, mcp::servers).await
+    }
+
+    /// With servers whose connections lead to a server of the test, wherever they are meant to lead.
+    async fn open_elsewhere(home: &TempHome, dial: &Arc<Elsewhere>) -> Self {
+        Self::with(home, |live, store| {
+            let (home, newest) = (live.home().clone(), Arc::clone(live));
+            let source = sandbox_source(home.clone(), Arc::new(move || newest.current()));
+            let sandbox = DockerSandbox::new(home.clone(), source, Arc::new(Engine::from_env()));
+            let launcher = SandboxLauncher::new(home, sandbox.with_dial(Arc::<Elsewhere>::clone(dial)));
+            Servers::new(Arc::clone(live), Arc::clone(store), Arc::new(launcher))
+        })
+        .await
+    }
+
+    async fn with(home: &TempHome, servers: impl FnOnce(&Arc<Live>, &Arc<Store>) -> Arc<Servers>) -> Self {
         let home = Home::locate(Some(&home.path())).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let store = Arc::new(Store::open(&home).unwrap());
-        let servers = mcp::servers(&live, &store);
+        let servers = servers(&live, &store);
         servers.refresh().await.unwrap();
         Self { servers, live }
     }
@@ -181,6 +200,77 @@ fn the_walls_of_an_agent_stand_around_a_server_too() {
         [own],
         "the secret is in its file and nowhere else in the home"
     );
+}
+
+#[test]
+fn a_server_reaches_the_hosts_that_it_was_added_with_and_no_others() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    home.flock(["add", "coder", "--no-container"]).ok();
+    for (name, more) in [("tools", &["--egress", "files.example"][..]), ("other", &[])] {
+        write_program(&home, name);
+        let line = [&["mcp", "add", name], more, &["--", "python3", "/workspace/server.py"]].concat();
+        home.flock(line).ok();
+        home.flock(["mcp", "grant", name, "coder", "--tools", "do", "--yes"]).ok();
+    }
+    docker::block_on(async {
+        let dial = Arc::new(Elsewhere { server: server().await, connected: Mutex::default() });
+        let caller = Caller::open_elsewhere(&home, &dial).await;
+        let fetched = caller.python(&format!("{GET}\nresult = get('http://files.example/a?b')")).await;
+        assert_eq!(fetched, "(200, b'GET /a?b HTTP/1.1 | files.example | ')");
+        assert_eq!(
+            dial.connected.lock().unwrap().drain(..).collect::<Vec<_>>(),
+            ["93.184.215.14:80".parse().unwrap()]
+        );
+        let said = format!(
+            "{GET}\nresult = [get('http://mixed.example/')[0], tunnel('mixed.example:443')[0], tunnel('files.example:22')[0]]"
+        );
+        assert_eq!(caller.python(&said).await, "[403, 403, 403]");
+        // Its list is no other server's, and the way out is not even there for one that has none.
+        let direct = "import socket\nresult = socket.socket().connect_ex(('127.0.0.1', 3128)) != 0";
+        let said = caller.call("mcp_other_do", json!({"code": direct})).await.unwrap();
+        assert!(said.ends_with("\nTrue"), "{said}");
+        assert_eq!(dial.connected.lock().unwrap().len(), 0, "nothing else was connected to");
+        caller.servers.stop_all().await;
+    });
+}
+
+/// A flake with a package `nodejs`, built without a network. Its program runs Python.
+fn flake_with_node(folder: &Path) -> String {
+    let flake = folder.join("flake");
+    std::fs::create_dir_all(&flake).unwrap();
+    let script = r##"mkdir -p $out/bin; printf '#!/bin/sh\nFROM_THE_STORE=yes exec python3 \"$@\"\n' > $out/bin/node; chmod 755 $out/bin/node"##;
+    let package = format!(
+        r#"derivation {{ name = "nodejs"; system = "x86_64-linux"; builder = "/bin/sh"; PATH = "/usr/bin:/bin"; args = [ "-c" "{script}" ]; }}"#
+    );
+    let text =
+        format!("{{ outputs = {{ self }}: {{ packages.x86_64-linux = {{ nodejs = {package}; }}; }}; }}");
+    std::fs::write(flake.join("flake.nix"), text).unwrap();
+    format!("path:{}", flake.display())
+}
+
+#[test]
+fn a_package_from_the_nix_store_is_in_the_sandbox_of_its_server_alone() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let flake = flake_with_node(&home.outside());
+    home.flock(["config", "set", "plugins.entries.flock.config.nix.flake", &flake]).ok();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    let program = ["--", "node", "/workspace/server.py"];
+    for (name, more) in [("tools", &["--packages", "nodejs"][..]), ("other", &[])] {
+        write_program(&home, name);
+        home.flock([&["mcp", "add", name], more, &program].concat()).ok();
+    }
+    let missing = home.flock(["mcp", "test", "other"]).fails(1);
+    assert!(missing.stderr.contains("node"), "{missing:?}");
+    home.flock(["mcp", "grant", "tools", "coder", "--tools", "do", "--yes"]).ok();
+    docker::block_on(async {
+        let caller = Caller::open(&home).await;
+        let code = "import os, shutil\nresult = os.environ['FROM_THE_STORE'], shutil.which('node')";
+        let said = caller.python(code).await;
+        assert!(said.starts_with("('yes', '/nix/var/nix/profiles/"), "{said}");
+        caller.servers.stop_all().await;
+    });
+    home.flock(["mcp", "add", "third", "--packages", "no-such-package", "--", "node"]).fails(1);
+    home.flock(["mcp", "show", "third"]).fails(1);
 }
 
 #[test]

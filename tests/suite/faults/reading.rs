@@ -1,7 +1,7 @@
 //! A disk that fails to read for a while: that is said, nothing is taken for damaged, and all is as it should be once it
 //! reads again, without a restart.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use flock::supervise::gateway_client::{Call, Client};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::storage::{ROUNDS, ask, is_settled, is_shown_once, running, slowly, store, with_agent};
 use crate::support::docker::block_on;
 use crate::support::home::{Run, TempHome, finish};
+use crate::support::preload;
 use crate::support::wait_until;
 use crate::team::cli::Follower;
 use crate::team::stage::{LIMIT, Served, log_text, said, transcripts, until_said};
@@ -29,18 +30,8 @@ struct Disk {
 impl Disk {
     /// `None` where nothing compiles C.
     fn of(home: &TempHome) -> Option<Self> {
-        let library = home.outside().join("read_errors.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/faults/read_errors.c");
-        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).output();
-        match compiled {
-            Ok(output) if output.status.success() => {
-                Some(Self { library, list: home.outside().join("unreadable") })
-            }
-            other => {
-                eprintln!("not tested: nothing compiles C here: {other:?}");
-                None
-            }
-        }
+        let library = preload::library("faults/read_errors.c", &home.outside())?;
+        Some(Self { library, list: home.outside().join("unreadable") })
     }
 
     fn on(&self, mut command: Command) -> Command {

@@ -115,7 +115,7 @@ async fn an_agent_is_shown_what_it_may_read_and_nothing_else() {
     assert!(listed["resources"][0]["description"].as_str().unwrap().contains("work of dev"), "{listed}");
     assert_eq!(listed["resources"][4]["size"], 14);
     let templates = ask(&crew, &turn, "resources/templates/list", json!({})).await;
-    assert_eq!(templates["resourceTemplates"].as_array().unwrap().len(), 3);
+    assert_eq!(templates["resourceTemplates"].as_array().unwrap().len(), 4);
 
     let channel = read(&crew, &turn, "flock://channel/dev").await;
     assert_eq!(channel["mimeType"], "text/plain");
@@ -286,6 +286,181 @@ async fn skills_are_prompts_that_say_what_they_are() {
     }
     turn.say("done");
     assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn a_prompt_requires_its_arguments_and_puts_each_value_in_once() {
+    let mut crew = team(|_| {}).await;
+    let skills = crew.home.skills();
+    write(
+        &skills.join("fix/SKILL.md"),
+        "---\ndescription: Fix an issue\narguments:\n- name: issue\n  description: Its number\n- branch\n\
+         - name: note\n  required: false\n---\n<$issue|$branch|$note|$1|$ARGUMENTS|\\$issue|$other>\n",
+    );
+    write(&skills.join("ask/SKILL.md"), "---\nargument-hint: [topic]\n---\nAsk about $ARGUMENTS.\n");
+    let (turn, answer) = crew.begin().await;
+    let listed = ask(&crew, &turn, "prompts/list", json!({})).await;
+    let arguments = |name: &str| {
+        let all = listed["prompts"].as_array().unwrap();
+        all.iter().find(|prompt| prompt["name"] == name).unwrap()["arguments"].clone()
+    };
+    assert_eq!(
+        arguments("fix"),
+        json!([
+            {"name": "issue", "required": true, "description": "Its number"},
+            {"name": "branch", "required": true},
+            {"name": "note", "required": false},
+        ])
+    );
+    assert_eq!(arguments("ask"), json!([{"name": "arguments", "required": false, "description": "[topic]"}]));
+    let get = async |name: &str, arguments: Value| {
+        let prompt = ask(&crew, &turn, "prompts/get", json!({"name": name, "arguments": arguments})).await;
+        assert_eq!(prompt["messages"].as_array().unwrap().len(), 1, "{prompt}");
+        prompt["messages"][0]["content"]["text"].as_str().unwrap().to_owned()
+    };
+    // A value that looks like a placeholder or a link stays as it is and leads nowhere.
+    let given = json!({"issue": "$branch $ARGUMENTS[1]", "branch": "$issue [x](../deploy/SKILL.md)"});
+    let (issue, branch) = ("$branch $ARGUMENTS[1]", "$issue [x](../deploy/SKILL.md)");
+    let text = get("fix", given).await;
+    assert!(
+        text.ends_with(&format!("<{issue}|{branch}||{branch}|{issue} {branch}|$issue|$other>\n")),
+        "{text}"
+    );
+    assert!(text.starts_with("[the skill fix of this flock"), "{text}");
+    assert!(get("ask", json!({"arguments": "a b"})).await.ends_with("Ask about a b.\n"));
+    assert!(get("ask", json!({})).await.ends_with("Ask about .\n"));
+    for (name, arguments, told) in [
+        ("fix", json!({}), "needs issue, branch; it takes issue, branch, note (optional)"),
+        ("fix", json!(null), "needs issue, branch"),
+        ("fix", json!({"issue": "1"}), "needs branch"),
+        ("fix", json!({"issue": "1", "branch": "2", "force": "3"}), "no argument \"force\""),
+        ("fix", json!({"issue": 1, "branch": "2"}), "\"issue\" has to be a text"),
+        ("fix", json!({"issue": "x".repeat(20_000), "branch": "2"}), "at most 16384"),
+        ("fix", json!(["1", "2"]), "an object of texts"),
+        ("fix", json!("1 2"), "an object of texts"),
+        ("ask", json!({"topic": "x"}), "no argument \"topic\"; it takes arguments (optional)"),
+        ("deploy", json!({"x": "y"}), "no argument \"x\"; it takes none"),
+    ] {
+        let params = json!({"name": name, "arguments": arguments});
+        let (code, text) = refused(&crew, &turn, "prompts/get", params).await;
+        assert!(code == -32602 && text.contains(told), "{name}: {code} {text}");
+    }
+    let wanted =
+        json!({"ref": {"type": "ref/prompt", "name": "fix"}, "argument": {"name": "issue", "value": "1"}});
+    let values = ask(&crew, &turn, "completion/complete", wanted).await;
+    assert_eq!(values["completion"]["values"], json!([]));
+    // The agent's own tool takes them as a text too.
+    let call = json!({"name": "flock_read_skill", "arguments": {"name": "fix", "arguments": "7 main"}});
+    let told = ask(&crew, &turn, "tools/call", call).await;
+    let text = told["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with("<7|main||main|7 main|$issue|$other>\n"), "{text}");
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn files_of_a_skill_come_with_its_prompt_and_nothing_from_elsewhere() {
+    let mut crew = team(|_| {}).await;
+    let skill = crew.home.skills().join("form");
+    write(
+        &skill.join("SKILL.md"),
+        "---\narguments: kind\n---\n![shot](pictures/shot.png)\n[data](./data.json#a) [form](forms/$kind.md)\n\
+         [key](key) [up](../deploy/SKILL.md) [root](/etc/passwd) [none](none.md) [zip](data.zip)\n\
+         [record](.flock-skill.json) [web](https://example.org/a.md) [itself](SKILL.md) `[code](code.md)`",
+    );
+    write(&skill.join("data.json"), "{\"a\": 1}\n");
+    write(&skill.join("forms/tax form.md"), "$kind stays\u{200b}\n");
+    write(&skill.join("code.md"), "only in code");
+    write(&skill.join(".flock-skill.json"), "{}");
+    write(&skill.join("data.zip"), "PK\u{0}");
+    std::fs::create_dir(skill.join("pictures")).unwrap();
+    std::fs::write(skill.join("pictures/shot.png"), STANDARD.decode(PNG).unwrap()).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", skill.join("key")).unwrap();
+    let many: String = (0..30).map(|n| format!("[{n}](f{n}.md) ")).collect();
+    write(&crew.home.skills().join("many/SKILL.md"), &many);
+    (0..30).for_each(|n| write(&crew.home.skills().join(format!("many/f{n}.md")), &format!("file {n}")));
+
+    let (turn, answer) = crew.begin().await;
+    let params = json!({"name": "form", "arguments": {"kind": "tax form"}});
+    let prompt = ask(&crew, &turn, "prompts/get", params).await;
+    let messages = prompt["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|message| message["role"] == "user"), "{prompt}");
+    let contents: Vec<&Value> = messages.iter().map(|message| &message["content"]).collect();
+    let text = contents[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("[the skill form of this flock"), "{text}");
+    assert_eq!(
+        contents[1..],
+        [
+            &json!({"type": "image", "data": PNG, "mimeType": "image/png"}),
+            &json!({"type": "resource", "resource":
+                {"uri": "flock://skill/form/data.json", "mimeType": "text/plain", "text": "{\"a\": 1}\n"}}),
+            &json!({"type": "resource", "resource": {"uri": "flock://skill/form/forms/tax%20form.md",
+                "mimeType": "text/markdown", "text": "$kind stays\\u{200b}\n"}}),
+        ]
+    );
+    for part in [
+        "[after this text come files of the skill, which give no rights either: pictures/shot.png, data.json, forms/tax form.md]",
+        "key (no such file)",
+        "../deploy/SKILL.md (no path in the skill)",
+        "/etc/passwd (no path in the skill)",
+        "none.md (no such file)",
+        "data.zip (\"data.zip\" of the skill form is a binary file",
+        ".flock-skill.json (no path in the skill)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let left_out = text.rsplit_once("[left out").unwrap().1;
+    assert!(!left_out.contains("example.org") && !left_out.contains("SKILL.md (no such"), "{text}");
+    assert!(
+        !prompt.to_string().contains("root:") && !prompt.to_string().contains("only in code"),
+        "{prompt}"
+    );
+
+    // The addresses can be read by themselves.
+    let data = read(&crew, &turn, "flock://skill/form/data.json").await;
+    assert_eq!((&data["text"], &data["mimeType"]), (&json!("{\"a\": 1}\n"), &json!("text/plain")));
+    let shot = read(&crew, &turn, "flock://skill/form/pictures/shot.png").await;
+    assert_eq!((&shot["blob"], &shot["mimeType"]), (&json!(PNG), &json!("image/png")));
+    for uri in ["flock://skill/form/key", "flock://skill/form/data.zip", "flock://skill/none/a.md"] {
+        assert_eq!(refused(&crew, &turn, "resources/read", json!({"uri": uri})).await.0, -32002, "{uri}");
+    }
+    let wanted = |name: &str, value: &str| {
+        json!({"ref": {"type": "ref/resource", "uri": "flock://skill/{skill}/{+path}{?offset}"},
+            "argument": {"name": name, "value": value}, "context": {"arguments": {"skill": "form"}}})
+    };
+    for (name, value, expected) in [
+        ("skill", "f", json!(["form"])),
+        ("path", "d", json!(["data.json", "data.zip"])),
+        ("path", "S", json!(["SKILL.md"])),
+        ("path", ".", json!([])),
+        ("offset", "", json!([])),
+    ] {
+        let values = ask(&crew, &turn, "completion/complete", wanted(name, value)).await;
+        assert_eq!(values["completion"]["values"], expected, "{name} {value}");
+    }
+
+    let prompt = ask(&crew, &turn, "prompts/get", json!({"name": "many"})).await;
+    assert_eq!(prompt["messages"].as_array().unwrap().len(), 9, "{prompt}");
+    let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("f8.md (too many)") && text.ends_with(", and more]"), "{text}");
+
+    // Each of them is a call of the agent's tool.
+    let key = turn.order.session.clone();
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    let told = crew.gateway.engine.history(&key, 100).await.unwrap().unwrap();
+    let calls = |what: &str| {
+        let of = |text: &str| text.starts_with("[calls flock_read_skill") && text.contains(what);
+        told.iter().filter(|entry| of(&entry.text)).count()
+    };
+    for path in ["form/pictures/shot.png", "form/forms/tax form.md", "form/data.zip", "many/f7.md"] {
+        assert!(calls(path) > 0, "{path}: {told:?}");
+    }
+    for path in ["many/f8.md", "form/none.md", "deploy"] {
+        assert_eq!(calls(path), 0, "{path}: {told:?}");
+    }
     crew.stopped().await;
 }
 

@@ -15,6 +15,7 @@ pub mod house;
 mod limits;
 mod mcp;
 mod mcp_calls;
+mod mcp_content;
 mod mcp_resources;
 mod mcp_sessions;
 mod messages;

@@ -13,6 +13,7 @@ mod play;
 mod races;
 mod requests;
 mod roles;
+mod schedule_clock;
 mod schedules;
 mod search;
 pub mod stage;

@@ -29,7 +29,8 @@ fn soon(millis: i64) -> String {
     now().checked_add(jiff::SignedDuration::from_millis(millis)).unwrap().to_string()
 }
 
-fn history(home: &TempHome, name: &str) -> Vec<Value> {
+/// The rows of a schedule's history, the newest first.
+pub fn history(home: &TempHome, name: &str) -> Vec<Value> {
     let shown = home.flock(["schedule", "history", name, "--json"]).ok().json();
     shown["history"].as_array().unwrap().clone()
 }

@@ -18,9 +18,18 @@ pub(super) fn described(tool: &ToolSpec) -> Value {
         "name": tool.name,
         "title": title,
         "description": tool.description,
-        "inputSchema": tool.parameters,
+        "inputSchema": input_schema(tool),
         "annotations": annotations,
     })
+}
+
+/// Returns the schema of the arguments, with the `$schema` of its author. Models are not sent that.
+fn input_schema(tool: &ToolSpec) -> Value {
+    let mut schema = (*tool.parameters).clone();
+    if let (Value::Object(entries), Some(dialect)) = (&mut schema, tool.parameters.dialect()) {
+        entries.insert("$schema".to_owned(), json!(dialect));
+    }
+    schema
 }
 
 fn annotations(tool: &ToolDefinition) -> Value {
@@ -40,6 +49,7 @@ fn foreign() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::Parameters;
     use crate::tool::policy;
     use crate::tool::team::SYSADMIN_REQUEST;
 
@@ -92,5 +102,21 @@ mod tests {
         let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
         assert_eq!(hints.map(|name| hint(&tool, name)), [false, true, false, true]);
         assert_eq!(tool["title"], "mcp_notes_wipe");
+    }
+
+    #[test]
+    fn a_program_is_told_the_dialect_of_a_schema_and_a_model_is_not() {
+        let dialect = "https://json-schema.org/draft/2020-12/schema";
+        let schema = json!({"type": "object", "$defs": {"a": {}}, "additionalProperties": false});
+        let spec = ToolSpec {
+            name: "mcp_notes_read".to_owned(),
+            description: "reads".to_owned(),
+            parameters: Parameters::of_dialect(schema.clone(), Some(dialect.to_owned())),
+        };
+        let mut told = described(&spec)["inputSchema"].clone();
+        assert_eq!(told["$schema"], dialect);
+        told.as_object_mut().unwrap().shift_remove("$schema");
+        assert_eq!(told, schema);
+        assert_eq!(serde_json::to_value(&spec).unwrap()["parameters"], schema);
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn complete(gateway: &Gateway, ticket: &Ticket, params: &Value)
             if !names.iter().any(|known| known.as_str() == name) {
                 return Err(McpError::invalid("there is no such prompt"));
             }
-            // Skills have no arguments.
+            // No skill says which values its arguments can have.
             return Ok(completion(Vec::new()));
         }
         "ref/resource" => match (text(wanted, "uri")?, argument) {
@@ -53,8 +53,24 @@ pub(super) async fn complete(gateway: &Gateway, ticket: &Ticket, params: &Value)
             (uri::FINDING, "path") => {
                 paths(&listing::on_files(ticket, move || listing::findings(&agent)).await?)
             }
-            (uri::CHANNEL, "after" | "before") | (uri::FINDING | uri::VAULT_FILE, "offset") => Vec::new(),
-            (uri::CHANNEL | uri::FINDING | uri::VAULT_FILE, _) => return Err(unknown()),
+            (uri::SKILL_FILE, "skill") => {
+                let skills = listing::on_files(ticket, move || prompts::names(&home, &agent)).await?;
+                skills.iter().map(FolderName::to_string).collect()
+            }
+            (uri::SKILL_FILE, "path") => {
+                let skill = params["context"]["arguments"]["skill"].as_str().unwrap_or_default();
+                match skill.parse() {
+                    Ok(skill) => {
+                        let files = move || prompts::files(&home, &agent, &skill);
+                        listing::on_files(ticket, files).await?
+                    }
+                    // The skill has to be chosen first.
+                    Err(_) => Vec::new(),
+                }
+            }
+            (uri::CHANNEL, "after" | "before")
+            | (uri::FINDING | uri::VAULT_FILE | uri::SKILL_FILE, "offset") => Vec::new(),
+            (uri::CHANNEL | uri::FINDING | uri::VAULT_FILE | uri::SKILL_FILE, _) => return Err(unknown()),
             // A whole address leaves nothing to complete.
             (address, _) if ResourceUri::parse(address).is_ok() => Vec::new(),
             _ => return Err(McpError::invalid("there is no such pattern of addresses")),
@@ -68,7 +84,7 @@ pub(super) async fn complete(gateway: &Gateway, ticket: &Ticket, params: &Value)
 
 fn paths<T>(files: &[(Place, T)]) -> Vec<String> {
     let path = |(place, _): &(Place, T)| match place {
-        Place::Finding(path) | Place::VaultFile(_, path) => path.clone(),
+        Place::Finding(path) | Place::VaultFile(_, path) | Place::SkillFile(_, path) => path.clone(),
         Place::Channel(id) => id.to_string(),
     };
     files.iter().map(path).collect()

@@ -77,6 +77,7 @@ fn of_channel(place: &Place, channel: &Channel) -> Value {
 fn of_file(place: &Place, file: &DirEntry) -> Value {
     let (name, description) = match place {
         Place::VaultFile(vault, path) => (path, format!("File of the vault {vault}")),
+        Place::SkillFile(skill, path) => (path, format!("File of the skill {skill}")),
         Place::Finding(path) => (path, "File of your findings".to_owned()),
         Place::Channel(id) => return json!({"uri": place.to_string(), "name": id}),
     };
@@ -99,6 +100,7 @@ pub(super) fn templates(gateway: &Gateway, ticket: &Ticket, params: &Value) -> R
         template(uri::CHANNEL, "channel", "Messages of a channel: the newest, or those after or before a number"),
         template(uri::FINDING, "finding", "A file of your findings, from a line on"),
         template(uri::VAULT_FILE, "vault file", "A text file of a vault, from a line on"),
+        template(uri::SKILL_FILE, "skill file", "A text file or a picture of a skill, from a line on"),
     ]}))
 }
 

@@ -25,6 +25,9 @@ const MAX_WAITING: usize = 128;
 /// Most log messages of one call.
 const MAX_LOGS: usize = 100;
 
+/// The level of flock's own message about those that are left out.
+const LEFT_OUT: LogLevel = LogLevel::Warning;
+
 /// The news of a call that its client takes.
 #[derive(Debug, PartialEq)]
 pub(super) struct WantedNews {
@@ -58,7 +61,7 @@ pub(super) fn channel(session: &Arc<McpSession>) -> (ProgressSink, mpsc::Receive
             CallNews::Log(message) if message.level < session.level() => return,
             CallNews::Log(message) => match logged.fetch_add(1, Ordering::Relaxed) {
                 before if before < MAX_LOGS => CallNews::Log(message),
-                MAX_LOGS => CallNews::Log(left_out()),
+                MAX_LOGS if LEFT_OUT >= session.level() => CallNews::Log(left_out()),
                 _ => return,
             },
             progress @ CallNews::Progress(_) => progress,
@@ -72,7 +75,7 @@ pub(super) fn channel(session: &Arc<McpSession>) -> (ProgressSink, mpsc::Receive
 /// Returns flock's own message about those that are not passed on.
 fn left_out() -> LogMessage {
     let data = json!(format!("a call has {MAX_LOGS} log messages; further ones are left out"));
-    LogMessage { level: LogLevel::Warning, logger: "flock".to_owned(), data }
+    LogMessage { level: LEFT_OUT, logger: "flock".to_owned(), data }
 }
 
 /// A call whose answer is awaited.
@@ -279,8 +282,8 @@ mod tests {
         sink.log(log(LogLevel::Debug, "too low at the beginning"));
         session.set_level(LogLevel::Debug);
         sink.log(log(LogLevel::Debug, "one"));
-        session.set_level(LogLevel::Alert);
-        sink.log(log(LogLevel::Critical, "too low now"));
+        session.set_level(LogLevel::Warning);
+        sink.log(log(LogLevel::Notice, "too low now"));
         for number in 0..2 * MAX_LOGS {
             sink.log(log(LogLevel::Emergency, &number.to_string()));
         }

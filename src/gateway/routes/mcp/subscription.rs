@@ -36,18 +36,22 @@ pub(super) async fn subscribe(asker: &Asker, params: &Value) -> Result<Value, Mc
         return Err(McpError::invalid(text));
     }
     let agent = super::agent(&asker.gateway, &asker.ticket)?;
-    let state = present(asker, &agent, &found.place).await;
-    let outcome = if state.is_ok() { "subscribed" } else { "refused" };
-    record(&asker.gateway, &asker.ticket, format!("{outcome}: {}", found.place)).await?;
-    let state = state.map_err(|refusal| match refusal {
-        Refusal::Unreadable(text) => McpError::not_found(uri, text),
-        Refusal::Failed => McpError::internal("the resource can't be looked at"),
-    })?;
-    if !asker.session.watch(WatchedResource { uri: uri.to_owned(), state }) {
-        let text = format!("a session watches at most {MAX_WATCHED} resources: unsubscribe from one first");
-        return Err(McpError::invalid(text));
+    let watched = match present(asker, &agent, &found.place).await {
+        Ok(state) if asker.session.watch(WatchedResource { uri: uri.to_owned(), state }) => Ok(json!({})),
+        Ok(_) => {
+            let text =
+                format!("a session watches at most {MAX_WATCHED} resources: unsubscribe from one first");
+            Err(McpError::invalid(text))
+        }
+        Err(Refusal::Unreadable(text)) => Err(McpError::not_found(uri, text)),
+        Err(Refusal::Failed) => Err(McpError::internal("the resource can't be looked at")),
+    };
+    let outcome = if watched.is_ok() { "subscribed" } else { "refused" };
+    if let Err(error) = record(&asker.gateway, &asker.ticket, format!("{outcome}: {}", found.place)).await {
+        asker.session.unwatch(uri);
+        return Err(error);
     }
-    Ok(json!({}))
+    watched
 }
 
 /// Answers `resources/unsubscribe`. Nothing has to be readable for it.
@@ -71,6 +75,10 @@ async fn present(asker: &Asker, agent: &Agent, place: &Place) -> Result<Resource
     match policy::decide(agent, tool, &arguments) {
         Decision::Allow => {}
         Decision::Ask(reason) | Decision::Deny(reason) => return Err(Refusal::Unreadable(reason)),
+    }
+    if let Place::SkillFile(..) = place {
+        let reason = "a file of a skill changes only when a person updates the skill, and can't be watched";
+        return Err(Refusal::Unreadable(reason.to_owned()));
     }
     if let Place::Channel(id) = place {
         return channel(&asker.gateway, agent, id).await;
@@ -113,7 +121,7 @@ fn file(home: &Home, agent: &Agent, place: &Place) -> ResourceState {
             let root = Root::open(&agent.workspace);
             root.and_then(|root| root.stat(format!("{}/{path}", findings::FOLDER).as_ref())).ok()
         }
-        Place::Channel(_) => None,
+        Place::Channel(_) | Place::SkillFile(..) => None,
     };
     match entry.filter(|entry| entry.kind == FileKind::File) {
         Some(entry) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! flock://channel/ID?after=7          flock://findings/MISSION/FILE?offset=400
-//! flock://vault/NAME/FOLDER/FILE
+//! flock://vault/NAME/FOLDER/FILE      flock://skill/NAME/FOLDER/FILE
 //! ```
 //!
 //! Each address is read by one call of a tool that agents have. So an address can name nothing that a call could not.
@@ -16,7 +16,7 @@ use crate::agent::compaction::findings;
 use crate::id::{ChannelId, FolderName};
 use crate::tool::files::image::IMAGE;
 use crate::tool::files::read::READ;
-use crate::tool::team::{CHANNEL_READ, WORKSPACE_READ};
+use crate::tool::team::{CHANNEL_READ, READ_SKILL, WORKSPACE_READ};
 
 /// Most bytes of an address. A path of a vault has at most 1,024, each of which may be written as three characters.
 const MAX: usize = 4 << 10;
@@ -30,6 +30,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 pub(super) const CHANNEL: &str = "flock://channel/{channel}{?after,before}";
 pub(super) const FINDING: &str = "flock://findings/{+path}{?offset}";
 pub(super) const VAULT_FILE: &str = "flock://vault/{vault}/{+path}{?offset}";
+pub(super) const SKILL_FILE: &str = "flock://skill/{skill}/{+path}{?offset}";
 
 /// The thing that an address names. The order is that of lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,8 @@ pub(super) enum Place {
     /// A file below the agent's own findings.
     Finding(String),
     VaultFile(FolderName, String),
+    /// A file of a skill. Lists do not have it, because the skill's text says what its files are for.
+    SkillFile(FolderName, String),
 }
 
 /// The address of a resource, or of a part of it.
@@ -63,7 +66,11 @@ impl Place {
     pub(super) fn mime_type(&self) -> &'static str {
         match self {
             Self::Finding(path) if picture(path).is_some() => picture(path).unwrap_or_default(),
-            Self::Finding(path) | Self::VaultFile(_, path) if path.ends_with(".md") => "text/markdown",
+            Self::Finding(path) | Self::VaultFile(_, path) | Self::SkillFile(_, path)
+                if path.ends_with(".md") =>
+            {
+                "text/markdown"
+            }
             // Also for JSON: a long text ends with a line about the rest.
             _ => "text/plain",
         }
@@ -78,6 +85,7 @@ impl Place {
                 (tool, json!({"path": format!("{}/{path}", findings::FOLDER)}))
             }
             Self::VaultFile(vault, path) => (WORKSPACE_READ.name, json!({"workspace": vault, "path": path})),
+            Self::SkillFile(skill, path) => (READ_SKILL.name, json!({"name": format!("{skill}/{path}")})),
         }
     }
 }
@@ -104,6 +112,7 @@ impl fmt::Display for Place {
             Self::Channel(id) => write!(f, "flock://channel/{id}"),
             Self::Finding(file) => f.write_str("flock://findings").and_then(|()| path(f, file)),
             Self::VaultFile(vault, file) => write!(f, "flock://vault/{vault}").and_then(|()| path(f, file)),
+            Self::SkillFile(skill, file) => write!(f, "flock://skill/{skill}").and_then(|()| path(f, file)),
         }
     }
 }
@@ -132,8 +141,14 @@ impl ResourceUri {
                 let vault = vault.parse().map_err(|_| UriError::Invalid("this is no name of a vault"))?;
                 Place::VaultFile(vault, file.join("/"))
             }
+            ("skill", [skill, file @ ..]) if !file.is_empty() => {
+                let skill = skill.parse().map_err(|_| UriError::Invalid("this is no name of a skill"))?;
+                Place::SkillFile(skill, file.join("/"))
+            }
             _ => {
-                return Err(UriError::Invalid("resources are channel/ID, findings/PATH and vault/NAME/PATH"));
+                return Err(UriError::Invalid(
+                    "resources are channel/ID, findings/PATH, vault/NAME/PATH and skill/NAME/PATH",
+                ));
             }
         };
         let part = query.map(|query| part(&place, query)).transpose()?;
@@ -179,7 +194,7 @@ fn name(text: &str) -> Result<String, UriError> {
 fn part(place: &Place, query: &str) -> Result<(&'static str, u64), UriError> {
     let known: &[&'static str] = match place {
         Place::Channel(_) => &["after", "before"],
-        Place::Finding(_) | Place::VaultFile(..) => &["offset"],
+        Place::Finding(_) | Place::VaultFile(..) | Place::SkillFile(..) => &["offset"],
     };
     let wrong = UriError::Invalid("after ? is after=N or before=N of a channel, or offset=N of a file");
     let (name, value) = query.split_once('=').ok_or(wrong)?;
@@ -214,6 +229,10 @@ mod tests {
             ("flock_workspace_read", json!({"workspace": "wiki", "path": "a/b c.md", "offset": 3}))
         );
         assert_eq!(
+            call("flock://skill/pdf/forms/a%20b.md?offset=2"),
+            ("flock_read_skill", json!({"name": "pdf/forms/a b.md", "offset": 2}))
+        );
+        assert_eq!(
             call("flock://findings/main/finding_1.md"),
             ("read", json!({"path": "deliverables/findings/main/finding_1.md"}))
         );
@@ -228,7 +247,11 @@ mod tests {
         let vault = "wiki".parse::<FolderName>().unwrap();
         for path in ["a.md", "a/b/c", "b c", "100%", "x?y#z", "안녕/그래.md", "a,b;c=d&e", "%2e%2e", "~"]
         {
-            for place in [Place::Finding(path.to_owned()), Place::VaultFile(vault.clone(), path.to_owned())] {
+            for place in [
+                Place::Finding(path.to_owned()),
+                Place::VaultFile(vault.clone(), path.to_owned()),
+                Place::SkillFile(vault.clone(), path.to_owned()),
+            ] {
                 let text = place.to_string();
                 assert_eq!(ResourceUri::parse(&text).unwrap(), ResourceUri { place, part: None }, "{text}");
             }
@@ -280,6 +303,14 @@ mod tests {
             "flock://vault/wiki/é",
             "flock://vault/wiki/a b",
             "flock://vault/wiki/a?b",
+            "flock://skill/pdf",
+            "flock://skill/pdf/",
+            "flock://skill/pdf/.flock-skill.json",
+            "flock://skill/pdf/../other/SKILL.md",
+            "flock://skill/pdf/%2e%2e/other/SKILL.md",
+            "flock://skill/.staging/SKILL.md",
+            "flock://skill/pdf/a%2Fb",
+            "flock://skill/pdf/a.md?after=1",
             "flock://findings/",
             "flock://findings/../../MEMORY.md",
             "flock://findings/%2e%2e/%2e%2e/MEMORY.md",

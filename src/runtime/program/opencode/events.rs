@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::provider::Usage;
+use crate::provider::quota::text as quota_text;
 use crate::runtime::program::extract::{self, count, one_line, status, text};
 use crate::runtime::program::interface::{Parser, ProgramExit, RunOutcome};
 use crate::runtime::program::run_progress::RunProgress;
@@ -18,6 +19,14 @@ const FLOCK_TOOL_PREFIX: &str = "flock_";
 
 /// Text with which it says that it does not know the conversation.
 const UNKNOWN_CONVERSATION: &str = "Session not found";
+
+/// What its log calls a model call that failed, and the field with the error.
+const FAILED_CALL: &str = "message=\"stream error\"";
+const FAILED_CALL_ERROR: &str = " error.error=";
+/// Name of the errors of a model's server in its log.
+const SERVER_ERROR: &str = "AI_APICallError: ";
+/// The status of a refusal because of a quota. The log does not tell it.
+const TOO_MANY_REQUESTS: u16 = 429;
 
 /// Parser of its events.
 #[derive(Default)]
@@ -115,6 +124,15 @@ impl Parser for OpenCodeParser {
         }
     }
 
+    fn error_line(&mut self, line: &str, said: &mut Vec<ProgramEvent>) {
+        // It would wait without a word for as long as the server says, which may be a week.
+        let Some(message) = refusal(line).filter(|message| quota_text::says_used_up(message)) else { return };
+        if self.error.is_none() {
+            self.error = Some((Some(TOO_MANY_REQUESTS), message.clone()));
+            said.push(ProgramEvent::WillFail(message));
+        }
+    }
+
     fn is_over(&self) -> bool {
         // Other reasons, such as tool calls, are followed by another step.
         self.error.is_none() && matches!(self.reason.as_deref(), Some("stop" | "length"))
@@ -130,4 +148,13 @@ impl Parser for OpenCodeParser {
             (None, _) => extract::broken(TITLE, exit),
         }
     }
+}
+
+/// Returns the words of a model's server from a line of the log that tells of a refused call.
+fn refusal(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once(FAILED_CALL)?;
+    let (_, error) = rest.split_once(FAILED_CALL_ERROR)?;
+    // A text with a blank in it is written as JSON does.
+    let error: String = serde_json::Deserializer::from_str(error).into_iter().next()?.ok()?;
+    error.strip_prefix(SERVER_ERROR).map(one_line)
 }

@@ -50,7 +50,17 @@ impl Program for OpenCode {
             oldest: "1.18.33",
             options: RequiredOptions {
                 help: &["run", "--help"],
-                names: &["--format", "--thinking", "--auto", "--title", "--model", "--session", "--variant"],
+                names: &[
+                    "--format",
+                    "--thinking",
+                    "--auto",
+                    "--title",
+                    "--model",
+                    "--session",
+                    "--variant",
+                    "--print-logs",
+                    "--log-level",
+                ],
             },
             takes_names: false,
             renews_prompt: true,
@@ -110,6 +120,8 @@ impl Program for OpenCode {
 
         let (config, model) = settings::of(turn, system.as_deref())?;
         let mut arguments = vec!["run", "--format", "json", "--thinking", "--auto", "--title", SERVER];
+        // Its events do not say that a model's server refuses, for as long as it asks again by itself.
+        arguments.extend(["--print-logs", "--log-level", "ERROR"]);
         if !turn.model.is_empty() {
             arguments.extend(["-m", &model]);
         }

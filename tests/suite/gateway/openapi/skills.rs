@@ -13,6 +13,8 @@ pub(super) fn plant(home: &TempHome) {
         std::fs::create_dir_all(home.file(format!("skills/{name}"))).unwrap();
         std::fs::write(home.file(format!("skills/{name}/SKILL.md")), "Do it well.\n").unwrap();
     }
+    let text = "---\narguments: [page]\nargument-hint: its number\n---\nRead $page.\n";
+    std::fs::write(home.file("skills/pdf/SKILL.md"), text).unwrap();
     let source = json!({"kind": "git", "repository": "https://example.org/skills", "path": "pdf",
         "reference": "v1", "pin": "tag", "commit": "0".repeat(40)});
     let record = json!({"source": source, "hash": HASH, "importedAt": 1, "importedBy": "ann"});
@@ -30,6 +32,9 @@ pub(super) async fn use_skills(scene: &Scene) {
         .collect();
     assert_eq!(states, [(json!("deploy"), json!("own")), (json!("pdf"), json!("changed"))]);
     assert_eq!(listed["skills"][1]["record"]["hash"], HASH);
+    assert_eq!(listed["skills"][0]["arguments"], json!([]));
+    let page = json!({"name": "page", "description": "its number", "required": true});
+    assert_eq!(listed["skills"][1]["arguments"], json!([page]));
     assert_eq!(scene.get("/api/status").await["skills"], json!({"count": 2, "changed": ["pdf"]}));
     let told = scene.home.flock(["status"]).ok().stdout;
     assert!(told.contains("pdf is not what was agreed to: flock skill show pdf"), "{told}");
