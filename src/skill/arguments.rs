@@ -126,7 +126,7 @@ impl<'t> SkillTemplate<'t> {
         }
         if !self.is_named {
             // The only argument is what a person would type.
-            return typed(positions.into_iter().flatten().next().as_deref().unwrap_or_default());
+            return typed(given.values().next().and_then(Value::as_str).unwrap_or_default());
         }
         let all = positions.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ");
         Ok(ArgumentValues { all, positions })
@@ -219,9 +219,9 @@ fn cleaned(value: &str) -> String {
 
 fn typed(text: &str) -> Result<ArgumentValues, ArgumentError> {
     check_size(text.len())?;
-    let all = cleaned(text.trim());
-    let positions = words(&all).into_iter().map(Some).collect();
-    Ok(ArgumentValues { all, positions })
+    // Cleaned after the split, for which the backslash of an escape would be one of the person.
+    let positions = words(text).iter().map(|word| Some(cleaned(word))).collect();
+    Ok(ArgumentValues { all: cleaned(text.trim()), positions })
 }
 
 /// Splits a text as a shell does: at blanks that no quotes and no backslash protect. A text with an open quote is split at
