@@ -43,12 +43,6 @@ pub(super) fn read(
     let mut parts = Parts::new(&mark);
     match result["resultType"].as_str() {
         None | Some("complete") => {}
-        Some("input_required" | "inputRequired") => {
-            return Err(ToolError::model(format!(
-                "{mark}\nnot done: the server asks for something that only a person or a model could give it, and that was \
-                 not granted"
-            )));
-        }
         Some(other) => {
             let other = clean::label(other, 40);
             return Err(ToolError::model(format!(
@@ -490,7 +484,7 @@ mod tests {
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         let text = output(&failed, Some(&schema)).unwrap_err();
         assert!(text.starts_with("[result of the tool read") && text.contains("no such file"), "{text}");
-        let asks = json!({"resultType": "input_required", "content": []});
-        assert!(output(&asks, None).unwrap_err().contains("not granted"));
+        let other = json!({"resultType": "hologram", "content": []});
+        assert!(output(&other, None).unwrap_err().contains("flock does not know"));
     }
 }
