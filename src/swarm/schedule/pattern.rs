@@ -40,8 +40,15 @@ impl CronPattern {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|error| wrong(error.to_string().trim_end_matches('.')))?;
         // The library has replaced a nickname by its five fields.
-        let hour = cron.as_str().split_whitespace().nth(1).unwrap_or_default().to_owned();
-        let is_hourly = hour.starts_with('*');
+        let mut fields = cron.as_str().split_whitespace().skip(1);
+        let is_hourly = fields.next().is_some_and(|hour| hour.starts_with('*'));
+        let mut days = fields.next().unwrap_or_default().split(',');
+        // The library would take both together for LW alone.
+        if days.clone().any(|day| day.eq_ignore_ascii_case("L"))
+            && days.any(|day| day.eq_ignore_ascii_case("LW"))
+        {
+            return Err(wrong("it has both L and LW; make a schedule of each"));
+        }
         Ok(Self { cron, is_hourly })
     }
 
@@ -81,6 +88,8 @@ mod tests {
             "@reboot",
             "0 9 * * 1 2030",
             "é * * * *",
+            "0 9 L,LW * *",
+            "0 9 lw,1,l * *",
         ] {
             let error = CronPattern::parse(text).unwrap_err();
             assert!(error.contains("0 9 * * 1-5"), "{error}");

@@ -256,7 +256,11 @@ fn days() -> impl Strategy<Value = Days> {
         1 => (0..7_i8, 1..6_i8).prop_map(|(day, nth)| WeekDay::Nth(day, nth)),
         1 => (0..7_i8).prop_map(WeekDay::Last),
     ];
-    let of_month = proptest::collection::vec(of_month, 0..3);
+    let of_month =
+        proptest::collection::vec(of_month, 0..3).prop_filter("L and LW are refused together", |items| {
+            let has = |wanted: fn(&MonthDay) -> bool| items.iter().any(wanted);
+            !(has(|item| matches!(item, MonthDay::Last)) && has(|item| matches!(item, MonthDay::LastWorkday)))
+        });
     let of_week = proptest::collection::vec(of_week, 0..3);
     (of_month, proptest::collection::btree_set(1..13_i8, 0..4), of_week)
         .prop_map(|(of_month, months, of_week)| Days { of_month, months, of_week })
