@@ -238,7 +238,7 @@ pub(crate) static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
 pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     name: "flock_read_skill",
     aliases: &["read_skill"],
-    description: "Read a skill: instructions for work here.",
+    description: "Read the instructions of a skill.",
     properties: || json!({"name": text(), "arguments": text()}),
     required: &["name"],
     effect: Effect::Reads,
@@ -248,7 +248,7 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
 
 pub(crate) static MEMORY_SEARCH: ToolDefinition = ToolDefinition {
     name: "flock_memory_search",
-    description: "Search memory, findings, sessions, vaults, channels; in: some of these.",
+    description: "Search memory, findings, sessions, vaults, channels (in: some).",
     properties: || json!({"query": text(), "in": texts(), "limit": number()}),
     required: &["query"],
     effect: Effect::Reads,

@@ -48,7 +48,7 @@ pub static HISTORY: ToolDefinition = ToolDefinition {
 
 pub(crate) static SEND: ToolDefinition = ToolDefinition {
     name: "sessions_send",
-    description: "Send a message to another of your sessions, which handles it later; no answer comes here.",
+    description: "Send a message to another of your sessions; no answer comes here.",
     properties: || json!({"sessionKey": {"type": "string"}, "message": {"type": "string"}}),
     required: &["sessionKey", "message"],
     effect: Effect::Adds,
