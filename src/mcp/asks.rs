@@ -496,7 +496,7 @@ mod tests {
         let sink = ProgressSink::new(move |told| news.send(told).unwrap());
         let silent = calls.begin(&coder);
         assert!(calls.listener().is_none());
-        let listens = calls.begin(&CallContext { progress: Some(sink.clone()), ..coder.clone() });
+        let listens = calls.begin(&CallContext { progress: Some(sink.clone()), ..coder });
         calls.listener().unwrap().report(CallProgress { done: 1.0, total: None, message: None });
         assert!(heard.try_recv().is_ok());
         let other = calls.begin(&CallContext { progress: Some(sink), ..context("coder") });

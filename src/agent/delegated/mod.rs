@@ -382,7 +382,7 @@ impl DelegatedTurn<'_, '_> {
     ) -> Result<(), TurnError> {
         match event {
             CallEvent::Call(call) => self.call(call, calls, turn),
-            CallEvent::Done(done) => self.called(done, turn),
+            CallEvent::Done(done) => self.called(*done, turn),
             CallEvent::Report(ProgramReport::Tool(event)) => self.reported(event, turn).await,
             // The answer's end says the same, and reports may still be on their way.
             CallEvent::Report(ProgramReport::Over) => Ok(()),

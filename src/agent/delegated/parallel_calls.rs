@@ -41,7 +41,7 @@ pub(super) enum CallEvent {
     /// A call that may begin now.
     Call(QueuedCall),
     /// A call that has ended.
-    Done(FinishedCall),
+    Done(Box<FinishedCall>),
     /// A report of the program about its own calls.
     Report(ProgramReport),
 }
@@ -89,7 +89,7 @@ impl<'c> ParallelCalls<'c> {
                 biased;
                 Some(done) = self.under_way.next() => {
                     self.is_alone = false;
-                    return Some(CallEvent::Done(done));
+                    return Some(CallEvent::Done(Box::new(done)));
                 }
                 // While a call waits, no further event is received: it would overtake that call.
                 Some(event) = self.inbound.recv(), if waits.is_none() => match event {

@@ -173,7 +173,7 @@ impl MonthDay {
         match self {
             Self::Day(day) => date.day() == *day,
             Self::Last => date.day() == date.days_in_month(),
-            Self::LastWorkday => of_month.filter(is_workday).last() == Some(date),
+            Self::LastWorkday => of_month.rev().find(is_workday) == Some(date),
             Self::Nearest(day) => {
                 let nearest = of_month.filter(is_workday).min_by_key(|date| (date.day() - day).abs());
                 *day <= date.days_in_month() && nearest == Some(date)
