@@ -348,12 +348,16 @@ impl PackageStore {
         Ok(link_number(link.trim(), agent).unwrap_or(0))
     }
 
-    /// Makes the change of a profile a generation of the home.
+    /// Makes the change of an agent's profile a generation of the home. The profile of an MCP server belongs to its entry in
+    /// the configuration, so generations don't have it.
     ///
     /// # Errors
     ///
     /// Returns an error if the profile can't be read.
     pub(super) async fn record(&self, container: &str, agent: &AgentId, before: u32) -> Result<(), NixError> {
+        if agent.mcp_server().is_some() {
+            return Ok(());
+        }
         let now = self.number(container, agent).await?;
         let id = agent.clone();
         // The first change of a home's packages shows which generation was in use until now.

@@ -1,7 +1,7 @@
 //! `flock top`: on a terminal of its own, and as JSON.
 
 use std::os::fd::AsRawFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::pty::Winsize;
 use nix::sys::signal::{Signal, kill};
@@ -13,7 +13,7 @@ use crate::support::terminal::Terminal;
 use crate::support::wait_until;
 use crate::team::stage::{Served, add, play};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn house() -> (TempHome, Served) {
     let home = TempHome::new().init();
@@ -32,10 +32,14 @@ fn resize(terminal: &Terminal, rows: u16, columns: u16) {
 /// Waits until a word is shown after a place in what was written.
 fn shows(terminal: &Terminal, after: usize, word: &str) {
     // A frame is written whole only on a screen of a new size. Otherwise letters that are there already are left out.
-    let mut rows = 20;
+    let (mut rows, mut resized) = (20, None::<Instant>);
     wait_until(word, LIMIT, || {
-        rows = 20 + (rows + 1) % 20;
-        resize(terminal, rows, 100);
+        // A screen that changes all the time leaves no time for anything else.
+        if resized.is_none_or(|at| at.elapsed() > Duration::from_millis(200)) {
+            rows = 20 + (rows + 1) % 20;
+            resize(terminal, rows, 100);
+            resized = Some(Instant::now());
+        }
         let seen = terminal.seen.lock().unwrap();
         let last = &seen[seen.floor_char_boundary(seen.len().saturating_sub(4000))..];
         if seen[after..].contains(word) { Ok(()) } else { Err(last.to_owned()) }
