@@ -65,13 +65,14 @@ while IFS= read -r line; do
     [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
     case $line in
     *'"method":"initialize"'*)
-        echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":1,"agentCapabilities":{}}}'
+        echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}}'
         ;;
     *'"method":"session/new"'*)
+        [[ $line =~ \"Bearer\ ([^\"]+)\" ]] && token=${BASH_REMATCH[1]}
         echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"sessionId":"s1"}}'
         ;;
     *'"method":"session/prompt"'*)
-        posted=$(ask "$FLOCK_MCP_URL" "$FLOCK_MCP_TOKEN" '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"flock_channel_post","arguments":{"channelId":"dev","message":"from inside"},"_meta":{"traceparent":"'"$parent"'"}}}')
+        posted=$(ask "$FLOCK_MCP_URL" "$token" '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"flock_channel_post","arguments":{"channelId":"dev","message":"from inside"},"_meta":{"traceparent":"'"$parent"'"}}}')
         asked=$(ask "$OPENAI_BASE_URL/chat/completions" "$OPENAI_API_KEY" '{"model":"m","messages":[{"role":"user","content":"hi"}]}')
         echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"posted: '"$posted"', asked: '"$asked"'"}}}}'
         echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"stopReason":"end_turn"}}'
