@@ -72,7 +72,7 @@ impl House {
     /// Adds a schedule of the channel, with its name and its times.
     fn add(&self, name: &str, times: &[&str]) {
         let mut command = self.command();
-        command.args(["schedule", "add", "quiet", "--name", name, "look"]).args(times);
+        command.args(["schedule", "add", "quiet", "--name", name]).args(times).arg("look");
         finish(&mut command).ok();
     }
 
