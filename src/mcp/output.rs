@@ -100,7 +100,7 @@ fn repeats(content: &[Value], structured: &Value) -> bool {
 }
 
 struct Parts<'m> {
-    /// What the texts of the server are marked with.
+    /// The mark at the beginning of the server's texts.
     mark: &'m str,
     room: usize,
     attached_room: usize,

@@ -38,7 +38,7 @@ pub(super) struct ToolCall<'a> {
     pub limit: Duration,
 }
 
-/// What a server gets with the next round.
+/// The answers that a server gets with the next round.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     pub responses: BTreeMap<String, Value>,
@@ -130,7 +130,7 @@ async fn in_time<T>(
     Err(error.into())
 }
 
-/// What a server asks for before it goes on.
+/// The requests that a server wants answered before it goes on.
 #[derive(Debug)]
 struct Demand {
     requests: Vec<Request>,

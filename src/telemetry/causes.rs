@@ -1,4 +1,4 @@
-//! What led to turns that begin later: the spans of posts, tasks and messages, until their turns begin.
+//! The causes of turns that begin later: the spans of posts, tasks and messages, until their turns begin.
 //!
 //! They are kept in memory alone. After a restart, a turn for a message from before it is the first span of its trace.
 

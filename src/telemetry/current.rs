@@ -1,4 +1,4 @@
-//! What the running work belongs to: a value of the task, so that no function between needs a parameter for it.
+//! The trace that the running work belongs to: a value of the task, so that no function between needs a parameter for it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What became of the spans: the figures of `flock status`, `flock doctor` and `/metrics`.
+//! The fate of the spans: the figures of `flock status`, `flock doctor` and `/metrics`.
 
 use serde::Serialize;
 

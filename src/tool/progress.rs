@@ -16,7 +16,7 @@ pub struct CallProgress {
     pub message: Option<String>,
 }
 
-/// What a caller is told of a running call.
+/// News of a running call for its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallNews {
     Progress(CallProgress),

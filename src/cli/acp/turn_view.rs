@@ -11,7 +11,7 @@ use super::tool_view::{CallView, status};
 /// The part of a call that the editor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Shown {
-    /// That it began.
+    /// Its beginning.
     Begun,
     /// Its arguments, too.
     Detailed,

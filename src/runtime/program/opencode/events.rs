@@ -20,7 +20,7 @@ const FLOCK_TOOL_PREFIX: &str = "flock_";
 /// Text with which it says that it does not know the conversation.
 const UNKNOWN_CONVERSATION: &str = "Session not found";
 
-/// What its log calls a model call that failed, and the field with the error.
+/// The words of its log for a model call that failed, and the field with the error.
 const FAILED_CALL: &str = "message=\"stream error\"";
 const FAILED_CALL_ERROR: &str = " error.error=";
 /// Name of the errors of a model's server in its log.
