@@ -36,28 +36,32 @@ pub fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
+/// Reads a request into `body`, without its head. Returns `None` if there is none any more.
+pub fn read_request(stream: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<()> {
+    let (mut line, mut length) = (String::new(), 0);
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let lower = line.trim().to_ascii_lowercase();
+        if lower.is_empty() {
+            break;
+        }
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    body.resize(length, 0);
+    stream.read_exact(body).ok()
+}
+
 fn serve(stream: TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut stream = BufReader::new(stream);
-    let mut line = String::new();
     let mut body = Vec::new();
     loop {
-        let mut length = 0;
-        loop {
-            line.clear();
-            if stream.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let lower = line.trim().to_ascii_lowercase();
-            if lower.is_empty() {
-                break;
-            }
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-        }
-        body.resize(length, 0);
-        stream.read_exact(&mut body).ok()?;
+        read_request(&mut stream, &mut body)?;
         let chunk = |data: &str| format!("{:x}\r\n{data}\r\n", data.len());
         let event = |delta: &str, end: &str| {
             format!(

@@ -1,7 +1,7 @@
 //! A turn with telemetry on, against one with telemetry off: in turns, on one gateway, so that the machine's mood is the
 //! same for all.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -73,22 +73,9 @@ fn collector(answers: bool) -> String {
 
 fn serve(stream: TcpStream, answers: bool) -> Option<()> {
     let mut stream = BufReader::new(stream);
+    let mut body = Vec::new();
     loop {
-        let (mut line, mut length) = (String::new(), 0);
-        loop {
-            line.clear();
-            if stream.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let lower = line.trim().to_ascii_lowercase();
-            if lower.is_empty() {
-                break;
-            }
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-        }
-        stream.read_exact(&mut vec![0; length]).ok()?;
+        stub::read_request(&mut stream, &mut body)?;
         if answers {
             stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
         }
