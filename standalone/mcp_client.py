@@ -57,7 +57,7 @@ async def check_reading(client, name):
     resources = {str(one.uri): one for one in (await client.list_resources()).resources}
     assert sorted(resources) == ["flock://channel/dev", "flock://vault/wiki/start.md"], resources
     templates = (await client.list_resource_templates()).resource_templates
-    assert len(templates) == 3, templates
+    assert len(templates) == 4, templates
     channel = (await client.read_resource("flock://channel/dev")).contents[0]
     assert f"by {name}" in channel.text and channel.mime_type == "text/plain", channel
     page = (await client.read_resource("flock://vault/wiki/start.md")).contents[0]
