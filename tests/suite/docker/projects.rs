@@ -422,8 +422,9 @@ fn three_copies_race_and_the_right_one_is_merged_although_the_gateway_is_killed(
     let show = || home.flock(["race", "show", "1", "--json"]).ok().json()["race"].clone();
     let submissions =
         || home.flock(["project", "submissions", "lib", "--json"]).ok().json()["submissions"].clone();
-    wait_until("something is submitted", LIMIT, || {
-        if submissions().as_array().is_some_and(|all| !all.is_empty()) {
+    // A turn that the kill interrupts is over, and its script does not begin again.
+    wait_until("each copy has submitted", LIMIT, || {
+        if submissions().as_array().is_some_and(|all| all.len() == 3) {
             Ok(())
         } else {
             Err(show().to_string())
