@@ -47,10 +47,7 @@ impl Servers {
         let ready = async {
             let running = self.running(name).await?;
             let used = running.begin();
-            let (tools, is_new) = running.tools().await?;
-            if is_new {
-                self.compare(name, &tools).await?;
-            }
+            let tools = self.tools_of(&running).await?;
             Ok((running, used, tools))
         };
         let cancelled = || ToolError::model("the call was cancelled before it began");
@@ -139,14 +136,7 @@ impl Servers {
     ) -> Result<(), ToolError> {
         let name = &running.server.name;
         self.check_grant(context, name, tool).await?;
-        let listed = async {
-            let (tools, is_new) = running.tools().await?;
-            if is_new {
-                self.compare(name, &tools).await?;
-            }
-            Ok(tools)
-        };
-        let tools = listed.await.map_err(|error: McpError| for_model(&error))?;
+        let tools = self.tools_of(running).await.map_err(|error| for_model(&error))?;
         self.check_listed(context, (name, tool), &tools).await.map(drop)
     }
 

@@ -1,7 +1,10 @@
 //! The definitions of granted tools: what a person has seen, and what the servers say now.
 
+use std::sync::Arc;
+
 use super::super::definition::ListedTool;
 use super::super::error::McpError;
+use super::super::running::Running;
 use super::Servers;
 use super::calls::for_model;
 use crate::clock::unix_ms;
@@ -10,6 +13,15 @@ use crate::store::PinnedTool;
 use crate::tool::{CallContext, ToolError};
 
 impl Servers {
+    /// Returns the tools of a running server. What is new among them is compared with what was granted.
+    pub(super) async fn tools_of(&self, running: &Running) -> Result<Arc<Vec<ListedTool>>, McpError> {
+        let (tools, is_new) = running.tools().await?;
+        if is_new {
+            self.compare(&running.server.name, &tools).await?;
+        }
+        Ok(tools)
+    }
+
     /// Records which of the granted tools a server defines differently now.
     pub(super) async fn compare(&self, server: &McpServerName, tools: &[ListedTool]) -> Result<(), McpError> {
         let (pins, _) = self.store.mcp_tools().all().await?;

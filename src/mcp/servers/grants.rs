@@ -44,10 +44,7 @@ impl Servers {
     ) -> Result<(ServerState, Arc<Vec<ListedTool>>), McpError> {
         let running = self.running(name).await?;
         let _use = running.begin();
-        let (tools, is_new) = running.tools().await?;
-        if is_new {
-            self.compare(name, &tools).await?;
-        }
+        let tools = self.tools_of(&running).await?;
         Ok((self.state(name), tools))
     }
 

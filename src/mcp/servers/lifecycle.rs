@@ -149,16 +149,22 @@ impl Servers {
         }
     }
 
-    /// Stops a server. A failure to remove its sandbox is logged.
+    /// Ends a server and removes what it occupied. A failure to remove its sandbox is logged.
+    async fn end(&self, running: &Running, reason: &str) {
+        running.end(reason);
+        if let Err(error) = self.release(running).await {
+            let server = &running.server.name;
+            tracing::warn!(%server, error = %chain(&error), "the sandbox of an MCP server could not be removed");
+        }
+    }
+
+    /// Stops a server.
     pub(super) async fn stop(&self, name: &McpServerName, reason: &str) {
         let slot = self.slot(name);
         let _starting = slot.starting.lock().await;
         let running = std::mem::take(&mut *lock(&slot.state)).running;
         if let Some(running) = running {
-            running.end(reason);
-            if let Err(error) = self.release(&running).await {
-                tracing::warn!(server = %name, error = %chain(&error), "the sandbox of an MCP server could not be removed");
-            }
+            self.end(&running, reason).await;
         }
     }
 
@@ -191,8 +197,7 @@ async fn stop_when_idle(servers: Weak<Servers>, running: Weak<Running>) {
         if found.idle_for() < found.server.idle {
             continue;
         }
-        let name = found.server.name.clone();
-        let slot = servers.slot(&name);
+        let slot = servers.slot(&found.server.name);
         let _starting = slot.starting.lock().await;
         // A call may have come in before the lock.
         let is_current =
@@ -204,10 +209,7 @@ async fn stop_when_idle(servers: Weak<Servers>, running: Weak<Running>) {
             continue;
         }
         lock(&slot.state).running = None;
-        found.end("nobody used it");
-        if let Err(error) = servers.release(&found).await {
-            tracing::warn!(server = %name, error = %chain(&error), "the sandbox of an MCP server could not be removed");
-        }
+        servers.end(&found, "nobody used it").await;
         return;
     }
 }
