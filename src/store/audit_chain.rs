@@ -282,8 +282,9 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
 pub(super) fn take_over(
     new: &rusqlite::Transaction<'_>,
     old: &Connection,
-) -> rusqlite::Result<super::recovery::RecoveredTable> {
-    let mut taken = super::recovery::RecoveredTable { name: "audit".to_owned(), rows: 0, is_complete: false };
+) -> rusqlite::Result<super::sqlite::recovery::RecoveredTable> {
+    let mut taken =
+        super::sqlite::recovery::RecoveredTable { name: "audit".to_owned(), rows: 0, is_complete: false };
     let first = base(old).ok().map(|base| base.unwrap_or_else(|| (0, vec![0; 32])));
     let start = match first {
         Some((id, hash)) if is_continued(new, old, id, &hash)? => {

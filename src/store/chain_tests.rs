@@ -1,6 +1,7 @@
 use rusqlite::Connection;
 
 use super::*;
+use crate::home::Home;
 use crate::store::audit::{AuditEntry, AuditFilter, Level};
 use crate::store::audit_chain::{ChainFault, ChainHead, PruneMarker};
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::channel::Changed;
 use super::*;
+use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 
 pub(super) fn open() -> (tempfile::TempDir, Arc<Store>) {

@@ -10,7 +10,6 @@ mod agent_rename;
 mod agent_state;
 mod audit;
 mod audit_chain;
-mod backup;
 mod bridge_traffic;
 mod budget_use;
 mod card;
@@ -18,8 +17,6 @@ mod channel;
 mod channel_archive;
 mod channel_fork;
 mod claim;
-mod connection;
-mod damage_recheck;
 mod database;
 mod decision_message;
 mod delivery;
@@ -32,32 +29,25 @@ mod health;
 mod hook;
 mod idempotency;
 mod inbox;
-pub(crate) mod integrity;
 mod interaction;
 mod link;
-mod lock_wait;
 mod mcp;
 mod outbox;
 mod post;
 mod post_edit;
 mod post_outline;
 mod post_search;
-mod probe;
 mod program_conversation;
 mod push;
 mod quota_park;
 mod race;
-mod read_pool;
 mod receipt;
-mod recovery;
 mod request;
 mod response;
-pub(crate) mod row_counts;
 mod schedule;
-mod schema;
-pub(crate) mod search_index;
 mod session;
 mod sign_in;
+mod sqlite;
 mod subjects;
 mod submission;
 pub(crate) mod sync;
@@ -68,13 +58,6 @@ mod token;
 mod turn;
 mod usage;
 mod words;
-mod writer;
-
-use std::path::Path;
-
-use rusqlite::OpenFlags;
-
-use crate::home::Home;
 
 pub(crate) use account::AccountBinding;
 pub(crate) use account::{Account, RenameOutcome};
@@ -82,7 +65,6 @@ pub(crate) use agent_state::AgentState;
 pub use audit::{AuditEntry, Level};
 pub(crate) use audit::{AuditFilter, AuditRow, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest};
 pub(crate) use audit_chain::{AuditVerification, ChainRow, follow as follow_chain};
-pub(crate) use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub(crate) use bridge_traffic::BridgeTraffic;
 pub(crate) use budget_use::LimitUse;
 pub(crate) use card::{CardUpdate, StoredCard};
@@ -91,8 +73,6 @@ pub(crate) use channel::{Channel, ChannelState, Member, MemberChange};
 pub(crate) use channel_archive::ArchiveStep;
 pub(crate) use channel_fork::{ChannelCopy, CopyOutcome};
 pub use claim::Claim;
-pub use connection::BESIDE;
-pub(crate) use connection::beside;
 pub use database::{Database, Reader, Store};
 pub(crate) use decision_message::{DecisionMessage, NewDecisionMessage};
 pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary};
@@ -124,7 +104,6 @@ pub use quota_park::StoredPark;
 pub use race::{CopyActivity, Race, RaceCopy, RacePlace, RaceState, Settled};
 pub(crate) use race::{NewRace, RaceDecision};
 pub use receipt::{NewReceipt, ReceiptFilter, StoredOutput, StoredReceipt};
-pub(crate) use recovery::{LostSession, RestoreOutcome, restore};
 pub(crate) use request::digest as body_digest;
 pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
 pub(crate) use request::{RequestStep, RequestTransition};
@@ -134,12 +113,18 @@ pub use schedule::{
     ScheduleState, ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotRun, Timing,
 };
 pub(crate) use schedule::{ScheduleAdded, ScheduleTurns, SlotResult};
-pub(crate) use search_index::{
-    IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
-};
 pub use session::{NewSession, PendingCall};
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};
+pub(crate) use sqlite::backup::{Backup, BackupKind, due_at as backup_due_at, list as backups, snapshot};
+pub use sqlite::connection::BESIDE;
+pub(crate) use sqlite::connection::beside;
+pub(crate) use sqlite::recovery::{LostSession, RestoreOutcome, restore};
+pub(crate) use sqlite::schema::{is_newer, schema_version};
+pub(crate) use sqlite::search_index::{
+    IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
+};
+pub(crate) use sqlite::{integrity, row_counts, search_index};
 pub use submission::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
 pub use task::TaskFilter;
 pub(crate) use task::{
@@ -155,39 +140,6 @@ pub(crate) use usage::{
     ExceededLimit, ServerUsage, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope,
     UsageSum,
 };
-
-use connection::{connect, is_there};
-
-/// Copies the home's database to `to` and checks the copy. The database may be in use.
-///
-/// # Errors
-///
-/// Returns [`StoreError::Backup`] if the copy can't be made or is damaged. The incomplete copy is deleted.
-pub(crate) fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
-    // A file from an earlier attempt may be there, and the copy needs an empty one.
-    drop(fs_err::remove_file(to));
-    backup::copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
-}
-
-/// Returns the schema version of the home's database; `None` if there is no database.
-///
-/// # Errors
-///
-/// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be read.
-pub(crate) fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
-    let path = home.database();
-    if !is_there(&path)? {
-        return Ok(None);
-    }
-    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    schema::check(&connection, &path).map(Some)
-}
-
-/// Returns `true` if a newer flock created the home's database.
-#[must_use]
-pub(crate) fn is_newer(home: &Home) -> bool {
-    matches!(schema_version(home), Err(StoreError::Newer { .. }))
-}
 
 #[cfg(test)]
 mod archive_tests;

@@ -1,8 +1,10 @@
 use rusqlite::Connection;
 
-use super::connection::wal_of;
+use super::sqlite::connection::wal_of;
+use super::sqlite::schema;
 use super::subjects::Sessions;
 use super::*;
+use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 
 impl Sessions<&Store> {
@@ -174,7 +176,7 @@ fn a_newer_database_is_refused_and_left_alone() {
 fn a_migration_saves_the_database_first() {
     let (_folder, home) = home();
     drop(Store::open(&home).unwrap());
-    let mut connection = connect(&home.database(), OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+    let mut connection = Connection::open(home.database()).unwrap();
     let next = schema::newest() + 1;
     schema::step_for_test(&mut connection, "CREATE TABLE extra (x INTEGER)", next, &home.backups());
     let saved: Vec<_> =

@@ -7,9 +7,10 @@ use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
 use super::connection::connect;
-use super::health::is_damage;
-use super::{StoreError, damage_recheck, schema};
+use super::{damage_recheck, schema};
 use crate::error::chain;
+use crate::store::StoreError;
+use crate::store::health::is_damage;
 
 /// The thoroughness of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

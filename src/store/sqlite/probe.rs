@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::connection::connect;
-use super::health::{DatabaseAccess, FaultSubscription, StorageProblem, is_fault};
 use super::writer::WriterJob;
-use super::{Store, StoreError, lock_wait, schema};
+use super::{lock_wait, schema};
 use crate::error::chain;
+use crate::store::health::{DatabaseAccess, FaultSubscription, StorageProblem, is_fault};
+use crate::store::{Store, StoreError};
 
 /// The identity of a file, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId {
+pub(in crate::store) struct FileId {
     device: u64,
     inode: u64,
 }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, lock_wait};
+use super::lock_wait;
 use crate::home::HomeError;
+use crate::store::StoreError;
 
 /// Opens a connection to a database that exists.
 pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
@@ -16,7 +17,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
         lock_wait::install(&mut connection)?;
         let writes = access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
         connection.execute_batch(if writes {
-            // With NORMAL a commit makes no fsync. [`super::sync`] syncs the log in groups. A checkpoint syncs by itself, so a
+            // With NORMAL a commit makes no fsync. [`crate::store::sync`] syncs the log in groups. A checkpoint syncs by itself, so a
             // power cut never damages the file.
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
              PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -1024; PRAGMA journal_size_limit = 8388608;"
@@ -69,7 +70,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, HomeError> {
 }
 
 /// Returns the path of the write-ahead log.
-pub(super) fn wal_of(path: &Path) -> PathBuf {
+pub(in crate::store) fn wal_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 

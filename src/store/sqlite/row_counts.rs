@@ -6,7 +6,8 @@ use rusqlite::OpenFlags;
 use serde::Serialize;
 
 use super::connection::connect;
-use super::{StoreError, integrity};
+use super::integrity;
+use crate::store::StoreError;
 
 /// The size of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -5,28 +5,28 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::StoreError;
 use super::connection::connect;
-use super::health::{self, StorageHealth};
+use crate::store::StoreError;
+use crate::store::health::{self, StorageHealth};
 
 /// The number of idle connections that are kept for reuse.
 const MAX_IDLE: usize = 4;
 
 /// The connections of a process that read one database.
-pub(super) struct ReadPool {
-    pub(super) path: PathBuf,
+pub(in crate::store) struct ReadPool {
+    pub(in crate::store) path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    pub(super) condition: StorageHealth,
+    pub(in crate::store) condition: StorageHealth,
 }
 
 impl ReadPool {
     /// Returns a pool that begins with these connections. It opens more when they are needed.
-    pub(super) fn new(path: PathBuf, idle: Vec<Connection>) -> Self {
+    pub(in crate::store) fn new(path: PathBuf, idle: Vec<Connection>) -> Self {
         Self { path, idle: Mutex::new(idle), condition: StorageHealth::default() }
     }
 
     /// Runs `work` on a connection. It sees everything that was committed before.
-    pub(super) fn read<T>(
+    pub(in crate::store) fn read<T>(
         &self,
         what: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,

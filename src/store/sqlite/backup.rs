@@ -10,9 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{connect, create_private};
 use super::integrity::{self, CheckDepth};
-use super::{Store, StoreError};
 use crate::generation;
 use crate::home::Home;
+use crate::store::{Store, StoreError};
 
 /// The number of backups kept of each kind.
 const MAX_PER_KIND: usize = 7;
@@ -135,6 +135,17 @@ impl Store {
         prune(&home.backups());
         Ok(Backup { path, kind: BackupKind::Daily, at: now, schema: None })
     }
+}
+
+/// Copies the home's database to `to` and checks the copy. The database may be in use.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Backup`] if the copy can't be made or is damaged. The incomplete copy is deleted.
+pub(crate) fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
+    // A file from an earlier attempt may be there, and the copy needs an empty one.
+    drop(fs_err::remove_file(to));
+    copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
 }
 
 /// Copies a database and checks the copy. Going through SQLite includes what is still in the write-ahead log.

@@ -1,7 +1,7 @@
 use super::super::integrity::tests::{filled, flip};
-use super::super::{AuditEntry, AuditFilter, Level, NewChannel};
 use super::*;
 use crate::id::Party;
+use crate::store::{AuditEntry, AuditFilter, Level, NewChannel};
 
 fn home_with_database() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
@@ -110,9 +110,9 @@ fn a_missing_or_headerless_database_is_restored_from_the_backup() {
 #[test]
 fn rows_deleted_after_the_backup_stay_deleted() {
     let (_folder, home) = home_with_database();
-    let item = super::super::NewInboxItem {
+    let item = crate::store::NewInboxItem {
         session: "agent:coder:flock:main:ann".parse().unwrap(),
-        kind: super::super::InboxItemKind::Notice,
+        kind: crate::store::InboxItemKind::Notice,
         sender: "system".to_owned(),
         text: "x".to_owned(),
         task: None,

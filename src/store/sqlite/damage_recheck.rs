@@ -10,18 +10,18 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::connection::wal_of;
-use super::health::DatabaseAccess;
 use super::integrity::{self, CheckDepth};
-use super::{Store, StoreError};
 use crate::error::chain;
 use crate::home::regular;
+use crate::store::health::DatabaseAccess;
+use crate::store::{Store, StoreError};
 
 /// The raw file of a database, opened beside SQLite's connections.
 ///
 /// It is never closed while the process runs: closing any descriptor of a file drops all POSIX locks that the process
 /// has on it, SQLite's included.
 #[derive(Debug, Default)]
-pub(super) struct RawFile(OnceLock<ManuallyDrop<File>>);
+pub(in crate::store) struct RawFile(OnceLock<ManuallyDrop<File>>);
 
 /// The number of bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;

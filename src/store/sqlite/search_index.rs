@@ -10,12 +10,11 @@ use std::sync::Mutex;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, Transaction, TransactionBehavior};
 
-use super::StoreError;
 use super::connection::{connect, create_private, files_of, is_there};
-use super::health;
 use super::integrity::{self, CheckDepth};
 use super::probe::FileId;
 use crate::home::Home;
+use crate::store::{StoreError, health};
 use crate::sync::lock;
 
 /// The version of the index. An index of another version is deleted and made anew.

@@ -5,9 +5,11 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
-use super::StoreError;
+use super::connection::{connect, is_there};
+use crate::home::Home;
+use crate::store::StoreError;
 
 /// The migrations; number `n`, counted from 0, leads to version `n + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -48,7 +50,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Returns the newest version that this flock knows.
-pub(super) fn newest() -> u32 {
+pub(in crate::store) fn newest() -> u32 {
     u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
 }
 
@@ -62,6 +64,26 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreEr
     let found = version(connection).map_err(|source| StoreError::open(path, source))?;
     let known = newest();
     if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found) }
+}
+
+/// Returns the schema version of the home's database; `None` if there is no database.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be read.
+pub(crate) fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
+    let path = home.database();
+    if !is_there(&path)? {
+        return Ok(None);
+    }
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    check(&connection, &path).map(Some)
+}
+
+/// Returns `true` if a newer flock created the home's database.
+#[must_use]
+pub(crate) fn is_newer(home: &Home) -> bool {
+    matches!(schema_version(home), Err(StoreError::Newer { .. }))
 }
 
 /// Migrates the database to the newest version. An existing database is saved to `backups` first.
@@ -130,7 +152,7 @@ fn save_backup(connection: &Connection, version: u32, backups: &Path) -> Result<
 }
 
 #[cfg(test)]
-pub(super) fn step_for_test(connection: &mut Connection, sql: &str, to: u32, backups: &Path) {
+pub(in crate::store) fn step_for_test(connection: &mut Connection, sql: &str, to: u32, backups: &Path) {
     save_backup(connection, to - 1, backups).unwrap();
     apply_migration(connection, sql, to).unwrap();
 }

@@ -10,14 +10,15 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
-use super::audit_chain::{self, ChainHead, PruneMarker};
 use super::connection::{connect, create_private, files_of, require_files, wal_of};
 use super::integrity::{self, CheckDepth};
-use super::subjects::Sessions;
-use super::{Store, StoreError, backup, damage_recheck, schema};
+use super::{backup, damage_recheck, schema};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::home::{Home, regular};
+use crate::store::audit_chain::{self, ChainHead, PruneMarker};
+use crate::store::subjects::Sessions;
+use crate::store::{Store, StoreError};
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -390,7 +391,7 @@ impl Sessions<&Store> {
                         "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?3,
                              (SELECT last_seq FROM channel WHERE channel.id = delivery.channel)))
                          WHERE agent = ?1 AND channel = ?2",
-                        (agent, channel.as_str(), super::post::number(*seq)),
+                        (agent, channel.as_str(), crate::store::post::number(*seq)),
                     )?;
                 }
             }

@@ -17,27 +17,27 @@ use std::time::Instant;
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
-use super::StoreError;
-use super::audit_chain::{self, ChainHead};
-use super::health::StorageHealth;
 use super::lock_wait;
-use super::sync::SyncHandle;
+use crate::store::StoreError;
+use crate::store::audit_chain::{self, ChainHead};
+use crate::store::health::StorageHealth;
+use crate::store::sync::SyncHandle;
 
 /// The body of a change, which runs within a transaction.
-pub(super) type ChangeBody = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+pub(in crate::store) type ChangeBody = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
 /// A callback that reports if a change was committed.
-pub(super) type CommitCallback = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
+pub(in crate::store) type CommitCallback = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
 
 /// A change to be committed.
-pub(super) struct PendingChange {
+pub(in crate::store) struct PendingChange {
     /// The time of its submission, from which its wait for the lock is counted.
-    pub(super) since: Instant,
-    pub(super) work: ChangeBody,
-    pub(super) answer: CommitCallback,
+    pub(in crate::store) since: Instant,
+    pub(in crate::store) work: ChangeBody,
+    pub(in crate::store) answer: CommitCallback,
 }
 
 /// A job for the writing thread.
-pub(super) enum WriterJob {
+pub(in crate::store) enum WriterJob {
     Change(PendingChange),
     /// Work that must not run within a transaction.
     Alone(Box<dyn FnOnce(&mut Connection) + Send>),
@@ -47,14 +47,14 @@ pub(super) enum WriterJob {
 const MAX_BATCH: usize = 256;
 
 /// The writing thread. Dropping it waits until all submitted jobs are done.
-pub(super) struct Writer {
+pub(in crate::store) struct Writer {
     jobs: Option<mpsc::Sender<WriterJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     /// Starts the thread, which owns the connection.
-    pub(super) fn start(
+    pub(in crate::store) fn start(
         mut connection: Connection,
         syncer: SyncHandle,
         head: ChainHead,
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Queues a job for the thread.
-    pub(super) fn submit(&self, job: WriterJob) -> Result<(), StoreError> {
+    pub(in crate::store) fn submit(&self, job: WriterJob) -> Result<(), StoreError> {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Stopped)?;
         jobs.send(job).map_err(|_| StoreError::Stopped)
     }
