@@ -1,10 +1,10 @@
 //! People from other platforms, and the accounts by which they are known.
 
-use rusqlite::{OptionalExtension as _, Transaction};
 use serde::Serialize;
 
 use super::audit::{self, AuditEntry, Level};
 use super::session::parsed;
+use super::sql::{self, OptionalExtension as _, Transaction};
 use super::subjects::Accounts;
 use super::{Database, Store, StoreError};
 use crate::id::Party;
@@ -36,7 +36,7 @@ pub(crate) enum RenameOutcome {
 }
 
 /// Moves the memberships of a person to another name.
-fn move_memberships(transaction: &Transaction<'_>, from: &Party, to: &Party) -> rusqlite::Result<()> {
+fn move_memberships(transaction: &Transaction<'_>, from: &Party, to: &Party) -> sql::Result<()> {
     let (from, to) = (from.to_string(), to.to_string());
     transaction.execute("UPDATE OR IGNORE member SET member = ?2 WHERE member = ?1", (&from, &to))?;
     transaction.execute("DELETE FROM member WHERE member = ?1", [&from]).map(drop)
@@ -44,7 +44,7 @@ fn move_memberships(transaction: &Transaction<'_>, from: &Party, to: &Party) -> 
 
 /// Returns `true` if a name of flock's own people is taken: by another account, a member, an author, or somebody who
 /// created a channel or a link, or has a session with an agent.
-fn is_known(transaction: &Transaction<'_>, person: &Party) -> rusqlite::Result<bool> {
+fn is_known(transaction: &Transaction<'_>, person: &Party) -> sql::Result<bool> {
     // The search through the messages has no index. It runs once for each new account.
     transaction
         .prepare_cached(
@@ -108,7 +108,7 @@ impl Accounts<&Store> {
                 audit::append(transaction, &entry, now)?;
                 return Ok(person);
             }
-            Err(rusqlite::Error::QueryReturnedNoRows)
+            Err(sql::Error::NoRow)
         })
         .await
     }

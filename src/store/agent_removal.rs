@@ -1,8 +1,7 @@
 //! Removal of an agent: deletes its rows in one transaction and keeps the history of what it did.
 
-use rusqlite::Transaction;
-
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Transaction};
 use super::subjects::Agents;
 use super::subjects::AuditLog;
 use super::{Store, StoreError};
@@ -34,7 +33,7 @@ const DELETE_STATEMENTS: [&str; 15] = [
     "DELETE FROM schedule WHERE agent = ?1 OR created_by = ?1",
 ];
 
-fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {
+fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> sql::Result<()> {
     for statement in DELETE_STATEMENTS {
         transaction.execute(statement, [agent.as_str()])?;
     }

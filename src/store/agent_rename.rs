@@ -1,8 +1,7 @@
 //! Renaming of an agent: replaces its id everywhere in the database in one transaction. The audit keeps the old id.
 
-use rusqlite::Transaction;
-
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Transaction};
 use super::subjects::Agents;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
@@ -77,11 +76,11 @@ const OTHER_STATEMENTS: [&str; 6] = [
     "DELETE FROM usage_sum WHERE agent = ?1 AND ?2 <> ''",
 ];
 
-fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqlite::Result<()> {
+fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::Result<()> {
     let ids = (old.as_str(), new.as_str());
     // A turn refers to its session by key. Both get the new key, one after the other, so the check has to wait until
     // the end of the transaction.
-    transaction.execute_batch("PRAGMA defer_foreign_keys = ON")?;
+    transaction.defer_references()?;
     // A program began its conversation in the old agent's place and under its name. The program has to begin a new one,
     // and is then told what was said last.
     transaction.execute(

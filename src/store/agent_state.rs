@@ -1,9 +1,8 @@
 //! The scheduling state of agents: asleep or awake, and the time of the last turn.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
-
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Row};
 use super::subjects::Agents;
 use super::subjects::AuditLog;
 use super::{Database, Store, StoreError};
@@ -23,7 +22,7 @@ pub struct AgentState {
 
 const COLUMNS: &str = "agent, asleep_at, sleep_reason, last_turn_at";
 
-fn state(row: &Row<'_>) -> rusqlite::Result<AgentState> {
+fn state(row: &Row<'_>) -> sql::Result<AgentState> {
     Ok(AgentState {
         agent: parsed(row, 0)?,
         asleep_at: row.get(1)?,
@@ -32,7 +31,7 @@ fn state(row: &Row<'_>) -> rusqlite::Result<AgentState> {
     })
 }
 
-fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
+fn states(connection: &Connection<'_>) -> sql::Result<Vec<AgentState>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
         .query_map((), state)?

@@ -3,10 +3,9 @@
 //! The hash of a row covers the row and the hash of the row before it. A row that is changed or removed therefore
 //! breaks the chain.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, Row, Transaction, params_from_iter};
 use sha2::{Digest as _, Sha256};
 
+use super::sql::{self, Connection, Row, Transaction, Value, params_from_iter};
 use super::subjects::AuditLog;
 use super::{Database, StoreError, audit_chain};
 use crate::id::{SessionKey, TurnId};
@@ -81,7 +80,7 @@ impl AuditEntry {
 pub const MAX_DETAIL_BYTES: usize = 500;
 
 /// Appends a row to the chain, in the same transaction as the change that it records.
-pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
+pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> sql::Result<()> {
     // The first row of all follows a hash of zeros.
     let previous = audit_chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
     // Cut between two characters, because the column contains text.
@@ -154,7 +153,7 @@ pub struct AuditRow {
 /// The most rows that one query returns.
 pub const MAX_ROWS: u32 = 100;
 
-fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
+fn row(row: &Row<'_>) -> sql::Result<AuditRow> {
     Ok(AuditRow {
         id: row.get(0)?,
         at: row.get(1)?,
@@ -168,7 +167,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
     })
 }
 
-fn select_rows(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite::Result<Vec<AuditRow>> {
+fn select_rows(connection: &Connection<'_>, filter: &AuditFilter, limit: u32) -> sql::Result<Vec<AuditRow>> {
     // The condition that is always true keeps the list from being empty.
     let mut conditions = vec!["1"];
     let mut values: Vec<Value> = Vec::new();

@@ -7,10 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use super::audit::{self, AuditEntry, Level};
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, Value, params_from_iter};
 use super::subjects::AuditLog;
 use super::{Database, Store, StoreError};
 use crate::home::{HomeError, atomic};
@@ -107,7 +107,7 @@ const TRUNCATION_RECORDED: &str = "says that rows before it had been cut off";
 const PAGE_ROWS: u32 = 1000;
 
 /// Returns the last row's id and hash, or those of the row that the first one follows if no row is kept.
-pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+pub(super) fn last(connection: &Connection<'_>) -> sql::Result<Option<(i64, Vec<u8>)>> {
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found = connection
         .prepare_cached("SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1")?
@@ -120,7 +120,7 @@ pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec
 }
 
 /// Returns the last of the rows that were deleted at the start, if any were.
-pub(super) fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+pub(super) fn base(connection: &Connection<'_>) -> sql::Result<Option<(i64, Vec<u8>)>> {
     connection
         .prepare_cached("SELECT id, hash FROM audit_base")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -128,7 +128,7 @@ pub(super) fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec
 }
 
 /// Returns the end of the chain.
-pub(super) fn head(connection: &Connection) -> rusqlite::Result<ChainHead> {
+pub(super) fn head(connection: &Connection<'_>) -> sql::Result<ChainHead> {
     Ok(match last(connection)? {
         Some((id, hash)) => ChainHead::new(id, &hash),
         None => ChainHead::new(0, &[0; 32]),
@@ -139,18 +139,18 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<ChainHead> {
 ///
 /// Rows that were cut off can't be restored, but the cut is recorded as a row of its own. Without it, the next head
 /// written would hide the loss.
-pub(super) fn open(connection: &mut Connection, path: &Path) -> Result<ChainHead, StoreError> {
+pub(super) fn open(connection: &Connection<'_>, path: &Path) -> Result<ChainHead, StoreError> {
     let (written, given_up) = (ChainHead::read(path)?, PruneMarker::read(path)?);
     let opened = compare(connection, path, written, &given_up);
     opened.map_err(|source| StoreError::query("read where the audit ends", source))
 }
 
 fn compare(
-    connection: &mut Connection,
+    connection: &Connection<'_>,
     path: &Path,
     written: Option<ChainHead>,
     given_up: &PruneMarker,
-) -> rusqlite::Result<ChainHead> {
+) -> sql::Result<ChainHead> {
     let now = head(connection)?;
     // A new database: there is nothing to compare yet.
     if written.is_none() && now.id == 0 {
@@ -174,9 +174,7 @@ fn compare(
         turn: None,
     };
     // Recorded before the store is used, so that this is the first row after the gap.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    audit::append(&transaction, &entry, crate::clock::unix_ms())?;
-    transaction.commit()?;
+    connection.in_transaction(|transaction| audit::append(transaction, &entry, crate::clock::unix_ms()))?;
     let now = head(connection)?;
     log_failure(now.write(path));
     Ok(now)
@@ -191,10 +189,10 @@ fn log_failure(written: Result<(), HomeError>) {
 
 /// Returns what is missing of a chain that should end with `written`, if anything is.
 fn find_truncation(
-    connection: &Connection,
+    connection: &Connection<'_>,
     written: Option<&ChainHead>,
     given_up: &PruneMarker,
-) -> rusqlite::Result<Option<ChainFault>> {
+) -> sql::Result<Option<ChainFault>> {
     if let Some((id, hash)) = base(connection)?
         && !given_up.rows.contains(&ChainHead::new(id, &hash))
     {
@@ -228,13 +226,13 @@ fn find_truncation(
 }
 
 /// Walks along the chain in one read transaction. The inner error is a failure to read one of the two files.
-fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<AuditVerification, HomeError>> {
+fn verify(connection: &Connection<'_>, path: &Path) -> sql::Result<Result<AuditVerification, HomeError>> {
     // Read the files before the rows: a head written in between would name rows that this transaction does not see.
     let (written, before) = match (ChainHead::read(path), PruneMarker::read(path)) {
         (Ok(written), Ok(before)) => (written, before),
         (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
     };
-    let view = connection.unchecked_transaction()?;
+    let view = connection.snapshot()?;
     let mut verified = AuditVerification { rows: 0, last: 0, broken: None };
     // The hash of row 0, before the first, is zeros.
     let (mut at, mut previous) = base(&view)?.unwrap_or_else(|| (0, vec![0; 32]));
@@ -251,7 +249,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
             let hash: Vec<u8> = row.get(2)?;
             verified.rows += 1;
             verified.last = id;
-            verified.broken = check_row(row, at, &previous, &hash)?;
+            verified.broken = check_row(&row, at, &previous, &hash)?;
             if verified.broken.is_some() {
                 return Ok(Ok(verified));
             }
@@ -280,9 +278,9 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
 /// If the old rows are an unbroken chain, they are copied as they are and replace the new ones. Otherwise only the rows
 /// that follow the last row of the new chain are added.
 pub(super) fn take_over(
-    new: &rusqlite::Transaction<'_>,
-    old: &Connection,
-) -> rusqlite::Result<super::sqlite::recovery::RecoveredTable> {
+    new: &Transaction<'_>,
+    old: &Connection<'_>,
+) -> sql::Result<super::sqlite::recovery::RecoveredTable> {
     let mut taken =
         super::sqlite::recovery::RecoveredTable { name: "audit".to_owned(), rows: 0, is_complete: false };
     let first = base(old).ok().map(|base| base.unwrap_or_else(|| (0, vec![0; 32])));
@@ -302,9 +300,8 @@ pub(super) fn take_over(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     let put = |row: &Row<'_>| {
-        let values: rusqlite::Result<Vec<rusqlite::types::Value>> =
-            (0..11).map(|column| row.get(column)).collect();
-        insert.execute(rusqlite::params_from_iter(values?)).map(drop)
+        let values: sql::Result<Vec<Value>> = (0..11).map(|column| row.get(column)).collect();
+        insert.execute(params_from_iter(values?)).map(drop)
     };
     // If the successor of the last row can't be read, no row is taken.
     let (rows, is_all) = for_each_linked(old, start.0, &start.1, put).unwrap_or_default();
@@ -314,7 +311,7 @@ pub(super) fn take_over(
 }
 
 /// Returns `true` if all rows of the old audit from `id` on form a chain and reach at least as far as the new one.
-fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rusqlite::Result<bool> {
+fn is_continued(new: &Connection<'_>, old: &Connection<'_>, id: i64, hash: &[u8]) -> sql::Result<bool> {
     let mut end = id;
     let reach = |row: &Row<'_>| {
         end = row.get(0)?;
@@ -327,11 +324,11 @@ fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rus
 /// Passes to `put` the rows after `id` (whose hash is `hash`), up to the first one that does not follow its
 /// predecessor. Returns their number, and `true` if those were all.
 fn for_each_linked(
-    connection: &Connection,
+    connection: &Connection<'_>,
     id: i64,
     hash: &[u8],
-    mut put: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
-) -> rusqlite::Result<(u64, bool)> {
+    mut put: impl FnMut(&Row<'_>) -> sql::Result<()>,
+) -> sql::Result<(u64, bool)> {
     let (mut at, mut previous) = (id, hash.to_vec());
     let mut count = 0;
     let mut statement = connection.prepare(
@@ -347,22 +344,17 @@ fn for_each_linked(
         };
         let own: Vec<u8> = row.get(2)?;
         // A row that reports a cut is still a valid link: it was appended to the row that was last at the time.
-        if check_row(row, at, &previous, &own)?.is_some_and(|broken| broken.reason != TRUNCATION_RECORDED) {
+        if check_row(&row, at, &previous, &own)?.is_some_and(|broken| broken.reason != TRUNCATION_RECORDED) {
             return Ok((count, false));
         }
-        put(row)?;
+        put(&row)?;
         (at, previous) = (row.get(0)?, own);
         count += 1;
     }
 }
 
 /// Checks a row against `before`, the id of the row in front of it, and `previous`, that row's hash.
-fn check_row(
-    row: &Row<'_>,
-    before: i64,
-    previous: &[u8],
-    hash: &[u8],
-) -> rusqlite::Result<Option<ChainFault>> {
+fn check_row(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> sql::Result<Option<ChainFault>> {
     let id: i64 = row.get(0)?;
     let broken = |reason| Ok(Some(ChainFault { id, reason }));
     if id != before + 1 {
@@ -372,9 +364,7 @@ fn check_row(
         return broken("does not follow the row before it");
     }
     let at: i64 = row.get(3)?;
-    let text = |column| -> rusqlite::Result<String> {
-        Ok(row.get::<_, Option<String>>(column)?.unwrap_or_default())
-    };
+    let text = |column| -> sql::Result<String> { Ok(row.get::<Option<String>>(column)?.unwrap_or_default()) };
     let fields = [at.to_string(), text(4)?, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
     let texts = fields.each_ref().map(String::as_str);
     // Rows of earlier versions stay as they are. A row that fits in either way is unchanged, because no other content
@@ -447,8 +437,8 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 }
 
 /// Reads the slice from the row after `start` to `own`, and at most `after` more rows. Only `own` shows its content.
-fn slice(connection: &Connection, start: i64, own: i64, after: i64) -> rusqlite::Result<Option<ChainSlice>> {
-    let view = connection.unchecked_transaction()?;
+fn slice(connection: &Connection<'_>, start: i64, own: i64, after: i64) -> sql::Result<Option<ChainSlice>> {
+    let view = connection.snapshot()?;
     let first = match base(&view)? {
         Some((id, hash)) if id == start => Some(hash),
         _ if start == 0 => Some(vec![0; 32]),
@@ -464,13 +454,13 @@ fn slice(connection: &Connection, start: i64, own: i64, after: i64) -> rusqlite:
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         let at: i64 = row.get(3)?;
-        let text = |column| row.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+        let text = |column| row.get::<Option<String>>(column).map(Option::unwrap_or_default);
         let fields =
             vec![at.to_string(), text(4)?, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
         let texts: Vec<&str> = fields.iter().map(String::as_str).collect();
         let digest = hex(&audit::contents(&texts));
         slice.rows.push(ChainRow { digest, fields: (id == own).then_some(fields) });
-        slice.end = (id, hex(&row.get::<_, Vec<u8>>(2)?));
+        slice.end = (id, hex(&row.get::<Vec<u8>>(2)?));
     }
     // Rows that were deleted since leave a gap, which nobody could follow.
     let is_whole = slice.end.0 >= own && slice.end.0 - start == i64::try_from(slice.rows.len()).unwrap_or(0);
@@ -580,7 +570,7 @@ impl AuditLog<&Store> {
 ///
 /// Only a prefix of the chain can be deleted. A row that a wrong clock placed after a newer one therefore stays with
 /// it.
-fn last_prunable(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+fn last_prunable(connection: &Connection<'_>, time: i64) -> sql::Result<Option<(i64, Vec<u8>)>> {
     connection
         // Rows before the first row that is young enough, by id; without such a row, all but the last.
         .query_row(

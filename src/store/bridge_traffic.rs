@@ -1,7 +1,6 @@
 //! The number of messages over each bridge, by day.
 
-use rusqlite::Transaction;
-
+use super::sql::{self, Transaction};
 use super::subjects::UsageRecords;
 use super::{Database, StoreError, UsageFilter};
 use crate::clock;
@@ -32,7 +31,7 @@ pub(super) fn count(
     bridge: &str,
     direction: Direction,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT INTO bridge_traffic (day, bridge, received, sent) VALUES (?1, ?2, ?3, ?4)
@@ -53,7 +52,7 @@ pub(super) fn count_on_link(
     link: &str,
     direction: Direction,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let bridge: String = transaction
         .prepare_cached("SELECT bridge FROM link WHERE id = ?1")?
         .query_row([link], |row| row.get(0))?;
@@ -79,7 +78,7 @@ impl<A> UsageRecords<&Database<A>> {
                 )?
                 .query_map((&filter.since, &filter.until), |row| {
                     // A count is never negative.
-                    let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+                    let count = |column| row.get::<i64>(column).map(i64::unsigned_abs);
                     Ok(BridgeTraffic { name: row.get(0)?, received: count(1)?, sent: count(2)? })
                 })?
                 .collect()

@@ -1,7 +1,6 @@
 //! The use of budgets: how much of a limit is used, and how much is reserved for calls that run.
 
-use rusqlite::Connection;
-
+use super::sql::{self, Connection};
 use super::subjects::UsageRecords;
 use super::usage::{read_count, used};
 use super::{Database, StoreError, UsageAmount, UsageLimit, UsageScope};
@@ -16,7 +15,7 @@ pub(crate) struct LimitUse {
     pub reserved: UsageAmount,
 }
 
-fn reserved(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Result<UsageAmount> {
+fn reserved(connection: &Connection<'_>, day: &str, scope: &UsageScope) -> sql::Result<UsageAmount> {
     let (condition, value) = scope.condition();
     connection
         .prepare_cached(&format!(

@@ -1,9 +1,8 @@
 //! Agent cards: how agents describe themselves.
 
-use rusqlite::{Connection, Row};
-
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{self, Connection, Row};
 use super::subjects::Cards;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
@@ -29,7 +28,7 @@ pub struct CardUpdate {
     pub skills: Option<String>,
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<StoredCard> {
+fn row(row: &Row<'_>) -> sql::Result<StoredCard> {
     Ok(StoredCard {
         agent: parsed(row, 0)?,
         name: row.get(1)?,
@@ -39,7 +38,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<StoredCard> {
     })
 }
 
-fn list(connection: &Connection) -> rusqlite::Result<Vec<StoredCard>> {
+fn list(connection: &Connection<'_>) -> sql::Result<Vec<StoredCard>> {
     connection
         .prepare_cached("SELECT agent, name, description, skills, updated_at FROM card ORDER BY agent")?
         .query_map((), row)?

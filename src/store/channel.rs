@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::outbox;
 use super::post::{self, CommittedPost, NewPost};
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef,
+};
 use super::subjects::Channels;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
@@ -49,7 +50,7 @@ impl FromSql for ChannelState {
 }
 
 impl ToSql for ChannelState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -144,7 +145,7 @@ pub struct Changed {
 const COLUMNS: &str = "id, name, topic, created_by, created_at, state, archiving_at, archiving_by,
     archive_due_at, archived_at, last_seq";
 
-fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
+fn channel(row: &Row<'_>) -> sql::Result<Channel> {
     let since: Option<i64> = row.get(6)?;
     // The three columns of an archive in progress are set and cleared together.
     let archiving = match since {
@@ -160,13 +161,13 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
         state: row.get(5)?,
         archiving,
         archived_at: row.get(9)?,
-        last_seq: row.get::<_, i64>(10)?.unsigned_abs(),
+        last_seq: row.get::<i64>(10)?.unsigned_abs(),
         members: Vec::new(),
     })
 }
 
 /// Finds a channel and its members.
-pub(super) fn find(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Option<Channel>> {
+pub(super) fn find(connection: &Connection<'_>, id: &ChannelId) -> sql::Result<Option<Channel>> {
     let found = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM channel WHERE id = ?1"))?
         .query_row([id.as_str()], channel)
@@ -176,22 +177,22 @@ pub(super) fn find(connection: &Connection, id: &ChannelId) -> rusqlite::Result<
     Ok(Some(found))
 }
 
-fn members(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Vec<Member>> {
+fn members(connection: &Connection<'_>, id: &ChannelId) -> sql::Result<Vec<Member>> {
     connection
         .prepare_cached("SELECT member, joined_at, ready_at FROM member WHERE channel = ?1 ORDER BY member")?
         .query_map([id.as_str()], a_member)?
         .collect()
 }
 
-fn a_member(row: &Row<'_>) -> rusqlite::Result<Member> {
+fn a_member(row: &Row<'_>) -> sql::Result<Member> {
     Ok(Member { party: parsed(row, 0)?, joined_at: row.get(1)?, ready_at: row.get(2)? })
 }
 
 fn list(
-    connection: &Connection,
+    connection: &Connection<'_>,
     member: Option<&Party>,
     state: Option<ChannelState>,
-) -> rusqlite::Result<Vec<Channel>> {
+) -> sql::Result<Vec<Channel>> {
     let of = member.map(Party::to_string);
     let mut found: Vec<Channel> = connection
         .prepare_cached(&format!(
@@ -199,7 +200,7 @@ fn list(
              (?2 IS NULL OR id IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY created_at, id"
         ))?
         .query_map((state, of.as_deref()), channel)?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     // All members are read with one query: a query for each channel would make the list slow.
     let mut of_each: HashMap<String, Vec<Member>> = HashMap::new();
     let mut statement = connection.prepare_cached(
@@ -209,7 +210,7 @@ fn list(
     )?;
     let mut rows = statement.query((state, of.as_deref()))?;
     while let Some(row) = rows.next()? {
-        of_each.entry(row.get(3)?).or_default().push(a_member(row)?);
+        of_each.entry(row.get(3)?).or_default().push(a_member(&row)?);
     }
     for one in &mut found {
         one.members = of_each.remove(one.id.as_str()).unwrap_or_default();
@@ -225,7 +226,7 @@ pub(super) fn join(
     id: &ChannelId,
     parties: &[Party],
     now: i64,
-) -> rusqlite::Result<Vec<Party>> {
+) -> sql::Result<Vec<Party>> {
     let mut joined = Vec::new();
     for party in parties {
         let is_new = transaction
@@ -258,7 +259,7 @@ impl<A> Channels<&Database<A>> {
         self.read("count channels", |connection| {
             connection
                 .prepare_cached("SELECT state, count(*) FROM channel GROUP BY state")?
-                .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?
+                .query_map((), |row| Ok((row.get(0)?, row.get::<i64>(1)?.unsigned_abs())))?
                 .collect()
         })
         .await
@@ -273,7 +274,7 @@ impl<A> Channels<&Database<A>> {
                      WHERE channel.state <> 'archived'",
                 )?
                 .query_map((), |row| parsed(row, 0))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             Ok(parties.into_iter().filter_map(|party| party.agent().cloned()).collect())
         })
         .await

@@ -3,11 +3,10 @@
 //! Each step applies only in the state that it starts from. The state change, its audit row and its notice in the
 //! channel are one transaction.
 
-use rusqlite::Transaction;
-
 use super::audit::{self, AuditEntry};
 use super::link;
 use super::post::{self, CommittedPost, NewPost};
+use super::sql::{self, Transaction};
 use super::subjects::Channels;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
@@ -38,12 +37,7 @@ pub enum ArchiveStep {
 }
 
 /// Changes the channel's state. Returns `false` if the channel was not in the state that the step starts from.
-fn apply_step(
-    transaction: &Transaction<'_>,
-    id: &str,
-    step: &ArchiveStep,
-    now: i64,
-) -> rusqlite::Result<bool> {
+fn apply_step(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64) -> sql::Result<bool> {
     let changed = match step {
         ArchiveStep::Begin { by, due_at } => transaction.execute(
             "UPDATE channel SET state = 'archiving', archiving_at = ?2, archiving_by = ?3, archive_due_at = ?4
@@ -85,7 +79,7 @@ fn apply_step(
 }
 
 /// Sets the state of the sessions that agents have in a channel.
-fn set_session_states(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::Result<()> {
+fn set_session_states(transaction: &Transaction<'_>, id: &str, state: &str) -> sql::Result<()> {
     // The channel id is the last part of a session key, and agent ids contain no colon, so the key is unambiguous.
     transaction
         .execute(

@@ -1,11 +1,10 @@
 //! Copies of a channel: its messages up to one moment, its people, and copies of its agents as members.
 
-use rusqlite::{OptionalExtension as _, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::channel;
 use super::post::{self, CommittedPost, NewPost, number};
 use super::race::{self, NewRace};
+use super::sql::{self, OptionalExtension as _, Transaction};
 use super::subjects::Channels;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
@@ -40,7 +39,7 @@ pub(crate) enum CopyOutcome {
     Taken(ChannelId),
 }
 
-fn copy(transaction: &Transaction<'_>, copy: &ChannelCopy, now: i64) -> rusqlite::Result<()> {
+fn copy(transaction: &Transaction<'_>, copy: &ChannelCopy, now: i64) -> sql::Result<()> {
     let (from, id, up_to) = (copy.from.as_str(), copy.id.as_str(), number(copy.up_to));
     transaction.execute(
         "INSERT INTO channel (id, name, topic, created_by, created_at, last_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::channel::Changed;
+use super::sql;
 use super::*;
 use crate::home::Home;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
@@ -374,7 +375,7 @@ async fn a_failed_change_does_not_undo_others_of_its_batch() {
                 3 => store
                     .write("fail", |transaction| {
                         transaction.execute("DELETE FROM message", ())?;
-                        Err(rusqlite::Error::InvalidQuery)
+                        Err(sql::Error::Malformed)
                     })
                     .await
                     .map(|()| 0),

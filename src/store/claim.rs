@@ -1,9 +1,9 @@
 //! Claims: the paths of a project that agents announced they work on. A claim tells others, and expires by itself.
 
-use rusqlite::{Row, params};
 use serde::Serialize;
 
 use super::session::parsed;
+use super::sql::{self, Row, params};
 use super::subjects::Claims;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ProjectName};
@@ -19,7 +19,7 @@ pub struct Claim {
     pub expires_at: i64,
 }
 
-fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
+fn claim(row: &Row<'_>) -> sql::Result<Claim> {
     Ok(Claim { agent: parsed(row, 0)?, path: row.get(1)?, expires_at: row.get(2)? })
 }
 

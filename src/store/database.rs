@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use rusqlite::{Connection, Transaction};
-
 use super::StoreError;
 use super::session::PendingKeys;
+use super::sql::{self, Connection, Transaction};
 use super::sqlite::{FileId, PendingChange, RawFile, ReadPool, Writer, WriterJob};
 use super::sync::Syncer;
 use crate::home::Home;
@@ -60,7 +59,7 @@ impl<A> Database<A> {
     pub(super) async fn read<T>(
         &self,
         what: &'static str,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        work: impl FnOnce(&Connection<'_>) -> sql::Result<T>,
     ) -> Result<T, StoreError> {
         self.pool.read(what, work)
     }
@@ -69,7 +68,7 @@ impl<A> Database<A> {
     pub(super) async fn read_long<T: Send + 'static>(
         &self,
         what: &'static str,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl FnOnce(&Connection<'_>) -> sql::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let pool = Arc::clone(&self.pool);
         let read = tokio::task::spawn_blocking(move || pool.read(what, work));
@@ -105,7 +104,7 @@ impl Store {
     pub(super) async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> sql::Result<T> + Send + 'static,
     {
         let (tell, answered) = tokio::sync::oneshot::channel();
         // The value waits in a slot until the commit: the caller must not see it if the transaction fails.
@@ -118,19 +117,21 @@ impl Store {
             answer: Box::new(move |committed| {
                 let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
                 // The caller may no longer be waiting.
-                drop(tell.send(committed.and_then(|()| value.ok_or(rusqlite::Error::InvalidQuery))));
+                drop(tell.send(committed.map(|()| value)));
             }),
         }))?;
         match answered.await {
-            Ok(result) => result.map_err(|source| StoreError::query(what, source)),
-            Err(_) => Err(StoreError::Stopped),
+            Ok(Ok(Some(done))) => Ok(done),
+            Ok(Err(source)) => Err(StoreError::query(what, source)),
+            // A change that panicked is dropped without an answer.
+            Ok(Ok(None)) | Err(_) => Err(StoreError::Stopped),
         }
     }
 
     /// Queues a change without waiting for its outcome, for callers that can't wait. A failure is logged.
     pub(super) fn write_behind<F>(&self, what: &'static str, work: F)
     where
-        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> sql::Result<()> + Send + 'static,
     {
         let submitted = self.access.writer.submit(WriterJob::Change(PendingChange {
             since: Instant::now(),

@@ -1,8 +1,7 @@
 //! Messages on other platforms that show a waiting request. A row is added before its message is sent, and is closed once
 //! the message says how the request ended.
 
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
-
+use super::sql::{self, Connection, OptionalExtension as _, Params, Row};
 use super::subjects::DecisionMessages;
 use super::{Database, LinkState, Store, StoreError};
 
@@ -52,7 +51,7 @@ const SELECT: &str =
         d.attempts, d.next_at, d.created_at
     FROM decision_message d JOIN link l ON l.id = d.link";
 
-fn message(row: &Row<'_>) -> rusqlite::Result<DecisionMessage> {
+fn message(row: &Row<'_>) -> sql::Result<DecisionMessage> {
     Ok(DecisionMessage {
         id: row.get(0)?,
         link: row.get(1)?,
@@ -71,10 +70,10 @@ fn message(row: &Row<'_>) -> rusqlite::Result<DecisionMessage> {
 }
 
 fn find(
-    connection: &Connection,
+    connection: &Connection<'_>,
     condition: &str,
     params: impl Params,
-) -> rusqlite::Result<Option<DecisionMessage>> {
+) -> sql::Result<Option<DecisionMessage>> {
     connection.prepare_cached(&format!("{SELECT} WHERE {condition}"))?.query_row(params, message).optional()
 }
 

@@ -4,12 +4,11 @@
 //! that was given to the running turn. A turn takes new messages as a batch. The batch counts as delivered once the
 //! turn's input is in the transcript.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
-
 use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
 use super::schedule;
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Transaction};
 use super::subjects::Deliveries;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -83,10 +82,10 @@ pub struct BatchLimits {
 }
 
 fn position(
-    transaction: &Connection,
+    transaction: &Connection<'_>,
     agent: &AgentId,
     id: &str,
-) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+) -> sql::Result<Option<(i64, Option<i64>)>> {
     transaction
         .prepare_cached("SELECT delivered_seq, inflight_seq FROM delivery WHERE agent = ?1 AND channel = ?2")?
         .query_row((agent.as_str(), id), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -94,7 +93,7 @@ fn position(
 }
 
 /// Returns the turn that was given messages and has not ended its delivery yet.
-fn holding_turn(connection: &Connection, agent: &AgentId, id: &str) -> rusqlite::Result<Option<String>> {
+fn holding_turn(connection: &Connection<'_>, agent: &AgentId, id: &str) -> sql::Result<Option<String>> {
     connection
         .prepare_cached("SELECT inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2")?
         .query_row((agent.as_str(), id), |row| row.get(0))
@@ -108,7 +107,7 @@ fn take(
     id: &ChannelId,
     turn: TurnId,
     limits: BatchLimits,
-) -> rusqlite::Result<Option<Batch>> {
+) -> sql::Result<Option<Batch>> {
     let Some(channel) = channel::find(transaction, id)? else { return Ok(None) };
     if !receives_messages(&channel, agent) {
         return Ok(None);
@@ -153,12 +152,12 @@ fn take(
 /// Reads the messages after a sequence number, as many as the limits allow. A text that is too long to be included is
 /// not read.
 fn given(
-    connection: &Connection,
+    connection: &Connection<'_>,
     agent: &AgentId,
     id: &ChannelId,
     after: i64,
     limits: BatchLimits,
-) -> rusqlite::Result<Vec<Given>> {
+) -> sql::Result<Vec<Given>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, author, mentions, octet_length(content),
             CASE WHEN octet_length(content) <= ?5 THEN content END
@@ -169,7 +168,7 @@ fn given(
     let mut room = limits.bytes;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        let size = usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
+        let size = usize::try_from(row.get::<i64>(3)?).unwrap_or(0);
         // A long text is replaced by a reference to its number, so it is charged no more than half of the room.
         let takes = size.min(limits.bytes / 2);
         if !messages.is_empty() && takes > room {
@@ -177,8 +176,8 @@ fn given(
         }
         room = room.saturating_sub(takes);
         let given = Given {
-            seq: row.get::<_, i64>(0)?.unsigned_abs(),
-            author: parsed(row, 1)?,
+            seq: row.get::<i64>(0)?.unsigned_abs(),
+            author: parsed(&row, 1)?,
             mentions: PostMentions::from_column(row.get_ref(2)?.as_str_or_null()?),
             size,
             content: row.get(4)?,
@@ -196,7 +195,7 @@ fn given(
 }
 
 /// Counts a message as read by the members that have read everything before it. It is not in a batch then.
-pub(super) fn pass_over(transaction: &Transaction<'_>, channel: &str, seq: i64) -> rusqlite::Result<()> {
+pub(super) fn pass_over(transaction: &Transaction<'_>, channel: &str, seq: i64) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT INTO delivery (agent, channel, delivered_seq)
@@ -223,10 +222,10 @@ const MAX_SCANNED: i64 = 500;
 /// Only messages that wake somebody are read. The index on them keeps this cheap even behind a long run of messages
 /// that wake nobody.
 fn unseen(
-    connection: &Connection,
+    connection: &Connection<'_>,
     agent: &AgentId,
     id: &ChannelId,
-) -> rusqlite::Result<Option<UnseenSummary>> {
+) -> sql::Result<Option<UnseenSummary>> {
     let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
     // Messages that the running turn was given do not count as unseen.
     let after = inflight.unwrap_or(delivered).max(delivered);
@@ -251,15 +250,15 @@ fn unseen(
 
 /// Returns the unseen messages of the members that are agents.
 fn unseen_of_members(
-    connection: &Connection,
+    connection: &Connection<'_>,
     members: &[(Party, ChannelId)],
-) -> rusqlite::Result<Vec<UnseenSummary>> {
+) -> sql::Result<Vec<UnseenSummary>> {
     let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
     let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
     found.collect()
 }
 
-fn newest(connection: &Connection) -> rusqlite::Result<i64> {
+fn newest(connection: &Connection<'_>) -> sql::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(id), 0) FROM message")?.query_row((), |row| row.get(0))
 }
 
@@ -277,7 +276,7 @@ impl<A> Deliveries<&Database<A>> {
                         agent: parsed(row, 0)?,
                         channel: parsed(row, 1)?,
                         turn: parsed(row, 2)?,
-                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                        up_to: row.get::<i64>(3)?.unsigned_abs(),
                     })
                 })?
                 .collect()
@@ -343,7 +342,7 @@ impl<A> Deliveries<&Database<A>> {
                      AND channel.id IN (SELECT channel FROM message WHERE id > ?1)",
                 )?
                 .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             Ok((newest, unseen_of_members(connection, &members)?))
         })
         .await
@@ -362,7 +361,7 @@ impl<A> Deliveries<&Database<A>> {
                      AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
                 )?
                 .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             unseen_of_members(connection, &behind)
         })
         .await

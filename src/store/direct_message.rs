@@ -1,8 +1,7 @@
 //! Tasks that people gave by a direct message on another platform, until their answers are sent back there.
 
-use rusqlite::{OptionalExtension as _, Row};
-
 use super::bridge_traffic::{self, Direction};
+use super::sql::{self, OptionalExtension as _, Row};
 use super::subjects::DirectMessages;
 use super::task::TaskState;
 use super::{Database, Store, StoreError};
@@ -41,7 +40,7 @@ pub(crate) struct DirectAnswer {
     pub(crate) next_at: i64,
 }
 
-fn answer(row: &Row<'_>) -> rusqlite::Result<DirectAnswer> {
+fn answer(row: &Row<'_>) -> sql::Result<DirectAnswer> {
     let state: TaskState = row.get(4)?;
     let is_final = state.is_final();
     let (response, question): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
@@ -57,7 +56,7 @@ fn answer(row: &Row<'_>) -> rusqlite::Result<DirectAnswer> {
         text,
         is_final,
         updated_at: row.get(8)?,
-        sent: usize::try_from(row.get::<_, i64>(9)?).unwrap_or_default(),
+        sent: usize::try_from(row.get::<i64>(9)?).unwrap_or_default(),
         is_begun: row.get(10)?,
         attempts: row.get(11)?,
         next_at: row.get(12)?,

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{ErrorCode, ffi};
-
-use super::health;
+use super::sql::{self, Cause};
 use crate::error::{Explain, KERNEL_LOG_HINT, Kind};
 use crate::home::HomeError;
 
@@ -34,7 +32,7 @@ pub enum StoreError {
     Open {
         path: PathBuf,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// The content of the file is invalid, and a check confirmed it.
     #[error("the database {} is damaged: {what}", path.display())]
@@ -85,7 +83,7 @@ pub enum StoreError {
         /// The schema version that the migration leads to.
         version: u32,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// A file beside the database could not be read or written. Nothing was changed.
     #[error(transparent)]
@@ -99,7 +97,7 @@ pub enum StoreError {
         /// The operation, as in `begin a turn`.
         what: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// Another process held the lock for longer than the store waits. Nothing was changed.
     #[error("failed to {what}: another process has locked the database")]
@@ -107,7 +105,7 @@ pub enum StoreError {
         /// The operation, as in `begin a turn`.
         what: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// There was no space for the write. Nothing was changed.
     #[error(
@@ -117,7 +115,7 @@ pub enum StoreError {
         /// The operation, as in `begin a turn`.
         what: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// The disk failed to read or write. Nothing was changed.
     #[error("failed to {what}: the disk of the database fails")]
@@ -125,7 +123,7 @@ pub enum StoreError {
         /// The operation, as in `begin a turn`.
         what: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
     /// changed.
@@ -136,7 +134,7 @@ pub enum StoreError {
         /// The operation, as in `begin a turn`.
         what: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: sql::Error,
     },
     /// The disk fails to read the file.
     #[error("the database {} can't be read: its disk fails", path.display())]
@@ -152,26 +150,23 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns the variant that matches the reason why a file could not be opened.
-    pub(super) fn open(path: &Path, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        if health::is_unread(&source) {
-            Self::Unreadable { path, source: source.into() }
-        } else {
-            Self::Open { path, source }
+    pub(super) fn open(path: &Path, source: impl Into<sql::Error>) -> Self {
+        let (path, source) = (path.to_owned(), source.into());
+        match source.cause() {
+            Cause::Unread => Self::Unreadable { path, source: source.into() },
+            _ => Self::Open { path, source },
         }
     }
 
     /// Returns the variant that matches the reason why a statement failed.
-    pub(super) fn query(what: &'static str, source: rusqlite::Error) -> Self {
-        let code = source.sqlite_error().map(|error| (error.code, error.extended_code));
-        match code {
-            Some((ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _)) => Self::Locked { what, source },
-            // A write that fails with this code, for example because the file may not grow, needs the same remedy as a
-            // full disk.
-            Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_WRITE)) => Self::Full { what, source },
-            Some((ErrorCode::SystemIoFailure, _)) => Self::Disk { what, source },
-            Some((ErrorCode::DatabaseCorrupt, _)) => Self::Doubtful { what, source },
-            _ => Self::Query { what, source },
+    pub(super) fn query(what: &'static str, source: impl Into<sql::Error>) -> Self {
+        let source = source.into();
+        match source.cause() {
+            Cause::Locked => Self::Locked { what, source },
+            Cause::Full => Self::Full { what, source },
+            Cause::Unread | Cause::Read | Cause::Disk => Self::Disk { what, source },
+            Cause::Corrupt => Self::Doubtful { what, source },
+            Cause::Statement | Cause::NotDatabase | Cause::Refused => Self::Query { what, source },
         }
     }
 }
@@ -191,7 +186,7 @@ impl StoreError {
             | Self::Unreadable { .. } => true,
             // Of the errors of files beside the database, only those of a failing disk may pass.
             Self::Beside(error) => error.kind() == Kind::Unreadable,
-            Self::Query { source, .. } | Self::Open { source, .. } => health::is_fault(source),
+            Self::Query { source, .. } | Self::Open { source, .. } => source.cause().is_fault(),
             _ => false,
         }
     }
@@ -201,7 +196,7 @@ impl StoreError {
     pub(crate) fn is_doubtful(&self) -> bool {
         match self {
             Self::Doubtful { .. } => true,
-            Self::Open { source, .. } | Self::Migration { source, .. } => health::is_doubtful(source),
+            Self::Open { source, .. } | Self::Migration { source, .. } => source.cause() == Cause::Corrupt,
             _ => false,
         }
     }
@@ -214,11 +209,13 @@ impl Explain for StoreError {
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
             Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
             // The file was read and contains something else, so the disk is not at fault.
-            Self::Query { source, .. } | Self::Open { source, .. } if health::is_not_database(source) => {
+            Self::Query { source, .. } | Self::Open { source, .. }
+                if source.cause() == Cause::NotDatabase =>
+            {
                 Kind::Damaged
             }
             Self::Open { source, .. } | Self::Migration { source, .. }
-                if health::is_doubtful(source) || health::is_unread(source) =>
+                if matches!(source.cause(), Cause::Corrupt | Cause::Unread) =>
             {
                 Kind::Unreadable
             }
@@ -258,6 +255,8 @@ impl Explain for StoreError {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::ffi;
+
     use super::*;
 
     fn failure(code: i32) -> rusqlite::Error {

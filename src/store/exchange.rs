@@ -2,11 +2,10 @@
 //!
 //! The brakes on agents that talk only among themselves read it before the next message is sent.
 
-use rusqlite::Transaction;
-
 use super::post::{PostMentions, WakeUrgency};
 use super::post_outline::{OUTLINE_CHARS, PostOutline};
 use super::session::parsed;
+use super::sql::{self, Transaction};
 use super::subjects::Exchanges;
 use super::{Database, StoreError};
 use crate::id::{AgentId, Party};
@@ -42,7 +41,7 @@ impl NewExchange {
 }
 
 /// Stores an exchange and deletes the oldest of the pair beyond [`MAX_PER_PAIR`].
-pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite::Result<()> {
+pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> sql::Result<()> {
     let pair = pair(&new.sender, &new.receiver);
     transaction
         .prepare_cached(
@@ -101,7 +100,7 @@ impl<A> Exchanges<&Database<A>> {
                     Ok(PostOutline {
                         author: Party::Agent(parsed(row, 0)?),
                         start: row.get(2)?,
-                        length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+                        length: usize::try_from(row.get::<i64>(3)?).unwrap_or(0),
                         mentions: PostMentions { agents: vec![receiver], all: false },
                         wake: WakeUrgency::AtOnce,
                         at: row.get(4)?,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
+use super::sql::{self, Connection, Row, params};
 use super::subjects::Submissions;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
@@ -64,7 +64,7 @@ const TOLD: &str = "(?1 IS NULL
     OR f.reviewer = ?1 AND EXISTS (
         SELECT 1 FROM session WHERE key = 'agent:' || ?1 || ':flock:request:review-' || s.id AND agent = ?1))";
 
-fn finding(row: &Row<'_>) -> rusqlite::Result<Finding> {
+fn finding(row: &Row<'_>) -> sql::Result<Finding> {
     Ok(Finding {
         id: row.get(0)?,
         submission: row.get(1)?,
@@ -82,7 +82,7 @@ fn finding(row: &Row<'_>) -> rusqlite::Result<Finding> {
 
 const SELECT: &str = "SELECT f.id, f.submission, f.reviewer, f.is_blocking, f.path, f.line, f.content, f.answer, f.created_at FROM finding f";
 
-fn of(connection: &Connection, submission: i64) -> rusqlite::Result<Vec<Finding>> {
+fn of(connection: &Connection<'_>, submission: i64) -> sql::Result<Vec<Finding>> {
     connection
         .prepare_cached(&format!("{SELECT} WHERE f.submission = ?1 ORDER BY f.id"))?
         .query_map([submission], finding)?

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Freezes;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
@@ -134,7 +133,7 @@ impl FreezeState {
     }
 }
 
-fn frozen(connection: &Connection) -> rusqlite::Result<FreezeState> {
+fn frozen(connection: &Connection<'_>) -> sql::Result<FreezeState> {
     let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)?, reason: row.get(2)? });
     let home = connection
         .prepare_cached("SELECT at, by, reason FROM home_freeze")?
@@ -146,16 +145,16 @@ fn frozen(connection: &Connection) -> rusqlite::Result<FreezeState> {
              WHERE frozen_at IS NOT NULL",
         )?
         .query_map((), |row| Ok((parsed(row, 3)?, freeze(row)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     let spared = connection
         .prepare_cached("SELECT agent FROM agent_state WHERE spared = 1")?
         .query_map((), |row| parsed(row, 0))?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     Ok(FreezeState { home, agents, spared })
 }
 
 /// Stores one agent's own freeze and its exemption from the home's.
-fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState) -> rusqlite::Result<()> {
+fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState) -> sql::Result<()> {
     let own = now.agents.get(agent);
     transaction
         .prepare_cached(

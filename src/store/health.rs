@@ -1,14 +1,14 @@
 //! The condition of the database: its ability to be read and written, and the number of its faults.
 //!
-//! A fault is an error of the storage below SQLite, such as a full or read-only disk. An error of the statement itself
+//! A fault is an error of the storage below the database, such as a full or read-only disk. An error of the statement itself
 //! is not one.
 
 use std::sync::Arc;
 
-use rusqlite::{ErrorCode, ffi};
 use tokio::sync::watch;
 
 use super::StoreError;
+use super::sql::{self, Cause};
 use crate::clock::unix_ms;
 use crate::error::{KERNEL_LOG_HINT, chain};
 
@@ -107,15 +107,16 @@ impl StorageHealth {
     }
 
     /// Records the error of a failed write, if it is a fault.
-    pub(super) fn write_failed(&self, error: &rusqlite::Error) {
-        if is_fault(error) {
+    pub(super) fn write_failed(&self, error: &sql::Error) {
+        if error.cause().is_fault() {
             self.failed(DatabaseAccess::Write, error);
         }
     }
 
     /// Records the error of a failed read, if it is a fault. Waiting too long for a lock does not count here.
-    pub(super) fn record_read_failure(&self, error: &rusqlite::Error) {
-        if is_fault(error) && !is_busy(error) {
+    pub(super) fn record_read_failure(&self, error: &sql::Error) {
+        let cause = error.cause();
+        if cause.is_fault() && cause != Cause::Locked {
             self.failed(DatabaseAccess::Read, error);
         }
     }
@@ -132,10 +133,11 @@ impl StorageHealth {
         }
     }
 
-    fn failed(&self, access: DatabaseAccess, error: &rusqlite::Error) {
+    fn failed(&self, access: DatabaseAccess, error: &sql::Error) {
+        let cause = error.cause();
         // A write reads pages first, so a failed write can be a failed read.
-        let access = if is_read_failure(error) { DatabaseAccess::Read } else { access };
-        self.mark_unusable(access, chain(error), is_damage(error));
+        let access = if cause.is_read_failure() { DatabaseAccess::Read } else { access };
+        self.mark_unusable(access, chain(error), cause.is_damage());
     }
 
     /// Records that the database can't be used at all, and why.
@@ -188,84 +190,14 @@ impl StorageHealth {
     }
 }
 
-/// Returns `true` if an error comes from the storage and may pass, so that the same operation can be retried.
-pub(super) fn is_fault(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(
-            ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::ReadOnly
-                | ErrorCode::CannotOpen
-                | ErrorCode::PermissionDenied
-                | ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::FileLockingProtocolFailed
-                | ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
-        )
-    )
-}
-
-/// Returns `true` if an error says that the content of the file is invalid.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// Returns `true` if an error means either damage or a disk that failed to read: SQLite uses one code for both.
-pub(super) fn is_doubtful(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
-}
-
-/// Returns `true` if the file could be read and is not an SQLite database.
-pub(super) fn is_not_database(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::NotADatabase)
-}
-
-/// Returns `true` if the disk failed to read. Other read errors have other causes, such as a folder in place of the
-/// file.
-pub(super) fn is_unread(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_CORRUPTFS)
-}
-
-/// Returns `true` if the failed operation was a read, for any reason.
-fn is_read_failure(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    is_damage(error)
-        || matches!(
-            code,
-            Some(ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS)
-        )
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
-}
-
 #[cfg(test)]
 mod tests {
+    use rusqlite::ffi;
+
     use super::*;
 
-    fn failure(code: i32) -> rusqlite::Error {
-        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
-    }
-
-    #[test]
-    fn only_storage_errors_count_as_faults() {
-        for (code, fault, damage) in [
-            (ffi::SQLITE_FULL, true, false),
-            (ffi::SQLITE_IOERR_WRITE, true, false),
-            (ffi::SQLITE_IOERR_FSYNC, true, false),
-            (ffi::SQLITE_READONLY_DBMOVED, true, false),
-            (ffi::SQLITE_CANTOPEN, true, false),
-            (ffi::SQLITE_BUSY, true, false),
-            (ffi::SQLITE_CORRUPT, true, true),
-            (ffi::SQLITE_NOTADB, true, true),
-            (ffi::SQLITE_CONSTRAINT, false, false),
-            (ffi::SQLITE_INTERRUPT, false, false),
-        ] {
-            assert_eq!((is_fault(&failure(code)), is_damage(&failure(code))), (fault, damage), "{code}");
-        }
+    fn failure(code: i32) -> sql::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
     }
 
     #[tokio::test]

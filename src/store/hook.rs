@@ -3,11 +3,10 @@
 //! A delivery has one row, which is written in the same transaction as the message that it causes. What is delivered again
 //! finds its row, so it is posted once, whenever the process is killed, as long as the row is among the newest of its hook.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
-
 use super::audit::{self, AuditEntry};
 use super::post::{self, CommittedPost, NewPost, PostOutcome};
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, params};
 use super::subjects::Hooks;
 use super::words::words;
 use super::{Database, Store, StoreError};
@@ -135,7 +134,7 @@ pub struct HookDelivery {
 
 const SELECT: &str = "SELECT id, name, channel, kind, template, added_by, created_at, state, why FROM hook";
 
-fn hook(row: &Row<'_>) -> rusqlite::Result<Hook> {
+fn hook(row: &Row<'_>) -> sql::Result<Hook> {
     Ok(Hook {
         id: row.get(0)?,
         name: parsed(row, 1)?,
@@ -149,14 +148,14 @@ fn hook(row: &Row<'_>) -> rusqlite::Result<Hook> {
     })
 }
 
-fn by_name(connection: &Connection, name: &HookName) -> rusqlite::Result<Option<Hook>> {
+fn by_name(connection: &Connection<'_>, name: &HookName) -> sql::Result<Option<Hook>> {
     connection
         .prepare_cached(&format!("{SELECT} WHERE name = ?1"))?
         .query_row([name.as_str()], hook)
         .optional()
 }
 
-fn delivery(row: &Row<'_>) -> rusqlite::Result<HookDelivery> {
+fn delivery(row: &Row<'_>) -> sql::Result<HookDelivery> {
     let seq: Option<i64> = row.get(5)?;
     Ok(HookDelivery {
         delivery: row.get(0)?,
@@ -173,7 +172,7 @@ fn insert(
     new: &NewHook,
     most: u32,
     entry: &AuditEntry,
-) -> rusqlite::Result<HookAdded> {
+) -> sql::Result<HookAdded> {
     if by_name(transaction, &new.name)?.is_some() {
         return Ok(HookAdded::NameTaken);
     }
@@ -191,7 +190,7 @@ fn insert(
 }
 
 /// Takes a delivery: its row and its message are written together or not at all.
-fn take(transaction: &Transaction<'_>, new: NewDelivery) -> rusqlite::Result<DeliveryResult> {
+fn take(transaction: &Transaction<'_>, new: NewDelivery) -> sql::Result<DeliveryResult> {
     let state: Option<HookState> = transaction
         .prepare_cached("SELECT state FROM hook WHERE id = ?1")?
         .query_row([new.hook], |row| row.get(0))
@@ -232,19 +231,22 @@ fn take(transaction: &Transaction<'_>, new: NewDelivery) -> rusqlite::Result<Del
         DeliveryResult::Posted(parts) => Some(post::number(parts.1.seq)),
         _ => None,
     };
-    transaction
+    let newest: i64 = transaction
         .prepare_cached(
             "INSERT OR REPLACE INTO hook_delivery (hook, digest, delivery, event, received_at, outcome, why, seq)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             RETURNING id",
         )?
-        .execute(params![new.hook, new.digest, new.delivery, new.event, new.now, outcome, why, seq])?;
-    let oldest = transaction.last_insert_rowid();
+        .query_row(
+            params![new.hook, new.digest, new.delivery, new.event, new.now, outcome, why, seq],
+            |row| row.get(0),
+        )?;
     transaction
         .prepare_cached(
             "DELETE FROM hook_delivery WHERE hook = ?1 AND id <= (SELECT id FROM hook_delivery
              WHERE hook = ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
         )?
-        .execute((new.hook, oldest, MOST_DELIVERIES))?;
+        .execute((new.hook, newest, MOST_DELIVERIES))?;
     audit::append(transaction, &new.entry, new.now)?;
     Ok(result)
 }

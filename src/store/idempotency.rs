@@ -2,8 +2,7 @@
 //!
 //! A key is valid for a day.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
-
+use super::sql::{self, Connection, OptionalExtension as _, Transaction};
 use super::subjects::IdempotencyKeys;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -37,10 +36,10 @@ pub struct KeyedRequest {
 
 /// Finds the request of a key that is still valid at `now`.
 pub(super) fn find(
-    connection: &Connection,
+    connection: &Connection<'_>,
     key: &IdempotencyKey,
     now: i64,
-) -> rusqlite::Result<Option<KeyedRequest>> {
+) -> sql::Result<Option<KeyedRequest>> {
     let parsed = |text: Option<String>| text.and_then(|text| text.parse().ok());
     // Expired keys have to be ignored here, because they are deleted only when another key is stored.
     connection
@@ -51,7 +50,7 @@ pub(super) fn find(
         .query_row((&key.caller, &key.name, now - KEY_LIFETIME), |row| {
             Ok(KeyedRequest {
                 digest: row.get(0)?,
-                session: row.get::<_, Option<String>>(1)?.and_then(|key| key.parse().ok()),
+                session: row.get::<Option<String>>(1)?.and_then(|key| key.parse().ok()),
                 turn: parsed(row.get(2)?),
                 answer: row.get(3)?,
                 created_at: row.get(4)?,
@@ -67,7 +66,7 @@ pub(super) fn insert(
     turn: Option<(&SessionKey, TurnId)>,
     answer: Option<&str>,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     transaction
         .prepare_cached("DELETE FROM idempotency_key WHERE created_at <= ?1")?
         .execute([now - KEY_LIFETIME])?;

@@ -3,12 +3,13 @@
 //! They are direct messages and their answers, results of requests, messages of another session, and notes that a turn
 //! was interrupted. An item is kept from its acceptance until the turn that received it has ended.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::schedule;
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef,
+};
 use super::subjects::InboxItems;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -56,7 +57,7 @@ impl FromSql for InboxItemKind {
 }
 
 impl ToSql for InboxItemKind {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -97,7 +98,7 @@ pub struct InboxItem {
 
 const COLUMNS: &str = "id, session, kind, sender, text, task, created_at, turn, attempts";
 
-fn item(row: &Row<'_>) -> rusqlite::Result<InboxItem> {
+fn item(row: &Row<'_>) -> sql::Result<InboxItem> {
     let turn: Option<String> = row.get(7)?;
     Ok(InboxItem {
         id: row.get(0)?,
@@ -107,13 +108,13 @@ fn item(row: &Row<'_>) -> rusqlite::Result<InboxItem> {
         text: row.get(4)?,
         task: row.get(5)?,
         created_at: row.get(6)?,
-        turn: turn.map(|turn| turn.parse()).transpose().map_err(|_| rusqlite::Error::InvalidQuery)?,
+        turn: turn.map(|turn| turn.parse()).transpose().map_err(|_| sql::Error::Malformed)?,
         attempts: row.get(8)?,
     })
 }
 
 /// Adds an item and returns its id.
-pub(super) fn add(transaction: &Transaction<'_>, new: &NewInboxItem) -> rusqlite::Result<String> {
+pub(super) fn add(transaction: &Transaction<'_>, new: &NewInboxItem) -> sql::Result<String> {
     // Version 7 starts with a time stamp, so ids sort in the order of acceptance.
     let id = uuid::Uuid::now_v7().to_string();
     transaction
@@ -124,7 +125,7 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewInboxItem) -> rusqlite
     Ok(id)
 }
 
-fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Option<InboxItem>> {
+fn first(connection: &Connection<'_>, session: &SessionKey) -> sql::Result<Option<InboxItem>> {
     // The interrupted turn is resumed before anything new begins.
     connection
         .prepare_cached(&format!(

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, Row};
-
 use super::Database;
 use super::StoreError;
+use super::sql::{self, Connection, Row};
 use super::subjects::Interactions;
 use super::turn::TurnState;
 
@@ -54,7 +53,7 @@ fn count(counts: &mut Counts, from: &str, to: String, kind: ContactKind) {
     *counts.entry((from.to_owned(), to, kind)).or_default() += 1;
 }
 
-fn contacts(connection: &Connection, since: i64) -> rusqlite::Result<Vec<Contact>> {
+fn contacts(connection: &Connection<'_>, since: i64) -> sql::Result<Vec<Contact>> {
     let mut counts = Counts::new();
     // Rows are added in the order of time, so the search ends at the first one that is too old.
     let mut statement = connection.prepare_cached(
@@ -62,7 +61,7 @@ fn contacts(connection: &Connection, since: i64) -> rusqlite::Result<Vec<Contact
     )?;
     let mut rows = statement.query([MAX_ROWS])?;
     while let Some(row) = rows.next()? {
-        if row.get::<_, i64>(3)? < since {
+        if row.get::<i64>(3)? < since {
             break;
         }
         let author: String = row.get(0)?;
@@ -70,7 +69,7 @@ fn contacts(connection: &Connection, since: i64) -> rusqlite::Result<Vec<Contact
         if author == "system" {
             continue;
         }
-        count(&mut counts, &author, format!("#{}", row.get::<_, String>(1)?), ContactKind::Post);
+        count(&mut counts, &author, format!("#{}", row.get::<String>(1)?), ContactKind::Post);
         let mentions: Option<String> = row.get(2)?;
         for name in mentions.iter().flat_map(|names| names.split_whitespace()) {
             count(&mut counts, &author, name.to_owned(), ContactKind::Mention);
@@ -80,16 +79,16 @@ fn contacts(connection: &Connection, since: i64) -> rusqlite::Result<Vec<Contact
         .prepare_cached("SELECT sender, receiver, created_at FROM exchange ORDER BY id DESC LIMIT ?1")?;
     let mut rows = statement.query([MAX_ROWS])?;
     while let Some(row) = rows.next()? {
-        if row.get::<_, i64>(2)? < since {
+        if row.get::<i64>(2)? < since {
             break;
         }
-        count(&mut counts, &row.get::<_, String>(0)?, row.get(1)?, ContactKind::Direct);
+        count(&mut counts, &row.get::<String>(0)?, row.get(1)?, ContactKind::Direct);
     }
     let contact = |((from, to, kind), count)| Contact { from, to, kind, count };
     Ok(counts.into_iter().map(contact).collect())
 }
 
-fn timed_turn(row: &Row<'_>) -> rusqlite::Result<TimedTurn> {
+fn timed_turn(row: &Row<'_>) -> sql::Result<TimedTurn> {
     Ok(TimedTurn {
         turn: row.get(0)?,
         session: row.get(1)?,
@@ -105,7 +104,7 @@ fn first_id(since: i64) -> String {
     format!("{}-{}", &time[..8], &time[8..])
 }
 
-fn turns(connection: &Connection, since: i64, limit: u32) -> rusqlite::Result<Vec<TimedTurn>> {
+fn turns(connection: &Connection<'_>, since: i64, limit: u32) -> sql::Result<Vec<TimedTurn>> {
     // The first part uses the primary key, the second the index of running turns, which may have begun long ago.
     let mut turns: Vec<TimedTurn> = connection
         .prepare_cached(
@@ -115,7 +114,7 @@ fn turns(connection: &Connection, since: i64, limit: u32) -> rusqlite::Result<Ve
              ) ORDER BY id DESC LIMIT ?2",
         )?
         .query_map((first_id(since), limit), timed_turn)?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     turns.reverse();
     Ok(turns)
 }

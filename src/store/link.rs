@@ -1,11 +1,13 @@
 //! Links between channels and the channels of other platforms.
 
-use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult, Transaction,
+    ValueRef,
+};
 use super::subjects::Links;
 use super::{Database, Store, StoreError};
 use crate::id::{ChannelId, Party};
@@ -42,7 +44,7 @@ impl FromSql for LinkState {
 }
 
 impl ToSql for LinkState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -86,7 +88,7 @@ impl Link {
 const COLUMNS: &str = "id, channel, bridge, external, title, state, is_cross, hears, created_by,
     created_at, hears_bots, paused_by_person";
 
-fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
+fn link(row: &Row<'_>) -> sql::Result<Link> {
     Ok(Link {
         id: row.get(0)?,
         channel: parsed(row, 1)?,
@@ -104,7 +106,7 @@ fn link(row: &Row<'_>) -> rusqlite::Result<Link> {
     })
 }
 
-fn find(connection: &Connection, bridge: &str, external: &str) -> rusqlite::Result<Option<Link>> {
+fn find(connection: &Connection<'_>, bridge: &str, external: &str) -> sql::Result<Option<Link>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM link WHERE bridge = ?1 AND external = ?2"))?
         .query_row((bridge, external), link)
@@ -120,7 +122,7 @@ pub(super) fn follow_archive(
     channel: &str,
     is_end: bool,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let (notice, from, to) = if is_end {
         ("archived", LinkState::Active, LinkState::Archived)
     } else {
@@ -354,7 +356,7 @@ impl<A> Links<&Database<A>> {
         self.read("look a linked message up", |connection| {
             connection
                 .prepare_cached("SELECT seq FROM linked_message WHERE link = ?1 AND external = ?2")?
-                .query_row((link, external), |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+                .query_row((link, external), |row| row.get::<i64>(0).map(i64::unsigned_abs))
                 .optional()
         })
         .await

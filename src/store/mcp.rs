@@ -1,10 +1,9 @@
 //! The tools of MCP servers: the definitions that a person has seen, the agents that may call them, and what else a server
 //! may ask for meanwhile.
 
-use rusqlite::{Connection, Row, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{self, Connection, Row, Transaction};
 use super::subjects::McpTools;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, McpServerName};
@@ -118,7 +117,7 @@ pub(crate) struct NewMcpGrant {
 const TOOL_COLUMNS: &str =
     "server, tool, definition, sha256, changed_definition, changed_sha256, seen_by, seen_at";
 
-fn tool(row: &Row<'_>) -> rusqlite::Result<PinnedTool> {
+fn tool(row: &Row<'_>) -> sql::Result<PinnedTool> {
     let changed: (Option<String>, Option<String>) = (row.get(4)?, row.get(5)?);
     Ok(PinnedTool {
         server: parsed(row, 0)?,
@@ -131,7 +130,7 @@ fn tool(row: &Row<'_>) -> rusqlite::Result<PinnedTool> {
     })
 }
 
-fn grant(row: &Row<'_>) -> rusqlite::Result<McpGrant> {
+fn grant(row: &Row<'_>) -> sql::Result<McpGrant> {
     Ok(McpGrant {
         server: parsed(row, 0)?,
         agent: parsed(row, 1)?,
@@ -142,14 +141,14 @@ fn grant(row: &Row<'_>) -> rusqlite::Result<McpGrant> {
     })
 }
 
-fn tools(connection: &Connection) -> rusqlite::Result<Vec<PinnedTool>> {
+fn tools(connection: &Connection<'_>) -> sql::Result<Vec<PinnedTool>> {
     connection
         .prepare_cached(&format!("SELECT {TOOL_COLUMNS} FROM mcp_tool ORDER BY server, tool"))?
         .query_map((), tool)?
         .collect()
 }
 
-fn grants(connection: &Connection) -> rusqlite::Result<Vec<McpGrant>> {
+fn grants(connection: &Connection<'_>) -> sql::Result<Vec<McpGrant>> {
     connection
         .prepare_cached(
             "SELECT server, agent, tool, readonly_ok, granted_by, granted_at FROM mcp_grant
@@ -159,7 +158,7 @@ fn grants(connection: &Connection) -> rusqlite::Result<Vec<McpGrant>> {
         .collect()
 }
 
-fn capability(row: &Row<'_>) -> rusqlite::Result<McpCapabilityGrant> {
+fn capability(row: &Row<'_>) -> sql::Result<McpCapabilityGrant> {
     Ok(McpCapabilityGrant {
         server: parsed(row, 0)?,
         agent: parsed(row, 1)?,
@@ -170,7 +169,7 @@ fn capability(row: &Row<'_>) -> rusqlite::Result<McpCapabilityGrant> {
 }
 
 /// Forgets the tools that no agent may call any more. A later grant shows them again.
-fn forget_ungranted(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+fn forget_ungranted(transaction: &Transaction<'_>) -> sql::Result<()> {
     transaction
         .execute(
             "DELETE FROM mcp_tool WHERE NOT EXISTS (

@@ -1,4 +1,6 @@
-//! The SQLite database: all SQL statements and migrations of flock.
+//! The database: all SQL statements and migrations of flock.
+//!
+//! The subjects use the types of [`sql`] and know no driver. What only SQLite has is in [`sqlite`].
 //!
 //! One thread writes, and combines waiting changes into one transaction. Reads use a few separate connections. A change
 //! is committed when its future resolves, and then survives `kill -9`. Syncing to the disk follows a few milliseconds
@@ -31,6 +33,7 @@ mod idempotency;
 mod inbox;
 mod interaction;
 mod link;
+mod lost_session;
 mod mcp;
 mod outbox;
 mod post;
@@ -47,6 +50,7 @@ mod response;
 mod schedule;
 mod session;
 mod sign_in;
+mod sql;
 mod sqlite;
 mod subjects;
 mod submission;
@@ -89,6 +93,7 @@ pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};
+pub(crate) use lost_session::LostSession;
 pub use mcp::{McpCapability, McpCapabilityGrant, McpGrant, PinnedTool};
 pub(crate) use mcp::{McpRevocation, NewMcpGrant};
 pub use outbox::LinkOrigin;
@@ -119,7 +124,7 @@ pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};
 pub(crate) use sqlite::backup::{Backup, BackupKind, due_at as backup_due_at, list as backups, snapshot};
 pub use sqlite::connection::BESIDE;
 pub(crate) use sqlite::connection::beside;
-pub(crate) use sqlite::recovery::{LostSession, RestoreOutcome, restore};
+pub(crate) use sqlite::recovery::{RestoreOutcome, restore};
 pub(crate) use sqlite::schema::{is_newer, schema_version};
 pub(crate) use sqlite::search_index::{
     IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,

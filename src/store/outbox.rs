@@ -1,11 +1,11 @@
 //! The outbox: messages that were committed here and are still to be sent to linked channels of other platforms.
 
-use rusqlite::{OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
 use super::bridge_traffic::{self, Direction};
 use super::post::{self, NewPost};
 use super::session::parsed;
+use super::sql::{self, OptionalExtension as _, Row, Transaction};
 use super::subjects::Outbox;
 use super::{Database, Post, Store, StoreError};
 use crate::id::ChannelId;
@@ -71,7 +71,7 @@ pub(super) fn queue(
     new: &NewPost,
     channel: &str,
     seq: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     if new.origin.as_ref().is_some_and(|origin| origin.is_history) {
         return Ok(());
     }
@@ -87,7 +87,7 @@ pub(super) fn queue(
 }
 
 /// Queues a channel's new topic for its links.
-pub(super) fn queue_topic(transaction: &Transaction<'_>, channel: &str, now: i64) -> rusqlite::Result<()> {
+pub(super) fn queue_topic(transaction: &Transaction<'_>, channel: &str, now: i64) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT INTO outbox (link, channel, notice, created_at)
@@ -98,7 +98,7 @@ pub(super) fn queue_topic(transaction: &Transaction<'_>, channel: &str, now: i64
 }
 
 /// Returns the number of the message that came over a link before, if it did.
-pub(super) fn known(transaction: &Transaction<'_>, origin: &LinkOrigin) -> rusqlite::Result<Option<i64>> {
+pub(super) fn known(transaction: &Transaction<'_>, origin: &LinkOrigin) -> sql::Result<Option<i64>> {
     transaction
         .prepare_cached("SELECT seq FROM linked_message WHERE link = ?1 AND external = ?2")?
         .query_row((&origin.link, &origin.message), |row| row.get(0))
@@ -111,7 +111,7 @@ pub(super) fn record(
     origin: &LinkOrigin,
     seq: i64,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT OR IGNORE INTO linked_message (link, external, seq, at) VALUES (?1, ?2, ?3, ?4)",
@@ -120,8 +120,8 @@ pub(super) fn record(
         .map(drop)
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<OutboxEntry> {
-    let content = match row.get::<_, Option<String>>(8)? {
+fn entry(row: &Row<'_>) -> sql::Result<OutboxEntry> {
+    let content = match row.get::<Option<String>>(8)? {
         Some(notice) if notice == TOPIC => OutboxContent::Topic(row.get(9)?),
         Some(notice) => OutboxContent::Notice(notice),
         None => OutboxContent::Post(post::row_from(row, 11)?),
@@ -131,7 +131,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<OutboxEntry> {
         link: row.get(1)?,
         external: row.get(2)?,
         channel: parsed(row, 3)?,
-        sent: usize::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
+        sent: usize::try_from(row.get::<i64>(4)?).unwrap_or_default(),
         attempts: row.get(5)?,
         next_at: row.get(6)?,
         created_at: row.get(7)?,
@@ -246,7 +246,7 @@ impl<A> Outbox<&Database<A>> {
             connection
                 .prepare_cached("SELECT count(*), min(created_at) FROM outbox WHERE link = ?1")?
                 .query_row([link], |row| {
-                    Ok(Backlog { entries: row.get::<_, i64>(0)?.unsigned_abs(), oldest_at: row.get(1)? })
+                    Ok(Backlog { entries: row.get::<i64>(0)?.unsigned_abs(), oldest_at: row.get(1)? })
                 })
         })
         .await

@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
-
 use super::audit::{self, AuditEntry, Level};
 use super::bridge_traffic::{self, Direction};
 use super::channel::ChannelState;
@@ -12,6 +9,10 @@ use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
 use super::outbox::{self, LinkOrigin};
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef,
+};
 use super::subjects::Posts;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -39,7 +40,7 @@ impl FromSql for WakeUrgency {
 }
 
 impl ToSql for WakeUrgency {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok((*self as i64).into())
     }
 }
@@ -190,15 +191,15 @@ pub enum Page {
 
 pub(super) const COLUMNS: &str = "channel, seq, author, content, created_at, wake, mentions";
 
-pub(super) fn row(row: &Row<'_>) -> rusqlite::Result<Post> {
+pub(super) fn row(row: &Row<'_>) -> sql::Result<Post> {
     row_from(row, 0)
 }
 
 /// Reads a message whose columns begin at `first`.
-pub(super) fn row_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Post> {
+pub(super) fn row_from(row: &Row<'_>, first: usize) -> sql::Result<Post> {
     Ok(Post {
         channel: parsed(row, first)?,
-        seq: row.get::<_, i64>(first + 1)?.unsigned_abs(),
+        seq: row.get::<i64>(first + 1)?.unsigned_abs(),
         author: parsed(row, first + 2)?,
         content: row.get(first + 3)?,
         created_at: row.get(first + 4)?,
@@ -213,7 +214,7 @@ pub(super) fn number(seq: u64) -> i64 {
 }
 
 /// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
-pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Result<PostOutcome> {
+pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
     let found: Option<(String, ChannelState, i64)> = transaction
         .prepare_cached("SELECT id, state, last_seq FROM channel WHERE id = ?1")?
         .query_row([new.channel.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -291,8 +292,8 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
             Ok(_) => None,
             Err(error) => Some(Err(error)),
         })
-        .collect::<rusqlite::Result<_>>()?;
-    let channel = id.parse().map_err(|_| rusqlite::Error::InvalidQuery)?;
+        .collect::<sql::Result<_>>()?;
+    let channel = id.parse().map_err(|_| sql::Error::Malformed)?;
     Ok(PostOutcome::Posted(CommittedPost { channel, seq: seq.unsigned_abs(), recipients }))
 }
 
@@ -308,7 +309,7 @@ fn find_duplicate(
     new: &NewPost,
     id: &str,
     last: i64,
-) -> rusqlite::Result<Option<u64>> {
+) -> sql::Result<Option<u64>> {
     let seq: Option<i64> = if new.is_final {
         transaction
             .prepare_cached("SELECT seq FROM message WHERE turn = ?1 AND is_final = 1")?
@@ -330,7 +331,7 @@ fn find_duplicate(
     Ok(seq.map(i64::unsigned_abs))
 }
 
-fn page(connection: &Connection, id: &ChannelId, page: Page, limit: u32) -> rusqlite::Result<Vec<Post>> {
+fn page(connection: &Connection<'_>, id: &ChannelId, page: Page, limit: u32) -> sql::Result<Vec<Post>> {
     let (condition, order, edge) = match page {
         Page::Last => ("seq > ?2", "DESC", 0),
         Page::Before(seq) => ("seq < ?2", "DESC", number(seq)),
@@ -341,7 +342,7 @@ fn page(connection: &Connection, id: &ChannelId, page: Page, limit: u32) -> rusq
             "SELECT {COLUMNS} FROM message WHERE channel = ?1 AND {condition} ORDER BY seq {order} LIMIT ?3"
         ))?
         .query_map((id.as_str(), edge, limit), row)?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     // The query reads backwards to find the nearest rows. The caller gets them oldest first.
     if order == "DESC" {
         found.reverse();
@@ -354,11 +355,11 @@ fn page(connection: &Connection, id: &ChannelId, page: Page, limit: u32) -> rusq
 /// The last word matches as a prefix, unless it has one letter only, because half of all messages contain a word with
 /// such a prefix. The words are quoted, so a query is never interpreted as an expression of the search language.
 fn search(
-    connection: &Connection,
+    connection: &Connection<'_>,
     channel: Option<&ChannelId>,
     query: &str,
     limit: u32,
-) -> rusqlite::Result<Vec<Post>> {
+) -> sql::Result<Vec<Post>> {
     // The number of words is limited, because each costs a look-up in the index.
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(32);
     let words: Vec<&str> = words.collect();
@@ -428,7 +429,7 @@ impl<A> Posts<&Database<A>> {
         limit: u32,
     ) -> Result<Vec<Post>, StoreError> {
         let (channel, query) = (channel.cloned(), query.to_owned());
-        let work = move |connection: &Connection| search(connection, channel.as_ref(), &query, limit);
+        let work = move |connection: &Connection<'_>| search(connection, channel.as_ref(), &query, limit);
         self.read_long("search messages", work).await
     }
 }

@@ -1,11 +1,10 @@
 //! Messages that people changed or deleted on their platform. A channel shows the newest text; the earlier texts are
 //! kept for the audit.
 
-use rusqlite::OptionalExtension as _;
-
 use super::audit::{self, AuditEntry, Level};
 use super::outbox::{self, LinkOrigin};
 use super::post::{self, CommittedPost, NewPost};
+use super::sql::OptionalExtension as _;
 use super::subjects::Posts;
 use super::{Store, StoreError};
 use crate::id::Party;

@@ -47,12 +47,12 @@ impl<A> Posts<&Database<A>> {
             while found.len() < limit
                 && let Some(row) = rows.next()?
             {
-                let author: Party = parsed(row, 0)?;
+                let author: Party = parsed(&row, 0)?;
                 let is_human = author.is_human() || row.get(6)?;
                 found.push(PostOutline {
                     author,
                     start: row.get(1)?,
-                    length: usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+                    length: usize::try_from(row.get::<i64>(2)?).unwrap_or(0),
                     mentions: PostMentions::from_column(row.get_ref(3)?.as_str_or_null()?),
                     wake: row.get(4)?,
                     at: row.get(5)?,

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use rusqlite::Row;
-
 use super::post::{self, COLUMNS};
+use super::sql::{self, Row};
 use super::subjects::Posts;
 use super::{Database, Post, Store, StoreError};
 
@@ -23,7 +22,7 @@ pub(crate) struct SearchMark {
     pub message: i64,
 }
 
-fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedPost> {
+fn indexed(row: &Row<'_>) -> sql::Result<IndexedPost> {
     Ok(IndexedPost { id: row.get(0)?, post: post::row_from(row, 1)? })
 }
 

@@ -1,8 +1,7 @@
 //! The agent programs' own names for sessions' conversations, with which a program can continue one.
 
-use rusqlite::{Connection, OptionalExtension as _};
-
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _};
 use super::subjects::ProgramConversations;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -31,10 +30,10 @@ pub struct ConversationOrigin {
 const FIND_OPERATION: &str = "find a program's conversation";
 
 fn find(
-    connection: &Connection,
+    connection: &Connection<'_>,
     session: &SessionKey,
     program: &str,
-) -> rusqlite::Result<Option<ProgramConversation>> {
+) -> sql::Result<Option<ProgramConversation>> {
     connection
         .prepare_cached(
             "SELECT name, turn, conversation, place, prompt FROM program_conversation

@@ -1,8 +1,7 @@
 //! The browsers that get notifications by Web Push, and which notifications each of them got.
 
-use rusqlite::{Connection, Row};
-
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Connection, Row};
 use super::subjects::PushSubscriptions;
 use super::{Database, SignIn, Store, StoreError};
 
@@ -62,7 +61,7 @@ const DELIVERED: &str = "delivered";
 const COLUMNS: &str =
     "p.id, p.sign_in, p.endpoint, p.p256dh, p.auth, p.created_at, p.result, p.result_at, p.failures";
 
-fn subscription(row: &Row<'_>) -> rusqlite::Result<PushSubscription> {
+fn subscription(row: &Row<'_>) -> sql::Result<PushSubscription> {
     Ok(PushSubscription {
         id: row.get(0)?,
         sign_in: row.get(1)?,
@@ -76,18 +75,18 @@ fn subscription(row: &Row<'_>) -> rusqlite::Result<PushSubscription> {
     })
 }
 
-fn notice(row: &Row<'_>) -> rusqlite::Result<PushNotice> {
+fn notice(row: &Row<'_>) -> sql::Result<PushNotice> {
     Ok(PushNotice {
         subscription: row.get(0)?,
         subject: row.get(1)?,
         attempts: row.get(2)?,
         next_at: row.get(3)?,
-        is_closed: row.get::<_, Option<i64>>(4)?.is_some(),
+        is_closed: row.get::<Option<i64>>(4)?.is_some(),
     })
 }
 
 /// Returns the subscriptions of the sign-ins that are good at `now`.
-fn list(connection: &Connection, now: i64) -> rusqlite::Result<Vec<PushSubscription>> {
+fn list(connection: &Connection<'_>, now: i64) -> sql::Result<Vec<PushSubscription>> {
     let sql = format!(
         "SELECT {COLUMNS}, s.created_at, s.used_at FROM push_subscription p JOIN sign_in s ON s.id = p.sign_in
          ORDER BY p.created_at, p.id"

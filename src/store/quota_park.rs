@@ -1,9 +1,8 @@
 //! The credentials whose quota is used up.
 
-use rusqlite::Row;
-
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::{self, Row};
 use super::subjects::QuotaParks;
 use super::{Database, Store, StoreError};
 use crate::id::ModelRef;
@@ -26,7 +25,7 @@ pub struct StoredPark {
     pub reason: String,
 }
 
-fn park(row: &Row<'_>) -> rusqlite::Result<StoredPark> {
+fn park(row: &Row<'_>) -> sql::Result<StoredPark> {
     Ok(StoredPark {
         credential: row.get(0)?,
         model: parsed(row, 1)?,

@@ -1,13 +1,15 @@
 //! Races: copies of a channel's team that work on the same task. A race changes its state only from the state that the
 //! caller expects, in one transaction with its audit row.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::channel_fork::ChannelCopy;
 use super::request::Along;
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef, params,
+};
 use super::subjects::Races;
 use super::usage::read_count;
 use super::{Database, Store, StoreError, UsageAmount};
@@ -54,7 +56,7 @@ impl FromSql for RaceState {
 }
 
 impl ToSql for RaceState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -82,7 +84,7 @@ impl FromSql for Settled {
 }
 
 impl ToSql for Settled {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok((*self as i64).into())
     }
 }
@@ -219,11 +221,11 @@ const SELECT: &str =
     "SELECT id, project, channel, task, base, created_by, state, tokens, cost, ends_at, spent_at, winner,
     chosen_by, why, settled, created_at, decided_at, dropped_at FROM race";
 
-fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(i64::unsigned_abs))
+fn amount(row: &Row<'_>, column: usize) -> sql::Result<Option<u64>> {
+    Ok(row.get::<Option<i64>>(column)?.map(i64::unsigned_abs))
 }
 
-fn race(row: &Row<'_>) -> rusqlite::Result<Race> {
+fn race(row: &Row<'_>) -> sql::Result<Race> {
     Ok(Race {
         id: row.get(0)?,
         project: parsed(row, 1)?,
@@ -247,7 +249,7 @@ fn race(row: &Row<'_>) -> rusqlite::Result<Race> {
     })
 }
 
-fn with_copies(connection: &Connection, mut found: Race) -> rusqlite::Result<Race> {
+fn with_copies(connection: &Connection<'_>, mut found: Race) -> sql::Result<Race> {
     let mut agents = connection.prepare_cached(
         "SELECT agent, original FROM race_agent WHERE race = ?1 AND number = ?2 ORDER BY agent",
     )?;
@@ -265,25 +267,25 @@ fn with_copies(connection: &Connection, mut found: Race) -> rusqlite::Result<Rac
                 agents: Vec::new(),
             })
         })?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     for copy in &mut found.copies {
         let rows = agents.query_map((found.id, copy.number), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?;
-        copy.agents = rows.collect::<rusqlite::Result<_>>()?;
+        copy.agents = rows.collect::<sql::Result<_>>()?;
     }
     Ok(found)
 }
 
-fn find(connection: &Connection, id: i64) -> rusqlite::Result<Option<Race>> {
+fn find(connection: &Connection<'_>, id: i64) -> sql::Result<Option<Race>> {
     let found =
         connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], race).optional()?;
     found.map(|found| with_copies(connection, found)).transpose()
 }
 
-fn all(connection: &Connection, condition: &str, limit: u32) -> rusqlite::Result<Vec<Race>> {
+fn all(connection: &Connection<'_>, condition: &str, limit: u32) -> sql::Result<Vec<Race>> {
     let found: Vec<Race> = connection
         .prepare_cached(&format!("{SELECT} WHERE {condition} ORDER BY id DESC LIMIT ?1"))?
         .query_map([limit], race)?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     found.into_iter().map(|found| with_copies(connection, found)).collect()
 }
 
@@ -293,7 +295,7 @@ pub(super) fn insert(
     new: &NewRace,
     copies: &[ChannelCopy],
     now: i64,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let number = |amount: Option<u64>| amount.map(|amount| i64::try_from(amount).unwrap_or(i64::MAX));
     transaction.execute(
         "INSERT INTO race (id, project, channel, task, base, created_by, state, tokens, cost, ends_at, created_at)
@@ -326,7 +328,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-fn used(connection: &Connection, id: i64, number: u32) -> rusqlite::Result<UsageAmount> {
+fn used(connection: &Connection<'_>, id: i64, number: u32) -> sql::Result<UsageAmount> {
     connection
         .prepare_cached(
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
@@ -337,7 +339,7 @@ fn used(connection: &Connection, id: i64, number: u32) -> rusqlite::Result<Usage
         })
 }
 
-fn activity(connection: &Connection, id: i64, number: u32) -> rusqlite::Result<CopyActivity> {
+fn activity(connection: &Connection<'_>, id: i64, number: u32) -> sql::Result<CopyActivity> {
     // What waits: a turn that runs, an item in an inbox, or a message that wakes one of the agents.
     let is_busy = connection
         .prepare_cached(

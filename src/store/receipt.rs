@@ -2,11 +2,10 @@
 //!
 //! A receipt is stored together with the row of the audit that names it.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
-
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Connection, OptionalExtension as _, Row};
 use super::subjects::Receipts;
-use super::{Database, Store, StoreError};
+use super::{Database, Store, StoreError, audit_chain};
 
 /// A receipt as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +70,7 @@ pub struct ReceiptFilter {
 const COLUMNS: &str =
     "id, project, task, branch, author, tree, checks, document, signature, repository, audit_row, created_at";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<StoredReceipt> {
+fn row(row: &Row<'_>) -> sql::Result<StoredReceipt> {
     Ok(StoredReceipt {
         id: row.get(0)?,
         project: row.get(1)?,
@@ -88,9 +87,9 @@ fn row(row: &Row<'_>) -> rusqlite::Result<StoredReceipt> {
     })
 }
 
-fn outputs(connection: &Connection, id: &str) -> rusqlite::Result<Vec<StoredOutput>> {
+fn outputs(connection: &Connection<'_>, id: &str) -> sql::Result<Vec<StoredOutput>> {
     let output = |row: &Row<'_>| {
-        Ok(StoredOutput { head: row.get(0)?, tail: row.get(1)?, total: row.get::<_, i64>(2)?.unsigned_abs() })
+        Ok(StoredOutput { head: row.get(0)?, tail: row.get(1)?, total: row.get::<i64>(2)?.unsigned_abs() })
     };
     connection
         .prepare_cached("SELECT head, tail, total FROM receipt_output WHERE receipt = ?1 ORDER BY position")?
@@ -160,7 +159,7 @@ impl Receipts<&Store> {
     ) -> Result<i64, StoreError> {
         self.write("keep a receipt", move |transaction| {
             audit::append(transaction, &entry, now)?;
-            let audit_row = transaction.last_insert_rowid();
+            let audit_row = audit_chain::head(transaction)?.id;
             transaction
                 .prepare_cached(&format!(
                     "INSERT INTO receipt ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"

@@ -1,8 +1,7 @@
 //! The answers of the Responses API that clients may read again and continue. They go with their session.
 
-use rusqlite::OptionalExtension as _;
-
 use super::session::parsed;
+use super::sql::OptionalExtension as _;
 use super::subjects::Responses;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};

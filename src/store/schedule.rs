@@ -3,12 +3,11 @@
 //! Each time of a schedule (a slot) has one row, which is written in the same transaction as the message or the task that
 //! it causes. A slot whose row says that it ran never runs again, so a process can be killed at any moment.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
-
 use super::audit::{self, AuditEntry};
 use super::inbox::NewInboxItem;
 use super::post::{self, CommittedPost, NewPost, PostOutcome};
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, params};
 use super::subjects::Schedules;
 use super::task::{self, NewTask, Task, TaskSubmission};
 use super::usage::read_count;
@@ -270,7 +269,7 @@ const SELECT: &str =
     "SELECT id, name, agent, channel, kind, pattern, zone, period, at, text, missed, tokens, cost, created_by,
     created_at, state, why, covered_at, pruned_until, event, event_at FROM schedule";
 
-fn schedule(row: &Row<'_>) -> rusqlite::Result<Schedule> {
+fn schedule(row: &Row<'_>) -> sql::Result<Schedule> {
     let channel: Option<String> = row.get(3)?;
     let target = match channel {
         Some(_) => ScheduleTarget::Channel(parsed(row, 3)?),
@@ -284,7 +283,7 @@ fn schedule(row: &Row<'_>) -> rusqlite::Result<Schedule> {
         "at" => Timing::At(at),
         _ => Timing::After(pattern),
     };
-    let amount = |column| row.get::<_, Option<i64>>(column).map(|found| found.map(i64::unsigned_abs));
+    let amount = |column| row.get::<Option<i64>>(column).map(|found| found.map(i64::unsigned_abs));
     let event: Option<String> = row.get(19)?;
     let event_at: Option<i64> = row.get(20)?;
     Ok(Schedule {
@@ -306,15 +305,15 @@ fn schedule(row: &Row<'_>) -> rusqlite::Result<Schedule> {
     })
 }
 
-fn by_id(connection: &Connection, id: i64) -> rusqlite::Result<Option<Schedule>> {
+fn by_id(connection: &Connection<'_>, id: i64) -> sql::Result<Option<Schedule>> {
     connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], schedule).optional()
 }
 
-fn by_name(connection: &Connection, name: &str) -> rusqlite::Result<Option<Schedule>> {
+fn by_name(connection: &Connection<'_>, name: &str) -> sql::Result<Option<Schedule>> {
     connection.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?.query_row([name], schedule).optional()
 }
 
-fn slot(row: &Row<'_>) -> rusqlite::Result<ScheduleSlot> {
+fn slot(row: &Row<'_>) -> sql::Result<ScheduleSlot> {
     let channel: Option<String> = row.get(9)?;
     let seq: Option<i64> = row.get(10)?;
     let channel = channel.map(|_| parsed::<ChannelId>(row, 9)).transpose()?;
@@ -335,7 +334,7 @@ fn slot(row: &Row<'_>) -> rusqlite::Result<ScheduleSlot> {
 }
 
 /// Returns a free name that begins with the recipient's.
-fn free_name(connection: &Connection, target: &ScheduleTarget) -> rusqlite::Result<String> {
+fn free_name(connection: &Connection<'_>, target: &ScheduleTarget) -> sql::Result<String> {
     let base = match target {
         ScheduleTarget::Agent(agent) => agent.as_str().replace('_', "-"),
         ScheduleTarget::Channel(channel) => channel.as_str().to_ascii_lowercase(),
@@ -348,7 +347,7 @@ fn free_name(connection: &Connection, target: &ScheduleTarget) -> rusqlite::Resu
             return Ok(name);
         }
     }
-    Err(rusqlite::Error::InvalidQuery)
+    Err(sql::Error::Malformed)
 }
 
 fn number(amount: Option<u64>) -> Option<i64> {
@@ -360,7 +359,7 @@ fn insert(
     new: &NewSchedule,
     most: u32,
     entry: AuditEntry,
-) -> rusqlite::Result<ScheduleAdded> {
+) -> sql::Result<ScheduleAdded> {
     let count: u32 = transaction.query_row("SELECT count(*) FROM schedule", (), |row| row.get(0))?;
     if count >= most {
         return Ok(ScheduleAdded::TooMany);
@@ -407,12 +406,12 @@ fn insert(
         ],
     )?;
     audit::append(transaction, &AuditEntry { subject: name.clone(), ..entry }, new.now)?;
-    let added = by_name(transaction, &name)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let added = by_name(transaction, &name)?.ok_or(sql::Error::NoRow)?;
     Ok(ScheduleAdded::New(Box::new(added)))
 }
 
 /// Counts a schedule's slots up to `until` as handled, and deletes its oldest rows.
-fn cover(transaction: &Transaction<'_>, id: i64, until: i64) -> rusqlite::Result<()> {
+fn cover(transaction: &Transaction<'_>, id: i64, until: i64) -> sql::Result<()> {
     transaction
         .prepare_cached("UPDATE schedule SET covered_at = max(covered_at, ?2) WHERE id = ?1")?
         .execute((id, until))?;
@@ -442,7 +441,7 @@ fn cover(transaction: &Transaction<'_>, id: i64, until: i64) -> rusqlite::Result
 }
 
 /// Makes a run: the row of its slot, and what it causes, are written together or not at all.
-fn run(transaction: &Transaction<'_>, run: SlotRun) -> rusqlite::Result<SlotResult> {
+fn run(transaction: &Transaction<'_>, run: SlotRun) -> sql::Result<SlotResult> {
     let Some(found) = by_id(transaction, run.schedule)? else { return Ok(SlotResult::Inactive) };
     // A person may have a paused schedule run now.
     if found.state != ScheduleState::Active && run.cause != SlotCause::Person {
@@ -521,7 +520,7 @@ fn run(transaction: &Transaction<'_>, run: SlotRun) -> rusqlite::Result<SlotResu
     Ok(result)
 }
 
-fn finish(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> {
+fn finish(transaction: &Transaction<'_>, id: i64) -> sql::Result<()> {
     transaction.prepare_cached("UPDATE schedule SET state = 'done' WHERE id = ?1")?.execute([id]).map(drop)
 }
 
@@ -531,7 +530,7 @@ fn record_missed(
     id: i64,
     missed: &[MissedSlots],
     now: i64,
-) -> rusqlite::Result<bool> {
+) -> sql::Result<bool> {
     let found = by_id(transaction, id)?.filter(|found| found.state == ScheduleState::Active);
     let Some(found) = found else { return Ok(false) };
     for slots in missed {
@@ -554,7 +553,7 @@ fn record_missed(
 
 /// Lets a schedule go on from `now` after the clock was set back. Slots after `now` count as not yet passed, except those
 /// that ran. `cut` has the rows of missed slots on both sides of `now`, as they are without the later ones.
-fn set_back(transaction: &Transaction<'_>, id: i64, cut: &[MissedRange], now: i64) -> rusqlite::Result<()> {
+fn set_back(transaction: &Transaction<'_>, id: i64, cut: &[MissedRange], now: i64) -> sql::Result<()> {
     transaction.execute(
         "DELETE FROM schedule_slot WHERE schedule = ?1 AND cause = 'time' AND outcome <> 'ran' AND slot > ?2",
         (id, now),
@@ -572,7 +571,7 @@ fn set_back(transaction: &Transaction<'_>, id: i64, cut: &[MissedRange], now: i6
 }
 
 /// Lets a schedule with a single time wait for it again, unless it ran. Returns `false` if it ran.
-fn reopen(transaction: &Transaction<'_>, id: i64, now: i64) -> rusqlite::Result<bool> {
+fn reopen(transaction: &Transaction<'_>, id: i64, now: i64) -> sql::Result<bool> {
     let changed = transaction.execute(
         "UPDATE schedule SET state = 'active' WHERE id = ?1 AND state = 'done' AND NOT EXISTS
          (SELECT 1 FROM schedule_slot WHERE schedule = ?1 AND cause = 'time' AND outcome = 'ran')",
@@ -590,7 +589,7 @@ pub(super) fn charge_batch(
     channel: &str,
     (after, up_to): (i64, i64),
     turn: &str,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let is_empty: bool = transaction
         .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM schedule)")?
         .query_row((), |row| row.get(0))?;
@@ -616,7 +615,7 @@ pub(super) fn charge_batch(
 }
 
 /// Notes that a turn was caused by the schedule whose task it is given.
-pub(super) fn charge_task(transaction: &Transaction<'_>, task: &str, turn: &str) -> rusqlite::Result<()> {
+pub(super) fn charge_task(transaction: &Transaction<'_>, task: &str, turn: &str) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT OR IGNORE INTO schedule_turn (turn, schedule) SELECT ?2, schedule FROM schedule_slot WHERE task = ?1",

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::{Deserialize, Serialize};
 
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef,
+};
 use super::subjects::Sessions;
 use super::{Database, Store, StoreError, TokenCounts};
 use crate::id::{AgentId, SessionKey, SessionKind};
@@ -43,7 +45,7 @@ impl FromSql for SessionState {
 }
 
 impl ToSql for SessionState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -103,14 +105,14 @@ const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
     EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
     model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at), pending_calls";
 
-fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+fn session(row: &Row<'_>) -> sql::Result<Session> {
     Ok(Session {
         key: parsed(row, 0)?,
         file: row.get(1)?,
         state: row.get(2)?,
         created_at: row.get(3)?,
         updated_at: row.get(4)?,
-        turns: row.get::<_, i64>(5)?.unsigned_abs(),
+        turns: row.get::<i64>(5)?.unsigned_abs(),
         running: row.get(6)?,
         model: row.get(7)?,
         tokens: TokenCounts::at(row, 8)?,
@@ -119,11 +121,9 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-fn pending_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<PendingCall>> {
+fn pending_calls(row: &Row<'_>, column: usize) -> sql::Result<Vec<PendingCall>> {
     let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(Vec::new()) };
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-    })
+    serde_json::from_str(text).map_err(|error| sql::Error::column(column, error))
 }
 
 /// Sets the calls of a session that wait for their results.
@@ -131,7 +131,7 @@ pub(super) fn set_pending(
     transaction: &Transaction<'_>,
     turn: &str,
     calls: &[PendingCall],
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let text = if calls.is_empty() { None } else { serde_json::to_string(calls).ok() };
     transaction
         .prepare_cached(
@@ -142,14 +142,12 @@ pub(super) fn set_pending(
 }
 
 /// Parses the text of a column into a type with its own syntax.
-pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> sql::Result<T>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {
     let text = row.get_ref(column)?.as_str()?;
-    text.parse().map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-    })
+    text.parse().map_err(|error| sql::Error::column(column, error))
 }
 
 /// Finds a session by its exact key, or creates it.
@@ -157,7 +155,7 @@ pub(super) fn find_or_create(
     transaction: &Transaction<'_>,
     new: &NewSession,
     now: i64,
-) -> rusqlite::Result<Session> {
+) -> sql::Result<Session> {
     // Callers pass the key in its established spelling, so an exact comparison is enough.
     if let Some(found) = find_where(transaction, &new.key, EXACT_KEY)? {
         return Ok(found);
@@ -184,7 +182,7 @@ pub(super) fn find_or_create(
 
 /// Finds a session by its exact key, or else by a key that differs in case only. Of several such sessions, the one used
 /// last wins.
-fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
+fn find(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<Session>> {
     // The exact key comes first, because the keys of two sessions may differ in case only.
     match find_where(connection, key, EXACT_KEY)? {
         None => find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
@@ -194,11 +192,7 @@ fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Se
 
 const EXACT_KEY: &str = "key = ?1";
 
-fn find_where(
-    connection: &Connection,
-    key: &SessionKey,
-    compared: &str,
-) -> rusqlite::Result<Option<Session>> {
+fn find_where(connection: &Connection<'_>, key: &SessionKey, compared: &str) -> sql::Result<Option<Session>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE {compared}"))?
         .query_row([key.as_str()], session)
@@ -207,7 +201,7 @@ fn find_where(
 
 /// Returns a key in its established spelling: with the channel's id as the channel was created, or as an existing
 /// session spells it. Returns `None` if neither exists.
-fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<SessionKey>> {
+fn spelled(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<SessionKey>> {
     // A channel keeps the case that it was created with, and the key has to follow it.
     if key.kind() == SessionKind::Channel {
         let id: Option<String> = connection
@@ -244,7 +238,7 @@ impl PendingKeys {
     }
 }
 
-fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlite::Result<Vec<Session>> {
+fn list(connection: &Connection<'_>, agent: Option<&AgentId>, limit: u32) -> sql::Result<Vec<Session>> {
     // Two statements, because each of them has its own index.
     match agent {
         Some(agent) => connection
@@ -337,7 +331,7 @@ impl<A> Sessions<&Database<A>> {
                      WHERE session.key = ?1",
                 )?
                 .query_row([key.as_str()], |row| {
-                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
+                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<String>(1)?.into() })
                 })
                 .optional()
         })

@@ -1,9 +1,8 @@
 //! The browsers that are signed in to the dashboard: the hash of each cookie, its person, and when it was last used. The
 //! cookie itself is never stored.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
-
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Connection, OptionalExtension as _, Row};
 use super::subjects::SignIns;
 use super::{Database, Store, StoreError};
 
@@ -46,7 +45,7 @@ impl SignIn {
 
 const COLUMNS: &str = "id, person, browser, created_at, used_at";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<SignIn> {
+fn row(row: &Row<'_>) -> sql::Result<SignIn> {
     Ok(SignIn {
         id: row.get(0)?,
         person: row.get(1)?,
@@ -56,7 +55,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<SignIn> {
     })
 }
 
-fn list(connection: &Connection) -> rusqlite::Result<Vec<SignIn>> {
+fn list(connection: &Connection<'_>) -> sql::Result<Vec<SignIn>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM sign_in ORDER BY created_at, id"))?
         .query_map((), row)?

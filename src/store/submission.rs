@@ -4,12 +4,14 @@
 //! A submission changes its state only from the states that the caller expects. Each change is one transaction with its
 //! audit row and its inbox items.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::Serialize;
 
 use super::request::Along;
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef, params,
+};
 use super::subjects::Submissions;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ProjectName, SessionKey};
@@ -81,7 +83,7 @@ impl FromSql for SubmissionState {
 }
 
 impl ToSql for SubmissionState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -197,7 +199,7 @@ pub struct SubmissionFilter {
 const SELECT: &str = "SELECT id, project, agent, branch, commit_id, title, session, task, state, base, candidate, detail,
         reasons, receipt, reviewer, reviewed_at, accepted_by, created_at, updated_at, checked FROM submission";
 
-fn submission(row: &Row<'_>) -> rusqlite::Result<Submission> {
+fn submission(row: &Row<'_>) -> sql::Result<Submission> {
     let session: Option<String> = row.get(6)?;
     let reasons: String = row.get(12)?;
     let reviewer: Option<String> = row.get(14)?;
@@ -225,16 +227,11 @@ fn submission(row: &Row<'_>) -> rusqlite::Result<Submission> {
     })
 }
 
-fn find(connection: &Connection, id: i64) -> rusqlite::Result<Option<Submission>> {
+fn find(connection: &Connection<'_>, id: i64) -> sql::Result<Option<Submission>> {
     connection.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?.query_row([id], submission).optional()
 }
 
-fn change(
-    transaction: &Transaction<'_>,
-    id: i64,
-    change: &SubmissionChange,
-    now: i64,
-) -> rusqlite::Result<()> {
+fn change(transaction: &Transaction<'_>, id: i64, change: &SubmissionChange, now: i64) -> sql::Result<()> {
     let reasons = change.reasons.as_ref().map(|reasons| serde_json::json!(reasons).to_string());
     transaction
         .prepare_cached(
@@ -324,12 +321,13 @@ impl Submissions<&Store> {
                      WHERE project = ?1 AND branch = ?2 AND state IN ('queued', 'checking', 'review', 'proven')",
                 )?
                 .execute((new.project.as_str(), &new.branch, new.now))?;
-            transaction
+            let id = transaction
                 .prepare_cached(
                     "INSERT INTO submission (project, agent, branch, commit_id, title, session, task, state,
-                        created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?8)",
+                        created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?8)
+                     RETURNING id",
                 )?
-                .execute(params![
+                .query_row(params![
                     new.project.as_str(),
                     new.agent.as_str(),
                     new.branch,
@@ -338,10 +336,9 @@ impl Submissions<&Store> {
                     new.session.as_ref().map(SessionKey::as_str),
                     new.task,
                     new.now
-                ])?;
-            let id = transaction.last_insert_rowid();
+                ], |row| row.get(0))?;
             along(id).write(transaction, new.now)?;
-            find(transaction, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            find(transaction, id)?.ok_or(sql::Error::NoRow)
         })
         .await
     }

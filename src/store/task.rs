@@ -3,14 +3,15 @@
 //! Each task is one row, whoever asked, and all counts are computed from these rows. A task changes its state only as
 //! [`TaskState::may_become`] allows. Each change is one transaction with its inbox items and its audit row.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
-
 use super::audit::{self, AuditEntry};
 use super::exchange::{self, NewExchange};
 use super::idempotency::{self, IdempotencyKey};
 use super::inbox::{self, NewInboxItem};
 use super::session::parsed;
+use super::sql::{
+    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
+    Transaction, ValueRef, params_from_iter,
+};
 use super::subjects::Tasks;
 use super::{Database, Store, StoreError, usage};
 use crate::id::{AgentId, ChannelId, ProjectName, SessionKey, TurnId};
@@ -125,7 +126,7 @@ impl FromSql for TaskState {
 }
 
 impl ToSql for TaskState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -286,7 +287,7 @@ const COLUMNS: &str =
     "id, context, kind, requester, origin, session, state, summary, request, question, asked_in,
     reply, response, turn, created_at, updated_at, completed_at, project, delivered_in, reminders";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<Task> {
+fn row(row: &Row<'_>) -> sql::Result<Task> {
     let origin: Option<String> = row.get(4)?;
     let project: Option<String> = row.get(17)?;
     Ok(Task {
@@ -294,7 +295,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Task> {
         context: row.get(1)?,
         kind: row.get(2)?,
         requester: row.get(3)?,
-        origin: origin.map(|key| key.parse()).transpose().map_err(|_| rusqlite::Error::InvalidQuery)?,
+        origin: origin.map(|key| key.parse()).transpose().map_err(|_| sql::Error::Malformed)?,
         session: parsed(row, 5)?,
         state: row.get(6)?,
         summary: row.get(7)?,
@@ -313,24 +314,24 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Task> {
     })
 }
 
-fn turn(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<TurnId>> {
+fn turn(row: &Row<'_>, column: usize) -> sql::Result<Option<TurnId>> {
     let text: Option<String> = row.get(column)?;
-    text.map(|text| text.parse()).transpose().map_err(|_| rusqlite::Error::InvalidQuery)
+    text.map(|text| text.parse()).transpose().map_err(|_| sql::Error::Malformed)
 }
 
-fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<Task>> {
+fn find(connection: &Connection<'_>, id: &str) -> sql::Result<Option<Task>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM task WHERE id = ?1"))?
         .query_row([id], row)
         .optional()
 }
 
-fn list(connection: &Connection, filter: &TaskFilter, limit: u32) -> rusqlite::Result<Vec<Task>> {
+fn list(connection: &Connection<'_>, filter: &TaskFilter, limit: u32) -> sql::Result<Vec<Task>> {
     let (conditions, mut values) = conditions(filter);
     values.push(Box::new(limit));
     // Ids start with a time stamp, so the highest ids are the newest tasks.
     let sql = format!("SELECT {COLUMNS} FROM task WHERE {conditions} ORDER BY id DESC LIMIT ?");
-    connection.prepare_cached(&sql)?.query_map(rusqlite::params_from_iter(values), row)?.collect()
+    connection.prepare_cached(&sql)?.query_map(params_from_iter(values), row)?.collect()
 }
 
 fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
@@ -375,7 +376,7 @@ fn insert_message(
     is_client: bool,
     name: Option<&str>,
     text: &str,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     transaction
         .prepare_cached(
             "INSERT INTO task_message (task, seq, is_client, name, text)
@@ -390,7 +391,7 @@ fn insert_change_message(
     transaction: &Transaction<'_>,
     before: &Task,
     change: &TaskChange,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     let after = &change.task;
     // Only A2A clients can read the history of a task.
     if after.kind != TaskKind::A2a {
@@ -406,7 +407,7 @@ fn insert_change_message(
     Ok(())
 }
 
-fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
+fn write(transaction: &Transaction<'_>, task: &Task) -> sql::Result<()> {
     // Only these columns can change. The id, the parties and the request are fixed.
     transaction
         .prepare_cached(
@@ -435,7 +436,7 @@ pub(super) fn insert(
     new: &NewTask,
     item: NewInboxItem,
     entry: AuditEntry,
-) -> rusqlite::Result<TaskSubmission> {
+) -> sql::Result<TaskSubmission> {
     // A repeated request gets the task that the first one created.
     if let Some(key) = &new.key
         && let Some(first) = idempotency::find(transaction, key, new.now)?
@@ -485,7 +486,7 @@ pub(super) fn insert(
         let name = new.key.as_ref().map(|key| key.name.as_str());
         insert_message(transaction, &id, true, name, &new.request)?;
     }
-    find(transaction, &id)?.map(TaskSubmission::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
+    find(transaction, &id)?.map(TaskSubmission::New).ok_or(sql::Error::NoRow)
 }
 
 impl<A> Tasks<&Database<A>> {
@@ -516,7 +517,7 @@ impl<A> Tasks<&Database<A>> {
             let (conditions, values) = conditions(&filter);
             let count: i64 = connection
                 .prepare_cached(&format!("SELECT count(*) FROM task WHERE {conditions}"))?
-                .query_row(rusqlite::params_from_iter(values), |row| row.get(0))?;
+                .query_row(params_from_iter(values), |row| row.get(0))?;
             Ok(count.unsigned_abs())
         })
         .await
@@ -531,7 +532,7 @@ impl<A> Tasks<&Database<A>> {
                      FROM task GROUP BY assignee",
                 )?
                 .query_map((), |row| {
-                    let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+                    let count = |column| row.get::<i64>(column).map(i64::unsigned_abs);
                     Ok((
                         row.get(0)?,
                         TaskCounts { total: count(1)?, completed: count(2)?, failed: count(3)? },
@@ -628,7 +629,7 @@ impl Tasks<&Store> {
                 .query_row([&id], |row| row.get(0))
                 .optional()?;
             let in_flight = in_flight.map(|turn| turn.parse()).transpose();
-            let in_flight = in_flight.map_err(|_| rusqlite::Error::InvalidQuery)?;
+            let in_flight = in_flight.map_err(|_| sql::Error::Malformed)?;
             // The callback decides within the transaction, from the current row.
             let change = change(&before).filter(|change| before.state.may_become(change.task.state));
             let Some(change) = change else {

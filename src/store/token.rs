@@ -3,10 +3,10 @@
 
 use std::str::FromStr;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use sha2::{Digest as _, Sha256};
 
 use super::audit::{self, AuditEntry};
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Tokens;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
@@ -124,11 +124,11 @@ pub fn hash(token: &[u8]) -> String {
 
 const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
+fn row(row: &Row<'_>) -> sql::Result<ClientToken> {
     // Lists are stored as words with commas between them. An empty list is not the same as NULL, which means all.
-    fn words<T: FromStr>(text: &str) -> rusqlite::Result<Vec<T>> {
+    fn words<T: FromStr>(text: &str) -> sql::Result<Vec<T>> {
         let parsed = text.split(',').filter(|word| !word.is_empty()).map(str::parse);
-        parsed.collect::<Result<_, _>>().map_err(|_| rusqlite::Error::InvalidQuery)
+        parsed.collect::<Result<_, _>>().map_err(|_| sql::Error::Malformed)
     }
     let agents: Option<String> = row.get(1)?;
     let name: String = row.get(0)?;
@@ -138,21 +138,21 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
         client: if generation == 1 { name.clone() } else { format!("{name}:{generation}") },
         name,
         agents: agents.map(|agents| words(&agents)).transpose()?,
-        rights: words(&row.get::<_, String>(2)?)?,
+        rights: words(&row.get::<String>(2)?)?,
         created_at: row.get(3)?,
         expires_at: row.get(4)?,
         revoked_at: row.get(5)?,
     })
 }
 
-fn find(connection: &Connection, column: &'static str, value: &str) -> rusqlite::Result<Option<ClientToken>> {
+fn find(connection: &Connection<'_>, column: &'static str, value: &str) -> sql::Result<Option<ClientToken>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM client_token WHERE {column} = ?1"))?
         .query_row([value], row)
         .optional()
 }
 
-fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
+fn list(connection: &Connection<'_>) -> sql::Result<Vec<ClientToken>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM client_token ORDER BY name"))?
         .query_map((), row)?
@@ -162,7 +162,7 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
 /// Removes an agent from all tokens and returns the number of tokens that named it.
 ///
 /// A later agent with the same id must not be covered by them. A token that named only this agent then covers none.
-pub(super) fn remove_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
+pub(super) fn remove_agent(transaction: &Transaction<'_>, agent: &AgentId) -> sql::Result<usize> {
     // With commas around the list and the id, only whole ids match.
     transaction
         .prepare_cached(
@@ -173,7 +173,7 @@ pub(super) fn remove_agent(transaction: &Transaction<'_>, agent: &AgentId) -> ru
 }
 
 /// Returns the agents that tokens name.
-pub(super) fn named_agents(connection: &Connection) -> rusqlite::Result<Vec<AgentId>> {
+pub(super) fn named_agents(connection: &Connection<'_>) -> sql::Result<Vec<AgentId>> {
     Ok(list(connection)?.into_iter().filter_map(|token| token.agents).flatten().collect())
 }
 

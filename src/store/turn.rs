@@ -1,9 +1,10 @@
 //! Turns: their start, state, outcome and token counts.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{OptionalExtension as _, Row, Transaction};
-
 use super::session::{self, NewSession, PendingCall, Session, SessionState, StoredPrompt};
+use super::sql::{
+    self, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult, Transaction,
+    ValueRef, params,
+};
 use super::subjects::Turns;
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -48,7 +49,7 @@ impl FromSql for TurnState {
 }
 
 impl ToSql for TurnState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }
@@ -67,8 +68,8 @@ pub struct TokenCounts {
 }
 
 impl TokenCounts {
-    pub(super) fn at(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
-        let count = |offset| row.get::<_, i64>(column + offset).map(i64::unsigned_abs);
+    pub(super) fn at(row: &Row<'_>, column: usize) -> sql::Result<Self> {
+        let count = |offset| row.get::<i64>(column + offset).map(i64::unsigned_abs);
         Ok(Self { input: count(0)?, output: count(1)?, cache_read: count(2)?, cache_write: count(3)? })
     }
 }
@@ -127,7 +128,7 @@ pub struct TurnCompletion {
 const COLUMNS: &str =
     "id, session, state, model, started_at, ended_at, steps, error, input, output, cache_read, cache_write";
 
-fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
+fn turn(row: &Row<'_>) -> sql::Result<Turn> {
     Ok(Turn {
         id: session::parsed(row, 0)?,
         session: session::parsed(row, 1)?,
@@ -219,7 +220,7 @@ impl Turns<&Store> {
     }
 }
 
-fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> rusqlite::Result<()> {
+fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> sql::Result<()> {
     let key = begin.session.key.as_str();
     // Sessions with the same inputs share one stored prompt.
     transaction
@@ -238,7 +239,7 @@ fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> rusqlite::Result<()
     Ok(())
 }
 
-fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> rusqlite::Result<()> {
+fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> sql::Result<()> {
     let id = turn.to_string();
     let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let changed = transaction
@@ -247,7 +248,7 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> r
                              cache_write = ?8, error = ?9
              WHERE id = ?1 AND state = 'running'",
         )?
-        .execute(rusqlite::params![
+        .execute(params![
             id,
             ended.state,
             ended.at,

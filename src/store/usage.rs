@@ -1,9 +1,7 @@
 //! Usage of models: reserved before a call, settled after it, and summed by day.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from_iter};
-
 use super::session::parsed;
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, Value, params_from_iter};
 use super::subjects::UsageRecords;
 use super::turn::TokenCounts;
 use super::{Database, Store, StoreError};
@@ -217,9 +215,9 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX).min(1 << 40)
 }
 
-pub(super) fn read_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn read_count(row: &Row<'_>, column: usize) -> sql::Result<u64> {
     // A sum can't be negative. If one is after all, it is read as 0.
-    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+    Ok(u64::try_from(row.get::<i64>(column)?).unwrap_or(0))
 }
 
 /// The key of the sum that a call belongs to.
@@ -230,7 +228,7 @@ struct SumKey {
     model: String,
 }
 
-fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> rusqlite::Result<()> {
+fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> sql::Result<()> {
     let [input, output, cache_read, cache_write] = delta.tokens;
     transaction
         .prepare_cached(
@@ -257,7 +255,7 @@ fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> rusql
 }
 
 /// Returns what is used within a scope on a day, with the reservations.
-pub(super) fn used(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Result<UsageAmount> {
+pub(super) fn used(connection: &Connection<'_>, day: &str, scope: &UsageScope) -> sql::Result<UsageAmount> {
     let (condition, value) = scope.condition();
     connection
         .prepare_cached(&format!(
@@ -272,11 +270,11 @@ pub(super) fn used(connection: &Connection, day: &str, scope: &UsageScope) -> ru
 
 /// Returns the first limit that `more` additional usage would exceed.
 fn exceeded(
-    connection: &Connection,
+    connection: &Connection<'_>,
     day: &str,
     limits: &[UsageLimit],
     more: UsageAmount,
-) -> rusqlite::Result<Option<ExceededLimit>> {
+) -> sql::Result<Option<ExceededLimit>> {
     for limit in limits {
         let used = used(connection, day, &limit.scope)?;
         let is_over = |limit: Option<u64>, used: u64, more: u64| {
@@ -294,7 +292,7 @@ fn exceeded(
 fn find_reserved(
     transaction: &Transaction<'_>,
     id: i64,
-) -> rusqlite::Result<Option<(SumKey, TokenCounts, Option<u64>)>> {
+) -> sql::Result<Option<(SumKey, TokenCounts, Option<u64>)>> {
     transaction
         .prepare_cached(
             "SELECT day, agent, channel, model, input, output, cache_read, cache_write, cost
@@ -310,7 +308,7 @@ fn find_reserved(
 }
 
 /// Returns the settled and reserved cost and tokens of each call since `since`, with its agent and its time.
-fn select_calls(connection: &Connection, since: i64) -> rusqlite::Result<Vec<UsageCall>> {
+fn select_calls(connection: &Connection<'_>, since: i64) -> sql::Result<Vec<UsageCall>> {
     connection
         .prepare_cached(
             "SELECT agent, at, input + output + cache_read + cache_write, coalesce(cost, 0) FROM usage WHERE at >= ?1",
@@ -326,11 +324,7 @@ fn select_calls(connection: &Connection, since: i64) -> rusqlite::Result<Vec<Usa
         .collect()
 }
 
-fn select_sums(
-    connection: &Connection,
-    filter: &UsageFilter,
-    by: UsageBy,
-) -> rusqlite::Result<Vec<UsageSum>> {
+fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -> sql::Result<Vec<UsageSum>> {
     let name = match by {
         UsageBy::Agent => "agent",
         UsageBy::Channel => "channel",
@@ -381,16 +375,16 @@ fn select_sums(
 }
 
 /// Charges the calls of a task or a session, given by its id, to a channel.
-pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> rusqlite::Result<()> {
+pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> sql::Result<()> {
     transaction
         .prepare_cached("INSERT OR REPLACE INTO charge (id, channel) VALUES (?1, ?2)")?
         .execute((id, channel.as_str()))
         .map(drop)
 }
 
-fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
+fn channel(row: &Row<'_>) -> sql::Result<Option<ChannelId>> {
     // The column is empty for calls charged to no channel.
-    Ok(row.get::<_, String>(0)?.parse().ok())
+    Ok(row.get::<String>(0)?.parse().ok())
 }
 
 impl<A> UsageRecords<&Database<A>> {

@@ -20,17 +20,17 @@ macro_rules! words {
             }
         }
 
-        impl rusqlite::types::FromSql for $name {
-            fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
+        impl $crate::store::sql::FromSql for $name {
+            fn column_result(value: $crate::store::sql::ValueRef<'_>) -> $crate::store::sql::FromSqlResult<Self> {
                 match value.as_str()? {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(rusqlite::types::FromSqlError::InvalidType),
+                    _ => Err($crate::store::sql::FromSqlError::InvalidType),
                 }
             }
         }
 
-        impl rusqlite::ToSql for $name {
-            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        impl $crate::store::sql::ToSql for $name {
+            fn to_sql(&self) -> $crate::store::sql::ToSqlResult<'_> {
                 Ok(self.as_str().into())
             }
         }

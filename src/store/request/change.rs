@@ -2,13 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::Transaction;
-
 use super::{
     Along, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, digest, find, next,
 };
 use crate::id::ChannelId;
 use crate::store::audit::{self, AuditEntry, Level};
+use crate::store::sql::{self, Transaction, params};
 use crate::store::subjects::Requests;
 use crate::store::{Store, StoreError, exchange};
 
@@ -18,7 +17,7 @@ pub(super) fn take(
     id: &str,
     step: RequestStep,
     now: i64,
-) -> rusqlite::Result<RequestTransition> {
+) -> sql::Result<RequestTransition> {
     let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };
     let Some(state) = next(found.state, found.level, step) else { return Ok(RequestTransition::Not(found)) };
     // Other steps need no check: a denial or a result is true however late it comes.
@@ -48,7 +47,7 @@ pub(super) fn take(
 }
 
 /// Returns the result of a change that was made.
-pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<RequestTransition> {
+pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> sql::Result<RequestTransition> {
     Ok(find(transaction, id)?.map_or(RequestTransition::Unknown, RequestTransition::Done))
 }
 
@@ -68,7 +67,7 @@ impl Requests<&Store> {
                         floor, level, why, state, scope, created_at, expires_at, asks_sysadmin)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
                 )?
-                .execute(rusqlite::params![
+                .execute(params![
                     new.id,
                     new.kind,
                     new.agent.as_str(),

@@ -7,6 +7,7 @@ use super::{Along, RequestRow, RequestState, RequestStep, RequestTransition, dig
 use crate::id::AgentId;
 use crate::store::audit::{self, AuditEntry};
 use crate::store::session::parsed;
+use crate::store::sql;
 use crate::store::subjects::Grants;
 use crate::store::{Database, Store, StoreError, token};
 
@@ -54,7 +55,7 @@ impl<A> Grants<&Database<A>> {
                      AND scope = 'agent' AND revoked_at IS NULL ORDER BY created_at",
                 )?
                 .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             // A body that no longer matches its digest was edited in the database, so it grants nothing.
             Ok(found
                 .into_iter()
@@ -75,7 +76,7 @@ impl<A> Grants<&Database<A>> {
                      AND (state = 'done' AND scope = 'agent' OR state IN ('triage', 'waiting', 'approved'))",
                 )?
                 .query_map((), |row| parsed(row, 0))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             // A token can name an agent that has never made a request.
             let mut all = [granted, token::named_agents(connection)?].concat();
             all.sort_unstable();
@@ -108,7 +109,7 @@ impl<A> Grants<&Database<A>> {
                 let (body, sha256): (String, String) = (row.get(2)?, row.get(3)?);
                 // As in [`Self::bodies`], an edited body grants nothing.
                 if digest(&body) == sha256 {
-                    found.push((parsed(row, 0)?, row.get(1)?, body));
+                    found.push((parsed(&row, 0)?, row.get(1)?, body));
                 }
             }
             Ok(found)
@@ -199,7 +200,7 @@ impl Grants<&Store> {
                      AND state IN ('triage', 'waiting', 'approved')",
                 )?
                 .query_map((agent.as_str(), &only), |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
+                .collect::<sql::Result<_>>()?;
             let mut denied = 0;
             for id in open {
                 if let RequestTransition::Done(_) = take(transaction, &id, RequestStep::Deny, now)? {
@@ -227,7 +228,7 @@ impl Grants<&Store> {
     #[cfg(test)]
     pub(crate) async fn mark_unlisted(self, id: &str) {
         let id = id.to_owned();
-        let mark = |transaction: &rusqlite::Transaction<'_>, id: &str| {
+        let mark = |transaction: &sql::Transaction<'_>, id: &str| {
             transaction.execute("UPDATE request SET to_list = 1 WHERE id = ?1", [id]).map(drop)
         };
         self.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();

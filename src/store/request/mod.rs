@@ -7,7 +7,6 @@ mod grant;
 mod query;
 mod state;
 
-use rusqlite::{Connection, Params, Row, Transaction};
 use sha2::{Digest as _, Sha256};
 
 use super::audit::{self, AuditEntry, Level};
@@ -16,6 +15,7 @@ use super::inbox::{self, NewInboxItem};
 use super::post::{self, NewPost};
 use super::session::parsed;
 use crate::id::{AgentId, ChannelId, SessionKey};
+use crate::store::sql::{self, Connection, Params, Row, Transaction};
 
 pub use state::{RequestState, RequestStep, next};
 
@@ -135,7 +135,7 @@ impl Along {
         Self { entry, items: Vec::new(), post: None }
     }
 
-    pub(in crate::store) fn write(&self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+    pub(in crate::store) fn write(&self, transaction: &Transaction<'_>, now: i64) -> sql::Result<()> {
         audit::append(transaction, &self.entry, now)?;
         for item in &self.items {
             inbox::add(transaction, item)?;
@@ -173,7 +173,7 @@ const COLUMNS: &str = "id, kind, agent, session, channel, body, sha256, reason, 
      created_at, expires_at, decided_by, decided_at, approved, used_at, ended_at, result, revoked_at, revoked_by, \
      asks_sysadmin";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
+fn row(row: &Row<'_>) -> sql::Result<RequestRow> {
     let why: String = row.get(10)?;
     let scope: String = row.get(12)?;
     let channel: Option<String> = row.get(4)?;
@@ -182,13 +182,13 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
         kind: row.get(1)?,
         agent: parsed(row, 2)?,
         session: parsed(row, 3)?,
-        channel: channel.map(|id| id.parse()).transpose().map_err(|_| rusqlite::Error::InvalidQuery)?,
+        channel: channel.map(|id| id.parse()).transpose().map_err(|_| sql::Error::Malformed)?,
         body: row.get(5)?,
         sha256: row.get(6)?,
         reason: row.get(7)?,
         floor: level(row, 8)?,
         level: level(row, 9)?,
-        why: serde_json::from_str(&why).map_err(|_| rusqlite::Error::InvalidQuery)?,
+        why: serde_json::from_str(&why).map_err(|_| sql::Error::Malformed)?,
         state: row.get(11)?,
         // An unknown scope is read as the narrower one.
         scope: if scope == Scope::Agent.as_str() { Scope::Agent } else { Scope::Once },
@@ -206,24 +206,24 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
     })
 }
 
-fn level(row: &Row<'_>, column: usize) -> rusqlite::Result<Level> {
-    match row.get::<_, String>(column)?.as_str() {
+fn level(row: &Row<'_>, column: usize) -> sql::Result<Level> {
+    match row.get::<String>(column)?.as_str() {
         "GREEN" => Ok(Level::Green),
         "YELLOW" => Ok(Level::Yellow),
         "RED" => Ok(Level::Red),
-        _ => Err(rusqlite::Error::InvalidQuery),
+        _ => Err(sql::Error::Malformed),
     }
 }
 
 /// Returns the requests that a condition selects, in its order.
-fn select(connection: &Connection, rows: &str, params: impl Params) -> rusqlite::Result<Vec<RequestRow>> {
+fn select(connection: &Connection<'_>, rows: &str, params: impl Params) -> sql::Result<Vec<RequestRow>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM request WHERE {rows}"))?
         .query_map(params, row)?
         .collect()
 }
 
-fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<RequestRow>> {
+fn find(connection: &Connection<'_>, id: &str) -> sql::Result<Option<RequestRow>> {
     Ok(select(connection, "id = ?1", [id])?.pop())
 }
 

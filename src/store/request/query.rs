@@ -1,14 +1,13 @@
 //! Lists of requests, and the review of those that no person decided.
 
-use rusqlite::Connection;
-
 use super::{RequestRow, find, select};
 use crate::id::AgentId;
 use crate::store::inbox::{self, NewInboxItem};
+use crate::store::sql::{self, Connection};
 use crate::store::subjects::Requests;
 use crate::store::{Database, Store, StoreError};
 
-fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec<RequestRow>> {
+fn list(connection: &Connection<'_>, open: bool, limit: u32) -> sql::Result<Vec<RequestRow>> {
     let condition = if open { "state IN ('triage', 'waiting', 'approved', 'running')" } else { "1" };
     let rows = format!("{condition} ORDER BY created_at DESC, id DESC LIMIT ?1");
     let mut found = select(connection, &rows, [limit])?;
@@ -76,7 +75,7 @@ impl<A> Requests<&Database<A>> {
                     "SELECT count(*) FROM request
                      WHERE state IN ('triage', 'waiting', 'approved', 'running') AND state = 'waiting'",
                 )?
-                .query_row((), |row| row.get::<_, i64>(0))
+                .query_row((), |row| row.get::<i64>(0))
                 .map(i64::unsigned_abs)
         })
         .await

@@ -1,8 +1,7 @@
 //! The states of a request, and the steps between them.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-
 use crate::store::Level;
+use crate::store::sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlResult, ValueRef};
 
 /// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +67,7 @@ impl FromSql for RequestState {
 }
 
 impl ToSql for RequestState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> ToSqlResult<'_> {
         Ok(self.as_str().into())
     }
 }

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 /// Opens a connection to a database that exists.
 pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     require_files(path)?;
-    let open = || {
+    let open = || -> rusqlite::Result<Connection> {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         lock_wait::install(&mut connection)?;

@@ -10,7 +10,7 @@ use super::connection::connect;
 use super::{damage_recheck, schema};
 use crate::error::chain;
 use crate::store::StoreError;
-use crate::store::health::is_damage;
+use crate::store::sql::Cause;
 
 /// The thoroughness of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn examine(
     };
     let mut connection = match open() {
         Ok(connection) => connection,
-        Err(StoreError::Open { source, .. }) if is_damage(&source) => {
+        Err(StoreError::Open { source, .. }) if source.cause().is_damage() => {
             return Ok(IntegrityReport { problems: vec![chain(&source)], ..IntegrityReport::default() });
         }
         Err(error) => return Err(error),
@@ -171,7 +171,7 @@ fn examine(
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => {
             checked.is_partial = true;
         }
-        Err(error) if is_damage(&error) => checked.problems.push(chain(&error)),
+        Err(error) if Cause::of(&error).is_damage() => checked.problems.push(chain(&error)),
         Err(source) => return Err(StoreError::query("check the database", source)),
     }
     if is_deep || !checked.problems.is_empty() {

@@ -12,6 +12,7 @@ use super::schema;
 use super::writer::{Writer, WriterJob};
 use crate::home::Home;
 use crate::store::database::{ReadOnly, ReadWrite};
+use crate::store::sql::Connection;
 use crate::store::sync::Syncer;
 use crate::store::{Reader, Store, StoreError, audit_chain};
 
@@ -53,7 +54,7 @@ impl Store {
         create_private(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
-        let head = audit_chain::open(&mut connection, &home.audit_head())?;
+        let head = audit_chain::open(&Connection::sqlite(&connection), &home.audit_head())?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
         let pool = Arc::new(ReadPool::new(path.clone(), Vec::new()));
         let writer = Writer::start(connection, syncer.handle(), head, pool.condition.clone());

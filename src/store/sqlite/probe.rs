@@ -11,8 +11,8 @@ use super::connection::connect;
 use super::writer::WriterJob;
 use super::{lock_wait, schema};
 use crate::error::chain;
-use crate::store::health::{DatabaseAccess, FaultSubscription, StorageProblem, is_fault};
-use crate::store::{Store, StoreError};
+use crate::store::health::{DatabaseAccess, FaultSubscription, StorageProblem};
+use crate::store::{Store, StoreError, sql};
 
 /// The identity of a file, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +99,11 @@ impl Store {
                 result
             });
             // The caller may no longer be waiting.
-            let _ = tell.send(result);
+            let _ = tell.send(result.map_err(sql::Error::from));
         })))?;
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
-            Err(error) if is_fault(error) => self.pool.condition.write_failed(error),
+            Err(error) if error.cause().is_fault() => self.pool.condition.write_failed(error),
             Err(error) => self.pool.condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
             Ok(()) => {}
         }
@@ -190,9 +190,7 @@ mod tests {
         let number = || -> i64 {
             store
                 .pool
-                .read("look", |connection| {
-                    connection.pragma_query_value(None, "user_version", |row| row.get(0))
-                })
+                .read("look", |connection| connection.query_row("PRAGMA user_version", (), |row| row.get(0)))
                 .unwrap()
         };
         let before = number();

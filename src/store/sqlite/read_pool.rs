@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OpenFlags};
 
 use super::connection::connect;
-use crate::store::StoreError;
-use crate::store::health::{self, StorageHealth};
+use crate::store::health::StorageHealth;
+use crate::store::{StoreError, sql};
 
 /// The number of idle connections that are kept for reuse.
 const MAX_IDLE: usize = 4;
@@ -29,7 +29,7 @@ impl ReadPool {
     pub(in crate::store) fn read<T>(
         &self,
         what: &'static str,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        work: impl FnOnce(&sql::Connection<'_>) -> sql::Result<T>,
     ) -> Result<T, StoreError> {
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
@@ -37,10 +37,10 @@ impl ReadPool {
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
                 .inspect_err(|error| self.condition.record_open_failure(error))?,
         };
-        let result = work(&connection);
+        let result = work(&sql::Connection::sqlite(&connection));
         match &result {
             // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
-            Err(error) if health::is_fault(error) => self.condition.record_read_failure(error),
+            Err(error) if error.cause().is_fault() => self.condition.record_read_failure(error),
             _ => {
                 let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
                 if idle.len() < MAX_IDLE {

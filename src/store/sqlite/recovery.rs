@@ -17,8 +17,7 @@ use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::home::{Home, regular};
 use crate::store::audit_chain::{self, ChainHead, PruneMarker};
-use crate::store::subjects::Sessions;
-use crate::store::{Store, StoreError};
+use crate::store::{StoreError, sql};
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -100,7 +99,7 @@ fn newest_intact(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
 }
 
 fn build_draft(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Result<(), StoreError> {
-    let failed = |source| StoreError::query("restore the database", source);
+    let failed = |source: sql::Error| StoreError::query("restore the database", source);
     if let Some(from) = &restored.backup {
         backup::copy(from, draft).map_err(|source| StoreError::Backup { path: from.clone(), source })?;
     } else {
@@ -123,7 +122,8 @@ fn build_draft(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Resu
     result.map_err(failed)?;
     repair_references(&new, home).map_err(failed)?;
     // Leave WAL mode: the file is renamed without the log that would lie beside it.
-    new.query_row("PRAGMA journal_mode = DELETE", (), |_| Ok(())).map_err(failed)?;
+    let left = new.query_row("PRAGMA journal_mode = DELETE", (), |_| Ok(()));
+    left.map_err(|source| failed(source.into()))?;
     drop(new);
     let checked = integrity::check(draft, CheckDepth::Deep)?;
     if !checked.is_whole() {
@@ -180,7 +180,7 @@ fn open_damaged_copy(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
 }
 
 /// Copies what can be read of the old database into the new one.
-fn copy_readable_rows(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<RecoveredTable>> {
+fn copy_readable_rows(new: &mut Connection, old: &Connection) -> sql::Result<Vec<RecoveredTable>> {
     // Tables are copied one by one, so references between them hold only at the end. `repair_references` checks them.
     new.pragma_update(None, "foreign_keys", false)?;
     let names = integrity::tables(new)?;
@@ -191,7 +191,10 @@ fn copy_readable_rows(new: &mut Connection, old: &Connection) -> rusqlite::Resul
     {
         taken.push(table(&transaction, old, name)?);
     }
-    taken.push(audit_chain::take_over(&transaction, old)?);
+    taken.push(audit_chain::take_over(
+        &sql::Transaction::sqlite(&transaction),
+        &sql::Connection::sqlite(old),
+    )?);
     // The full-text index is not copied but built again from the messages.
     transaction.execute("INSERT INTO message_text (message_text) VALUES ('rebuild')", ())?;
     transaction.commit()?;
@@ -275,7 +278,7 @@ fn key(connection: &Connection, table: &str) -> rusqlite::Result<String> {
 }
 
 /// Removes contradictions between rows that come from two databases.
-fn repair_references(new: &Connection, home: &Home) -> rusqlite::Result<()> {
+fn repair_references(new: &Connection, home: &Home) -> sql::Result<()> {
     // Delete rows whose parent row could not be read. A deleted row may be a parent itself, so repeat until nothing
     // changes.
     loop {
@@ -302,7 +305,7 @@ fn repair_references(new: &Connection, home: &Home) -> rusqlite::Result<()> {
              coalesce((SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0));",
     )?;
     // The start of the kept chain is recorded as a deletion by flock, or the audit would look cut.
-    if let Some((id, hash)) = audit_chain::base(new)? {
+    if let Some((id, hash)) = audit_chain::base(&sql::Connection::sqlite(new))? {
         let kept = PruneMarker { rows: vec![ChainHead::new(id, &hash)] };
         if let Err(error) = kept.write(&home.audit_head()) {
             tracing::error!(error = crate::error::chain(&error), "failed to write where the audit begins");
@@ -349,55 +352,6 @@ fn remove_database_files(path: &Path) {
     for path in files_of(path) {
         // Most of these files do not exist.
         drop(fs_err::remove_file(path));
-    }
-}
-
-/// A session that has a transcript but no row in the database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostSession {
-    pub key: crate::id::SessionKey,
-    /// The name of its transcript, without the extension.
-    pub file: String,
-    /// Unix milliseconds of its start.
-    pub created_at: i64,
-    /// Unix milliseconds of its last use.
-    pub updated_at: i64,
-    /// The channel, and the last sequence number of it that the transcript contains.
-    pub delivered: Option<(crate::id::ChannelId, u64)>,
-}
-
-impl Sessions<&Store> {
-    /// Adds sessions known only from their transcripts, and advances delivery positions to what transcripts show as
-    /// delivered. Returns the number of added sessions.
-    pub(crate) async fn restore(self, sessions: Vec<LostSession>) -> Result<usize, StoreError> {
-        self.write("restore sessions", move |transaction| {
-            let mut added = 0;
-            for lost in sessions {
-                let agent = lost.key.agent().as_str();
-                added += transaction.execute(
-                    "INSERT OR IGNORE INTO session (key, file, agent, kind, created_at, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                    (
-                        lost.key.as_str(),
-                        &lost.file,
-                        agent,
-                        lost.key.kind().as_str(),
-                        lost.created_at,
-                        lost.updated_at,
-                    ),
-                )?;
-                if let Some((channel, seq)) = &lost.delivered {
-                    transaction.execute(
-                        "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?3,
-                             (SELECT last_seq FROM channel WHERE channel.id = delivery.channel)))
-                         WHERE agent = ?1 AND channel = ?2",
-                        (agent, channel.as_str(), crate::store::post::number(*seq)),
-                    )?;
-                }
-            }
-            Ok(added)
-        })
-        .await
     }
 }
 

@@ -1,7 +1,7 @@
 use super::super::integrity::tests::{filled, flip};
 use super::*;
 use crate::id::Party;
-use crate::store::{AuditEntry, AuditFilter, Level, NewChannel};
+use crate::store::{AuditEntry, AuditFilter, Level, NewChannel, Store};
 
 fn home_with_database() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();

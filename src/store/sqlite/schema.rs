@@ -105,7 +105,7 @@ pub(super) fn migrate_copy(connection: &mut Connection, path: &Path) -> Result<(
 fn apply_migrations(connection: &mut Connection, first: u32) -> Result<(), StoreError> {
     for (sql, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
         apply_migration(connection, sql, version)
-            .map_err(|source| StoreError::Migration { version, source })?;
+            .map_err(|source| StoreError::Migration { version, source: source.into() })?;
     }
     Ok(())
 }

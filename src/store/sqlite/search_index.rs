@@ -14,7 +14,8 @@ use super::connection::{connect, create_private, files_of, is_there};
 use super::integrity::{self, CheckDepth};
 use super::probe::FileId;
 use crate::home::Home;
-use crate::store::{StoreError, health};
+use crate::store::StoreError;
+use crate::store::sql::Cause;
 use crate::sync::lock;
 
 /// The version of the index. An index of another version is deleted and made anew.
@@ -383,7 +384,7 @@ impl SearchIndex {
         loop {
             let opened = match self.open(&mut slot) {
                 Ok(opened) => opened,
-                Err(StoreError::Open { source, .. }) if health::is_damage(&source) && !has_renewed => {
+                Err(StoreError::Open { source, .. }) if source.cause().is_damage() && !has_renewed => {
                     has_renewed = true;
                     self.remove();
                     continue;
@@ -391,7 +392,7 @@ impl SearchIndex {
                 Err(error) => return Err(error),
             };
             match work(&mut opened.connection) {
-                Err(error) if health::is_damage(&error) && !has_renewed => {
+                Err(error) if Cause::of(&error).is_damage() && !has_renewed => {
                     has_renewed = true;
                     tracing::warn!(%error, "the search index is damaged and is made anew");
                     *slot = None;
@@ -481,7 +482,7 @@ pub(crate) fn check(home: &Home) -> Result<Option<Option<String>>, StoreError> {
         Ok(checked) if checked.is_whole() => Ok(Some(None)),
         Ok(checked) => Ok(Some(Some(checked.summary()))),
         Err(StoreError::Open { source, .. } | StoreError::Query { source, .. })
-            if health::is_damage(&source) =>
+            if source.cause().is_damage() =>
         {
             Ok(Some(Some(source.to_string())))
         }

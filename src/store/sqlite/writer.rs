@@ -15,18 +15,19 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::lock_wait;
 use crate::store::StoreError;
 use crate::store::audit_chain::{self, ChainHead};
 use crate::store::health::StorageHealth;
+use crate::store::sql::{self, Cause};
 use crate::store::sync::SyncHandle;
 
 /// The body of a change, which runs within a transaction.
-pub(in crate::store) type ChangeBody = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+pub(in crate::store) type ChangeBody = Box<dyn FnOnce(&sql::Transaction<'_>) -> sql::Result<()> + Send>;
 /// A callback that reports if a change was committed.
-pub(in crate::store) type CommitCallback = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
+pub(in crate::store) type CommitCallback = Box<dyn FnOnce(sql::Result<()>) + Send>;
 
 /// A change to be committed.
 pub(in crate::store) struct PendingChange {
@@ -73,7 +74,9 @@ impl Writer {
                     next = if changes.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
                 }
                 if !changes.is_empty() && commit_batch(&mut connection, changes, &condition) {
-                    let head = audit_chain::head(&connection).ok().filter(|head| *head != known);
+                    let head = audit_chain::head(&sql::Connection::sqlite(&connection))
+                        .ok()
+                        .filter(|head| *head != known);
                     known = head.clone().unwrap_or(known);
                     // The syncer is told after the commit, so it never syncs a log without it.
                     syncer.wal_written(head);
@@ -121,7 +124,7 @@ fn commit_batch(
             condition.write_failed(error);
             // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
             // be tried.
-            if is_busy(error) && waiting.is_empty() {
+            if error.cause() == Cause::Locked && waiting.is_empty() {
                 refuse_overdue(&mut changes, error, Instant::now());
                 continue;
             }
@@ -129,7 +132,7 @@ fn commit_batch(
         let is_committed = result.is_ok() && !waiting.is_empty();
         waiting.extend(changes.into_iter().map(|change| change.answer));
         for answer in waiting {
-            answer(result.as_ref().copied().map_err(copy));
+            answer(result.as_ref().copied().map_err(sql::Error::copy));
         }
         return is_committed;
     }
@@ -137,17 +140,12 @@ fn commit_batch(
 }
 
 /// Refuses the changes whose wait for the lock is over: the oldest in any case, and all that are overdue at `now`.
-fn refuse_overdue(changes: &mut VecDeque<PendingChange>, error: &rusqlite::Error, now: Instant) {
+fn refuse_overdue(changes: &mut VecDeque<PendingChange>, error: &sql::Error, now: Instant) {
     let mut next = changes.pop_front();
     while let Some(change) = next {
-        (change.answer)(Err(copy(error)));
+        (change.answer)(Err(error.copy()));
         next = changes.pop_front_if(|change| change.since + lock_wait::LIMIT <= now);
     }
-}
-
-/// Returns `true` if another process holds the lock.
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
 /// Runs the changes one after the other, once the lock is obtained. The callbacks of changes that depend on the commit
@@ -157,14 +155,15 @@ fn try_commit(
     changes: &mut VecDeque<PendingChange>,
     waiting: &mut Vec<CommitCallback>,
     condition: &StorageHealth,
-) -> rusqlite::Result<()> {
+) -> sql::Result<()> {
     // Take the write lock at the start: a transaction that begins with a read can fail at its first write.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let view = sql::Transaction::sqlite(&transaction);
     while let Some(change) = changes.pop_front() {
         execute(&transaction, "SAVEPOINT change")?;
         let PendingChange { work, answer, .. } = change;
         // A panic in one change must not stop the thread for all others.
-        match catch_unwind(AssertUnwindSafe(|| work(&transaction))) {
+        match catch_unwind(AssertUnwindSafe(|| work(&view))) {
             Ok(Ok(())) => waiting.push(answer),
             // Some failures, such as a full disk, end the whole transaction, which shows as autocommit.
             Ok(Err(error)) if transaction.is_autocommit() => {
@@ -184,21 +183,11 @@ fn try_commit(
         }
         execute(&transaction, "RELEASE change")?;
     }
-    transaction.commit()
+    Ok(transaction.commit()?)
 }
 
 fn execute(transaction: &Transaction<'_>, sql: &str) -> rusqlite::Result<()> {
     transaction.prepare_cached(sql)?.execute(()).map(drop)
-}
-
-/// Copies an error, which has no `Clone`, for each of the changes that failed together.
-fn copy(error: &rusqlite::Error) -> rusqlite::Error {
-    match error {
-        rusqlite::Error::SqliteFailure(code, message) => {
-            rusqlite::Error::SqliteFailure(*code, message.clone())
-        }
-        other => rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(other.to_string())),
-    }
 }
 
 #[cfg(test)]
@@ -240,7 +229,7 @@ mod tests {
         let ages = [limit + 900, limit + 1, limit, limit - 1, 0];
         let mut changes: VecDeque<PendingChange> =
             (0..).zip(ages).map(|(number, age)| change(number, ago(age), &refused)).collect();
-        let error = rusqlite::Error::InvalidQuery;
+        let error = sql::Error::Malformed;
         refuse_overdue(&mut changes, &error, now);
         assert_eq!(*refused.lock().unwrap(), [0, 1, 2]);
         assert_eq!(changes.len(), 2);

@@ -1,0 +1,21 @@
+//! The seam between the subjects of the store and the database: connections, statements, rows, values and errors.
+//!
+//! The subjects (channels, tasks, the audit, …) write one SQL text for each statement and know only these types. A
+//! driver stands behind them. The one for SQLite passes each call on to `rusqlite` in place: it boxes and copies nothing.
+//! What only SQLite has, such as its files and its pragmas, is in [`sqlite`](super::sqlite).
+
+mod connection;
+mod error;
+mod params;
+mod row;
+mod statement;
+mod value;
+
+pub use connection::{Connection, Transaction};
+pub use error::{Cause, Error, OptionalExtension, Result};
+pub use params::{Binder, Params, params_from_iter};
+pub use row::{MappedRows, Row, Rows};
+pub use statement::Statement;
+pub use value::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlResult, Value, ValueRef};
+
+pub(super) use params::params;
