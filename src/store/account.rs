@@ -38,7 +38,12 @@ pub(crate) enum RenameOutcome {
 /// Moves the memberships of a person to another name.
 fn move_memberships(transaction: &Transaction<'_>, from: &Party, to: &Party) -> sql::Result<()> {
     let (from, to) = (from.to_string(), to.to_string());
-    transaction.execute("UPDATE OR IGNORE member SET member = ?2 WHERE member = ?1", (&from, &to))?;
+    transaction.execute(
+        // Where the new name is a member already, the row of the old one is deleted below.
+        "UPDATE member SET member = ?2 WHERE member = ?1 AND NOT EXISTS (
+            SELECT 1 FROM member AS other WHERE other.channel = member.channel AND other.member = ?2)",
+        (&from, &to),
+    )?;
     transaction.execute("DELETE FROM member WHERE member = ?1", [&from]).map(drop)
 }
 
@@ -53,7 +58,8 @@ fn is_known(transaction: &Transaction<'_>, person: &Party) -> sql::Result<bool> 
                  OR EXISTS (SELECT 1 FROM channel WHERE created_by = ?1 COLLATE NOCASE)
                  OR EXISTS (SELECT 1 FROM link WHERE created_by = ?1 COLLATE NOCASE)
                  OR EXISTS (SELECT 1 FROM message WHERE author = ?1 COLLATE NOCASE)
-                 OR EXISTS (SELECT 1 FROM session WHERE lower(key) GLOB 'agent:*:flock:dm:' || lower(?1))",
+                 OR EXISTS (SELECT 1 FROM session WHERE key LIKE 'agent:%' AND
+                    substr(key, length(key) - length(?1) - 9) = ':flock:dm:' || ?1 COLLATE NOCASE)",
         )?
         .query_row([person.to_string()], |row| row.get(0))
 }
@@ -129,7 +135,7 @@ impl Accounts<&Store> {
             transaction.execute(
                 "INSERT INTO account (platform, id, person, username, bound_by, created_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT DO UPDATE SET person = excluded.person, bound_by = excluded.bound_by",
+                 ON CONFLICT (platform, id) DO UPDATE SET person = excluded.person, bound_by = excluded.bound_by",
                 (
                     &account.platform,
                     &account.id,

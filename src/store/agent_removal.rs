@@ -13,8 +13,8 @@ use crate::id::AgentId;
 /// the audit stay, because they tell what happened.
 const DELETE_STATEMENTS: [&str; 15] = [
     "DELETE FROM session WHERE agent = ?1",
-    "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
-    "DELETE FROM charge WHERE id GLOB 'agent:' || ?1 || ':*'",
+    "DELETE FROM inbox WHERE session >= 'agent:' || ?1 || ':' AND session < 'agent:' || ?1 || ';'",
+    "DELETE FROM charge WHERE id >= 'agent:' || ?1 || ':' AND id < 'agent:' || ?1 || ';'",
     "DELETE FROM delivery WHERE agent = ?1",
     "DELETE FROM member WHERE member = ?1",
     "DELETE FROM agent_state WHERE agent = ?1",

@@ -57,22 +57,22 @@ const KEY_COLUMNS: [(&str, &str); 12] = [
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
 const OTHER_STATEMENTS: [&str; 6] = [
-    "UPDATE exchange SET pair = min(sender, receiver) || ' ' || max(sender, receiver)
+    "UPDATE exchange SET pair = CASE WHEN sender < receiver THEN sender || ' ' || receiver ELSE receiver || ' ' || sender END
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
     "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
      WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",
     "UPDATE message SET mentions = replace(mentions, ' ' || ?1 || ' ', ' ' || ?2 || ' ')
      WHERE instr(mentions, ' ' || ?1 || ' ') > 0",
     "UPDATE submission SET branch = 'flock/' || ?2 || substr(branch, length('flock/' || ?1) + 1)
-     WHERE branch GLOB 'flock/' || ?1 || '/*'",
+     WHERE branch >= 'flock/' || ?1 || '/' AND branch < 'flock/' || ?1 || '0'",
     // An earlier agent may have used the new id on the same day, so the sums of both are added up.
     "INSERT INTO usage_sum (day, agent, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost)
      SELECT day, ?2, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost
      FROM usage_sum WHERE agent = ?1
-     ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, unpriced = unpriced + excluded.unpriced,
-        input = input + excluded.input, output = output + excluded.output,
-        cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
-        cost = cost + excluded.cost",
+     ON CONFLICT (day, agent, channel, model) DO UPDATE SET calls = usage_sum.calls + excluded.calls,
+        unpriced = usage_sum.unpriced + excluded.unpriced, input = usage_sum.input + excluded.input,
+        output = usage_sum.output + excluded.output, cache_read = usage_sum.cache_read + excluded.cache_read,
+        cache_write = usage_sum.cache_write + excluded.cache_write, cost = usage_sum.cost + excluded.cost",
     "DELETE FROM usage_sum WHERE agent = ?1 AND ?2 <> ''",
 ];
 
@@ -84,8 +84,8 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::R
     // A program began its conversation in the old agent's place and under its name. The program has to begin a new one,
     // and is then told what was said last.
     transaction.execute(
-        "DELETE FROM program_conversation WHERE session GLOB 'agent:' || ?1 || ':*'
-         OR session GLOB 'agent:*:flock:dm:' || ?1",
+        "DELETE FROM program_conversation WHERE session >= 'agent:' || ?1 || ':' AND session < 'agent:' || ?1 || ';'
+         OR session LIKE 'agent:%' AND substr(session, length(session) - length(?1) - 9) = ':flock:dm:' || ?1",
         [old.as_str()],
     )?;
     // First the agent's own keys, then those of other agents' direct messages with it, which end with its id.
@@ -93,14 +93,15 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::R
         transaction.execute(
             &format!(
                 "UPDATE {table} SET {column} = 'agent:' || ?2 || substr({column}, length('agent:' || ?1) + 1)
-                 WHERE {column} GLOB 'agent:' || ?1 || ':*'"
+                 WHERE {column} >= 'agent:' || ?1 || ':' AND {column} < 'agent:' || ?1 || ';'"
             ),
             ids,
         )?;
         transaction.execute(
             &format!(
                 "UPDATE {table} SET {column} = substr({column}, 1, length({column}) - length(?1)) || ?2
-                 WHERE {column} GLOB 'agent:*:flock:dm:' || ?1"
+                 WHERE {column} LIKE 'agent:%'
+                    AND substr({column}, length({column}) - length(?1) - 9) = ':flock:dm:' || ?1"
             ),
             ids,
         )?;
@@ -128,7 +129,8 @@ impl<A> Agents<&Database<A>> {
                  OR EXISTS (SELECT 1 FROM mcp_grant WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM mcp_capability WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM schedule WHERE agent = ?1 OR created_by = ?1)
-                 OR EXISTS (SELECT 1 FROM session WHERE key GLOB 'agent:*:flock:dm:' || ?1)
+                 OR EXISTS (SELECT 1 FROM session WHERE key LIKE 'agent:%'
+                     AND substr(key, length(key) - length(?1) - 9) = ':flock:dm:' || ?1)
                  OR EXISTS (SELECT 1 FROM request WHERE agent = ?1 AND revoked_at IS NULL
                      AND (state IN ('triage', 'waiting', 'approved', 'running')
                          OR (state = 'done' AND scope = 'agent')))",
@@ -144,7 +146,8 @@ impl<A> Agents<&Database<A>> {
         self.read("look for an agent's sessions", |connection| {
             let longest: i64 = connection.query_row(
                 "SELECT coalesce(max(length(key)), 0) FROM session
-                 WHERE agent = ?1 OR key GLOB 'agent:*:flock:dm:' || ?1",
+                 WHERE agent = ?1
+                     OR key LIKE 'agent:%' AND substr(key, length(key) - length(?1) - 9) = ':flock:dm:' || ?1",
                 [agent.as_str()],
                 |row| row.get(0),
             )?;

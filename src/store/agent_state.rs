@@ -69,13 +69,13 @@ impl Agents<&Store> {
         self.write("put an agent to sleep or wake it", move |transaction| {
             // The agent may have no row yet, and the update below would then change nothing.
             transaction
-                .prepare_cached("INSERT OR IGNORE INTO agent_state (agent) VALUES (?1)")?
+                .prepare_cached("INSERT INTO agent_state (agent) VALUES (?1) ON CONFLICT DO NOTHING")?
                 .execute([agent.as_str()])?;
             // Only a change between asleep and awake counts. An agent that sleeps keeps its first reason.
             let changed = transaction
                 .prepare_cached(
                     "UPDATE agent_state SET asleep_at = ?2, sleep_reason = ?3
-                     WHERE agent = ?1 AND (asleep_at IS NULL) <> (?2 IS NULL)",
+                     WHERE agent = ?1 AND (asleep_at IS NULL) <> (CAST(?2 AS BIGINT) IS NULL)",
                 )?
                 .execute((agent.as_str(), asleep.as_ref().map(|_| now), &asleep))?;
             if changed == 1 {
@@ -92,7 +92,7 @@ impl Agents<&Store> {
             transaction
                 .prepare_cached(
                     "INSERT INTO agent_state (agent, last_turn_at) VALUES (?1, ?2)
-                     ON CONFLICT DO UPDATE SET last_turn_at = excluded.last_turn_at",
+                     ON CONFLICT (agent) DO UPDATE SET last_turn_at = excluded.last_turn_at",
                 )?
                 .execute((agent.as_str(), now))
                 .map(drop)

@@ -82,7 +82,8 @@ pub const MAX_DETAIL_BYTES: usize = 500;
 /// Appends a row to the chain, in the same transaction as the change that it records.
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> sql::Result<()> {
     // The first row of all follows a hash of zeros.
-    let previous = audit_chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
+    // The rows are numbered without a gap, which a sequence of the database does not promise.
+    let (last, previous) = audit_chain::last(transaction)?.unwrap_or_else(|| (0, vec![0; 32]));
     // Cut between two characters, because the column contains text.
     let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL_BYTES)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
@@ -102,10 +103,11 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
     let hash = link(&previous, &contents(&fields));
     transaction
         .prepare_cached(
-            "INSERT INTO audit (at, actor, action, subject, level, detail, session, turn, previous, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO audit (id, at, actor, action, subject, level, detail, session, turn, previous, hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute((
+            last + 1,
             at,
             &entry.actor,
             entry.action,
@@ -169,35 +171,35 @@ fn row(row: &Row<'_>) -> sql::Result<AuditRow> {
 
 fn select_rows(connection: &Connection<'_>, filter: &AuditFilter, limit: u32) -> sql::Result<Vec<AuditRow>> {
     // The condition that is always true keeps the list from being empty.
-    let mut conditions = vec!["1"];
+    let mut conditions = vec!["true".to_owned()];
     let mut values: Vec<Value> = Vec::new();
+    // `?` stands for the number of the parameter.
+    let mut add = |condition: &str, value: Value| {
+        values.push(value);
+        conditions.push(condition.replace('?', &format!("?{}", values.len())));
+    };
     if let Some(actor) = &filter.actor {
-        conditions.push("actor = ?");
-        values.push(actor.clone().into());
+        add("actor = ?", actor.clone().into());
     }
     if let Some(level) = filter.level {
-        conditions.push("level = ?");
-        values.push(level.as_str().to_owned().into());
+        add("level = ?", level.as_str().to_owned().into());
     }
-    // The prefix ends at a dot, so `channel` does not match `channels`. The value is bound once for each place of it.
+    // The prefix ends at a dot, so `channel` does not match `channels`.
     if let Some(action) = &filter.action {
-        conditions.push("(action = ? OR substr(action, 1, length(?) + 1) = ? || '.')");
-        values.extend([(); 3].map(|()| Value::from(action.clone())));
+        add("(action = ? OR substr(action, 1, length(?) + 1) = ? || '.')", action.clone().into());
     }
     if let Some(since) = filter.since {
-        conditions.push("at >= ?");
-        values.push(since.into());
+        add("at >= ?", since.into());
     }
     if let Some(before) = filter.before {
-        conditions.push("id < ?");
-        values.push(before.into());
+        add("id < ?", before.into());
     }
     values.push(i64::from(limit.clamp(1, MAX_ROWS)).into());
-    let conditions = conditions.join(" AND ");
+    let (conditions, most) = (conditions.join(" AND "), values.len());
     connection
         .prepare_cached(&format!(
             "SELECT id, at, actor, action, subject, level, detail, session, turn FROM audit
-             WHERE {conditions} ORDER BY id DESC LIMIT ?"
+             WHERE {conditions} ORDER BY id DESC LIMIT ?{most}"
         ))?
         .query_map(params_from_iter(values), row)?
         .collect()
@@ -210,8 +212,8 @@ impl<A> AuditLog<&Database<A>> {
         // Both parts read one entry of an index, so this is fast in a large database.
         self.read("look for the newest row", |connection| {
             connection.query_row(
-                "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1)
-                 UNION ALL SELECT max(updated_at) FROM session)",
+                "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1) AS last
+                 UNION ALL SELECT max(updated_at) FROM session) AS newest",
                 (),
                 |row| row.get(0),
             )

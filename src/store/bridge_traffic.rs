@@ -35,7 +35,8 @@ pub(super) fn count(
     transaction
         .prepare_cached(
             "INSERT INTO bridge_traffic (day, bridge, received, sent) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET received = received + ?3, sent = sent + ?4",
+             ON CONFLICT (day, bridge) DO UPDATE SET received = bridge_traffic.received + excluded.received,
+                sent = bridge_traffic.sent + excluded.sent",
         )?
         .execute((
             clock::local_day(now),
@@ -73,7 +74,7 @@ impl<A> UsageRecords<&Database<A>> {
         self.read("sum the messages over bridges", |connection| {
             connection
                 .prepare_cached(
-                    "SELECT bridge, sum(received), sum(sent) FROM bridge_traffic
+                    "SELECT bridge, CAST(sum(received) AS BIGINT), CAST(sum(sent) AS BIGINT) FROM bridge_traffic
                      WHERE day >= ?1 AND (?2 = '' OR day <= ?2) GROUP BY bridge ORDER BY bridge",
                 )?
                 .query_map((&filter.since, &filter.until), |row| {

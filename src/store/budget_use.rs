@@ -19,7 +19,8 @@ fn reserved(connection: &Connection<'_>, day: &str, scope: &UsageScope) -> sql::
     let (condition, value) = scope.condition();
     connection
         .prepare_cached(&format!(
-            "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
+            "SELECT coalesce(CAST(sum(input + output + cache_read + cache_write) AS BIGINT), 0),
+                coalesce(CAST(sum(cost) AS BIGINT), 0)
              FROM usage WHERE state = 'reserved' AND {} AND {condition}",
             scope.day_condition()
         ))?

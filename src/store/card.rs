@@ -66,9 +66,9 @@ impl Cards<&Store> {
             transaction
                 .prepare_cached(
                     "INSERT INTO card (agent, name, description, skills, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
-                     ON CONFLICT DO UPDATE SET name = coalesce(excluded.name, name),
-                         description = coalesce(excluded.description, description),
-                         skills = coalesce(excluded.skills, skills), updated_at = excluded.updated_at",
+                     ON CONFLICT (agent) DO UPDATE SET name = coalesce(excluded.name, card.name),
+                         description = coalesce(excluded.description, card.description),
+                         skills = coalesce(excluded.skills, card.skills), updated_at = excluded.updated_at",
                 )?
                 .execute((agent.as_str(), update.name, update.description, update.skills, now))?;
             audit::append(transaction, &entry, now)

@@ -196,8 +196,8 @@ fn list(
     let of = member.map(Party::to_string);
     let mut found: Vec<Channel> = connection
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM channel WHERE (?1 IS NULL OR state = ?1) AND
-             (?2 IS NULL OR id IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY created_at, id"
+            "SELECT {COLUMNS} FROM channel WHERE (CAST(?1 AS TEXT) IS NULL OR state = ?1) AND
+             (CAST(?2 AS TEXT) IS NULL OR id IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY created_at, id"
         ))?
         .query_map((state, of.as_deref()), channel)?
         .collect::<sql::Result<_>>()?;
@@ -205,8 +205,8 @@ fn list(
     let mut of_each: HashMap<String, Vec<Member>> = HashMap::new();
     let mut statement = connection.prepare_cached(
         "SELECT member.member, joined_at, ready_at, channel FROM member JOIN channel ON channel.id = channel
-         WHERE (?1 IS NULL OR state = ?1) AND
-         (?2 IS NULL OR channel IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY member.member",
+         WHERE (CAST(?1 AS TEXT) IS NULL OR state = ?1) AND
+         (CAST(?2 AS TEXT) IS NULL OR channel IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY member.member",
     )?;
     let mut rows = statement.query((state, of.as_deref()))?;
     while let Some(row) = rows.next()? {
@@ -230,7 +230,9 @@ pub(super) fn join(
     let mut joined = Vec::new();
     for party in parties {
         let is_new = transaction
-            .prepare_cached("INSERT OR IGNORE INTO member (channel, member, joined_at) VALUES (?1, ?2, ?3)")?
+            .prepare_cached(
+                "INSERT INTO member (channel, member, joined_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            )?
             .execute((id.as_str(), party.to_string(), now))?;
         if is_new == 1 {
             joined.push(party.clone());
@@ -241,7 +243,8 @@ pub(super) fn join(
                     .prepare_cached(
                         "INSERT INTO delivery (agent, channel, delivered_seq)
                          SELECT ?1, id, max(0, last_seq - ?3) FROM channel WHERE id = ?2
-                         ON CONFLICT DO UPDATE SET delivered_seq = max(delivered_seq, excluded.delivered_seq)",
+                         ON CONFLICT (agent, channel)
+                         DO UPDATE SET delivered_seq = max(delivery.delivered_seq, excluded.delivered_seq)",
                     )?
                     .execute((agent.as_str(), id.as_str(), BACKLOG_MESSAGES))?;
             }
@@ -319,8 +322,8 @@ impl Channels<&Store> {
         self.write("create a channel", move |transaction| {
             let made = transaction
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO channel (id, name, topic, created_by, created_at)
-                     VALUES (?1, ?1, ?2, ?3, ?4)",
+                    "INSERT INTO channel (id, name, topic, created_by, created_at)
+                     VALUES (?1, ?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
                 )?
                 .execute((new.id.as_str(), &new.topic, new.created_by.to_string(), new.now))?;
             // Ids compare without case in the schema, so `Dev` conflicts with `dev` here.

@@ -53,7 +53,7 @@ impl Claims<&Store> {
             transaction.execute("DELETE FROM claim WHERE expires_at <= ?1", [now])?;
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO claim (project, agent, path, expires_at) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
+                 ON CONFLICT (project, agent, path) DO UPDATE SET expires_at = excluded.expires_at",
             )?;
             for path in &paths {
                 insert.execute(params![project.as_str(), agent.as_str(), path, until])?;

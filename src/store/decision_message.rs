@@ -85,7 +85,7 @@ impl<A> DecisionMessages<&Database<A>> {
             connection
                 .prepare_cached(
                     // The first condition on the state is that of the index.
-                    "SELECT l.id, r.id FROM request r JOIN link l ON l.channel = r.channel
+                    "SELECT l.id, r.id FROM request r JOIN link l ON l.channel = r.channel COLLATE NOCASE
                      WHERE r.state IN ('triage', 'waiting', 'approved', 'running') AND r.state = 'waiting'
                          AND l.bridge = ?1 AND l.state = 'active'
                          AND NOT EXISTS (SELECT 1 FROM decision_message WHERE link = l.id AND request = r.id)
@@ -105,8 +105,8 @@ impl<A> DecisionMessages<&Database<A>> {
                 .prepare_cached(&format!(
                     "{SELECT} LEFT JOIN request r ON r.id = d.request
                      WHERE l.bridge = ?1 AND d.closed_at IS NULL
-                         AND (d.message IS NULL AND l.state = 'active' AND ?2
-                             OR ifnull(r.state, '') <> 'waiting' AND l.state <> 'paused')
+                         AND (d.message IS NULL AND l.state = 'active' AND CAST(?2 AS BIGINT) <> 0
+                             OR coalesce(r.state, '') <> 'waiting' AND l.state <> 'paused')
                      ORDER BY d.id"
                 ))?
                 .query_map((bridge, may_show), message)?
@@ -141,8 +141,8 @@ impl DecisionMessages<&Store> {
         self.write("keep a message about a request", move |transaction| {
             transaction
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO decision_message (link, request, sha256, code, created_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT INTO decision_message (link, request, sha256, code, created_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
                 )?
                 .execute((&new.link, &new.request, &new.sha256, &new.code, new.now))
                 .map(|added| added > 0)

@@ -125,7 +125,7 @@ fn take(
     let more: i64 = transaction
         .prepare_cached(
             "SELECT count(*) FROM
-             (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3 LIMIT ?4)",
+             (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3 LIMIT ?4) AS unseen",
         )?
         .query_row((channel.id.as_str(), up_to, agent.as_str(), number(MOST_COUNTED)), |row| row.get(0))?;
     if more == 0 {
@@ -136,7 +136,8 @@ fn take(
         .prepare_cached(
             "INSERT INTO delivery (agent, channel, delivered_seq, inflight_seq, inflight_turn)
              VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET inflight_seq = excluded.inflight_seq, inflight_turn = excluded.inflight_turn",
+             ON CONFLICT (agent, channel)
+             DO UPDATE SET inflight_seq = excluded.inflight_seq, inflight_turn = excluded.inflight_turn",
         )?
         .execute((agent.as_str(), channel.id.as_str(), delivered, up_to, turn.to_string()))?;
     schedule::charge_batch(transaction, channel.id.as_str(), (after, up_to), &turn.to_string())?;
@@ -160,7 +161,7 @@ fn given(
 ) -> sql::Result<Vec<Given>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, author, mentions, octet_length(content),
-            CASE WHEN octet_length(content) <= ?5 THEN content END
+            CASE WHEN octet_length(content) <= CAST(?5 AS BIGINT) THEN content END
          FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3 ORDER BY seq LIMIT ?4",
     )?;
     let most = i64::try_from(limits.bytes).unwrap_or(i64::MAX);
@@ -203,7 +204,8 @@ pub(super) fn pass_over(transaction: &Transaction<'_>, channel: &str, seq: i64) 
              WHERE channel = ?1 AND member NOT LIKE 'human:%' AND member <> 'system'
                 AND ?2 = 1 + coalesce((SELECT delivered_seq FROM delivery
                                        WHERE agent = member AND delivery.channel = ?1), 0)
-             ON CONFLICT DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE inflight_seq IS NULL",
+             ON CONFLICT (agent, channel)
+             DO UPDATE SET delivered_seq = excluded.delivered_seq WHERE delivery.inflight_seq IS NULL",
         )?
         .execute((channel, seq))
         .map(drop)
@@ -231,10 +233,10 @@ fn unseen(
     let after = inflight.unwrap_or(delivered).max(delivered);
     let found: (Option<WakeUrgency>, bool, bool) = connection
         .prepare_cached(
-            "SELECT max(wake), coalesce(max(author LIKE 'human:%'), 0),
-                coalesce(max(instr(mentions, ?4) > 0 OR mentions = ' * '), 0)
-             FROM (SELECT wake, author, mentions FROM message INDEXED BY message_waking
-                   WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5)",
+            "SELECT max(wake), coalesce(max(CASE WHEN author LIKE 'human:%' THEN 1 ELSE 0 END), 0),
+                coalesce(max(CASE WHEN instr(mentions, ?4) > 0 OR mentions = ' * ' THEN 1 ELSE 0 END), 0)
+             FROM (SELECT wake, author, mentions FROM message
+                   WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5) AS unseen",
         )?
         // Mentions are stored with a space on both sides of each id, so `a` is not found inside `ab`.
         .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), MAX_SCANNED), |row| {
@@ -438,13 +440,13 @@ impl Deliveries<&Store> {
             let channels = transaction.execute(
                 "UPDATE channel SET last_seq = newest
                  FROM (SELECT id AS place, coalesce((SELECT max(seq) FROM message WHERE message.channel = channel.id), 0)
-                       AS newest FROM channel)
+                       AS newest FROM channel) AS found
                  WHERE id = place AND last_seq > newest",
                 (),
             )?;
             let positions = transaction.execute(
                 "UPDATE delivery SET delivered_seq = min(delivered_seq, last), inflight_seq = min(inflight_seq, last)
-                 FROM (SELECT id, last_seq AS last FROM channel)
+                 FROM (SELECT id, last_seq AS last FROM channel) AS found
                  WHERE id = delivery.channel AND (delivered_seq > last OR inflight_seq > last)",
                 (),
             )?;

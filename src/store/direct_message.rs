@@ -69,8 +69,8 @@ impl DirectMessages<&Store> {
         self.write("record a direct message", move |transaction| {
             let added = transaction
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO direct_message (task, bridge, external, message)
-                     VALUES (?1, ?2, ?3, ?4)",
+                    "INSERT INTO direct_message (task, bridge, external, message)
+                     VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
                 )?
                 .execute((&new.task, &new.bridge, &new.external, &new.message))?;
             if added == 0 {
@@ -137,7 +137,8 @@ impl DirectMessages<&Store> {
         self.write("postpone what is to be sent", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE direct_message SET attempts = attempts + 1, next_at = ?2, begun = begun AND NOT ?3
+                    "UPDATE direct_message SET attempts = attempts + 1, next_at = ?2, 
+                        begun = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN 0 ELSE begun END
                      WHERE task = ?1",
                 )?
                 .execute((task, until, is_known))

@@ -85,7 +85,7 @@ impl<A> Exchanges<&Database<A>> {
                          UNION ALL SELECT max(decided_at) FROM request
                              WHERE agent IN (?1, ?2) AND decided_by >= 'human:' AND decided_by < 'human;'
                          UNION ALL SELECT max(at) FROM audit
-                             WHERE subject IN (?1, ?2) AND action = 'chat.turn')",
+                             WHERE subject IN (?1, ?2) AND action = 'chat.turn') AS heard",
                 )?
                 .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
             // If no person has given any input yet, all exchanges count.

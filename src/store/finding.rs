@@ -59,7 +59,7 @@ pub(crate) struct FoundFinding {
 
 /// The condition that agent `?1` was told of a finding in a session that it still has: as the author of the submission,
 /// or as the reviewer. A later agent of the same id has none of these sessions.
-const TOLD: &str = "(?1 IS NULL
+const TOLD: &str = "(CAST(?1 AS TEXT) IS NULL
     OR s.agent = ?1 AND EXISTS (SELECT 1 FROM session WHERE key = s.session AND agent = ?1)
     OR f.reviewer = ?1 AND EXISTS (
         SELECT 1 FROM session WHERE key = 'agent:' || ?1 || ':flock:request:review-' || s.id AND agent = ?1))";

@@ -159,7 +159,7 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState
     transaction
         .prepare_cached(
             "INSERT INTO agent_state (agent, frozen_at, frozen_by, spared, freeze_reason) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET frozen_at = ?2, frozen_by = ?3, spared = ?4, freeze_reason = ?5",
+             ON CONFLICT (agent) DO UPDATE SET frozen_at = ?2, frozen_by = ?3, spared = ?4, freeze_reason = ?5",
         )?
         .execute((
             agent.as_str(),

@@ -203,7 +203,7 @@ fn take(transaction: &Transaction<'_>, new: NewDelivery) -> sql::Result<Delivery
     let came: bool = transaction
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM hook_delivery WHERE hook = ?1 AND digest = ?2
-             AND (outcome = 'posted' OR ?3))",
+             AND (outcome = 'posted' OR CAST(?3 AS BIGINT) <> 0))",
         )?
         .query_row((new.hook, &new.digest, new.effect.is_err()), |row| row.get(0))?;
     if came {
@@ -231,9 +231,13 @@ fn take(transaction: &Transaction<'_>, new: NewDelivery) -> sql::Result<Delivery
         DeliveryResult::Posted(parts) => Some(post::number(parts.1.seq)),
         _ => None,
     };
+    // What led to no message gives way to what led to one, which counts as the newest.
+    transaction
+        .prepare_cached("DELETE FROM hook_delivery WHERE hook = ?1 AND digest = ?2")?
+        .execute((new.hook, &new.digest))?;
     let newest: i64 = transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO hook_delivery (hook, digest, delivery, event, received_at, outcome, why, seq)
+            "INSERT INTO hook_delivery (hook, digest, delivery, event, received_at, outcome, why, seq)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              RETURNING id",
         )?

@@ -111,7 +111,7 @@ fn turns(connection: &Connection<'_>, since: i64, limit: u32) -> sql::Result<Vec
             "SELECT id, session, state, started_at, ended_at FROM (
                  SELECT id, session, state, started_at, ended_at FROM turn WHERE id >= ?1
                  UNION SELECT id, session, state, started_at, ended_at FROM turn WHERE state = 'running'
-             ) ORDER BY id DESC LIMIT ?2",
+             ) AS found ORDER BY id DESC LIMIT ?2",
         )?
         .query_map((first_id(since), limit), timed_turn)?
         .collect::<sql::Result<_>>()?;

@@ -244,14 +244,15 @@ impl Links<&Store> {
                     .execute("UPDATE link SET state = 'paused' WHERE id = ?1 AND state = 'active'", [&id])?;
                 // A person also takes over the pause of an agent.
                 transaction.execute(
-                    "UPDATE link SET paused_by_person = paused_by_person OR ?2 WHERE id = ?1 AND state = 'paused'",
+                    "UPDATE link SET paused_by_person = CASE WHEN CAST(?2 AS BIGINT) <> 0 THEN 1 ELSE paused_by_person END
+                         WHERE id = ?1 AND state = 'paused'",
                     (&id, by_person),
                 )?;
                 changed
             } else {
                 transaction.execute(
                     "UPDATE link SET state = 'active', paused_by_person = 0
-                     WHERE id = ?1 AND state = 'paused' AND (?2 OR NOT paused_by_person)",
+                     WHERE id = ?1 AND state = 'paused' AND (CAST(?2 AS BIGINT) <> 0 OR paused_by_person = 0)",
                     (&id, by_person),
                 )?
             };
@@ -289,8 +290,10 @@ impl Links<&Store> {
         self.write("move a linked channel", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE OR IGNORE link SET external = ?3 || substr(external, length(?2) + 1)
-                     WHERE bridge = ?1 AND (external = ?2 OR substr(external, 1, length(?2) + 1) = ?2 || '/')",
+                    "UPDATE link SET external = ?3 || substr(external, length(?2) + 1)
+                     WHERE bridge = ?1 AND (external = ?2 OR substr(external, 1, length(?2) + 1) = ?2 || '/')
+                        AND NOT EXISTS (SELECT 1 FROM link AS other WHERE other.bridge = ?1
+                            AND other.external = ?3 || substr(link.external, length(?2) + 1))",
                 )?
                 .execute((&bridge, &from, &to))
                 .map(drop)
@@ -302,7 +305,7 @@ impl Links<&Store> {
     pub(crate) async fn tell_once(self, link: String, account: String) -> Result<bool, StoreError> {
         self.write("record who was told", move |transaction| {
             transaction
-                .prepare_cached("INSERT OR IGNORE INTO told_account (link, account) VALUES (?1, ?2)")?
+                .prepare_cached("INSERT INTO told_account (link, account) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
                 .execute((&link, &account))
                 .map(|added| added > 0)
         })
@@ -324,7 +327,8 @@ impl Links<&Store> {
     pub(crate) async fn set_cursor(self, bridge: String, cursor: String) -> Result<(), StoreError> {
         self.write("store a bridge's position", move |transaction| {
             transaction
-                .prepare_cached("INSERT OR REPLACE INTO bridge_cursor (bridge, cursor) VALUES (?1, ?2)")?
+                .prepare_cached("INSERT INTO bridge_cursor (bridge, cursor) VALUES (?1, ?2)
+                     ON CONFLICT (bridge) DO UPDATE SET bridge = excluded.bridge, cursor = excluded.cursor")?
                 .execute((&bridge, &cursor))
                 .map(drop)
         })
@@ -338,7 +342,7 @@ impl<A> Links<&Database<A>> {
         self.read("list links", |connection| {
             connection
                 .prepare_cached(&format!(
-                    "SELECT {COLUMNS} FROM link WHERE ?1 IS NULL OR bridge = ?1 ORDER BY created_at, id"
+                    "SELECT {COLUMNS} FROM link WHERE CAST(?1 AS TEXT) IS NULL OR bridge = ?1 ORDER BY created_at, id"
                 ))?
                 .query_map([bridge], link)?
                 .collect()

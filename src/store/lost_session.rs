@@ -27,8 +27,8 @@ impl Sessions<&Store> {
             for lost in sessions {
                 let agent = lost.key.agent().as_str();
                 added += transaction.execute(
-                    "INSERT OR IGNORE INTO session (key, file, agent, kind, created_at, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO session (key, file, agent, kind, created_at, updated_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
                     (
                         lost.key.as_str(),
                         &lost.file,

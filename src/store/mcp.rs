@@ -263,7 +263,7 @@ impl McpTools<&Store> {
                     .prepare_cached(
                         "INSERT INTO mcp_tool (server, tool, definition, sha256, seen_by, seen_at)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                         ON CONFLICT DO UPDATE SET definition = excluded.definition, sha256 = excluded.sha256,
+                         ON CONFLICT (server, tool) DO UPDATE SET definition = excluded.definition, sha256 = excluded.sha256,
                              changed_definition = NULL, changed_sha256 = NULL, changed_at = NULL,
                              seen_by = excluded.seen_by, seen_at = excluded.seen_at",
                     )?
@@ -272,7 +272,7 @@ impl McpTools<&Store> {
                     .prepare_cached(
                         "INSERT INTO mcp_grant (server, agent, tool, readonly_ok, granted_by, granted_at)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                         ON CONFLICT DO UPDATE SET readonly_ok = excluded.readonly_ok,
+                         ON CONFLICT (server, agent, tool) DO UPDATE SET readonly_ok = excluded.readonly_ok,
                              granted_by = excluded.granted_by, granted_at = excluded.granted_at",
                     )?
                     .execute((server.as_str(), agent.as_str(), name, readonly_ok, by, now))?;
@@ -282,7 +282,8 @@ impl McpTools<&Store> {
                     .prepare_cached(
                         "INSERT INTO mcp_capability (server, agent, capability, granted_by, granted_at)
                          VALUES (?1, ?2, ?3, ?4, ?5)
-                         ON CONFLICT DO UPDATE SET granted_by = excluded.granted_by, granted_at = excluded.granted_at",
+                         ON CONFLICT (server, agent, capability)
+                         DO UPDATE SET granted_by = excluded.granted_by, granted_at = excluded.granted_at",
                     )?
                     .execute((server.as_str(), agent.as_str(), capability.as_str(), by, now))?;
             }
@@ -361,7 +362,7 @@ impl McpTools<&Store> {
             let changed = transaction
                 .prepare_cached(
                     "UPDATE mcp_tool SET changed_definition = ?3, changed_sha256 = ?4, changed_at = ?5
-                     WHERE server = ?1 AND tool = ?2 AND changed_sha256 IS NOT ?4",
+                     WHERE server = ?1 AND tool = ?2 AND changed_sha256 IS DISTINCT FROM ?4",
                 )?
                 .execute((server.as_str(), &name, definition, sha256, now))?;
             Ok(changed > 0)

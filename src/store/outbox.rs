@@ -80,7 +80,7 @@ pub(super) fn queue(
         .prepare_cached(
             "INSERT INTO outbox (link, channel, seq, created_at)
              SELECT id, channel, ?2, ?3 FROM link
-             WHERE channel = ?1 AND state = 'active' AND (?4 IS NULL OR (is_cross AND id <> ?4))",
+             WHERE channel = ?1 AND state = 'active' AND (CAST(?4 AS TEXT) IS NULL OR (is_cross <> 0 AND id <> ?4))",
         )?
         .execute((channel, seq, new.now, origin))
         .map(drop)
@@ -114,7 +114,7 @@ pub(super) fn record(
 ) -> sql::Result<()> {
     transaction
         .prepare_cached(
-            "INSERT OR IGNORE INTO linked_message (link, external, seq, at) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO linked_message (link, external, seq, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
         )?
         .execute((&origin.link, &origin.message, seq, now))
         .map(drop)
@@ -188,7 +188,8 @@ impl Outbox<&Store> {
         self.write("postpone what is to be sent", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE outbox SET attempts = attempts + 1, next_at = ?2, begun = begun AND NOT ?3
+                    "UPDATE outbox SET attempts = attempts + 1, next_at = ?2, 
+                        begun = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN 0 ELSE begun END
                      WHERE id = ?1",
                 )?
                 .execute((entry, until, is_known))
@@ -210,7 +211,7 @@ impl Outbox<&Store> {
         self.write("drop what waited too long", move |transaction| {
             transaction
                 .prepare_cached(
-                    "DELETE FROM outbox WHERE link = ?1 AND (created_at < ?2 OR id <= ifnull((SELECT id FROM outbox
+                    "DELETE FROM outbox WHERE link = ?1 AND (created_at < ?2 OR id <= coalesce((SELECT id FROM outbox
                         WHERE link = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3), -1))",
                 )?
                 .execute((&link, time, post::number(most)))
@@ -229,9 +230,10 @@ impl<A> Outbox<&Database<A>> {
                 "SELECT o.id, o.link, l.external, o.channel, o.sent, o.attempts, o.next_at, o.created_at, o.notice,
                         c.topic, o.begun, {} FROM link l
                  JOIN outbox o ON o.id = (SELECT min(id) FROM outbox WHERE link = l.id AND (notice IS NOT NULL
-                    OR EXISTS (SELECT 1 FROM message WHERE channel = outbox.channel AND seq = outbox.seq)))
-                 JOIN channel c ON c.id = o.channel
-                 LEFT JOIN message m ON m.channel = o.channel AND m.seq = o.seq
+                    OR EXISTS (SELECT 1 FROM message WHERE channel = outbox.channel COLLATE NOCASE
+                        AND seq = outbox.seq)))
+                 JOIN channel c ON c.id = o.channel COLLATE NOCASE
+                 LEFT JOIN message m ON m.channel = o.channel COLLATE NOCASE AND m.seq = o.seq
                  WHERE l.bridge = ?1 AND l.state <> 'paused'",
                 post::COLUMNS.split(", ").map(|column| format!("m.{column}")).collect::<Vec<_>>().join(", ")
             );

@@ -319,7 +319,7 @@ fn find_duplicate(
         // Only repetitions by agents are dropped. People may repeat themselves.
         transaction
             .prepare_cached(
-                "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - ?5 AND author = ?3 AND content = ?4
+                "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - CAST(?5 AS BIGINT) AND author = ?3 AND content = ?4
                  AND (seq = ?2 OR turn IN (SELECT id FROM turn WHERE turn.id = message.turn AND state = 'interrupted'))
                  ORDER BY seq DESC LIMIT 1",
             )?

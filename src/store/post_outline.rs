@@ -31,22 +31,21 @@ impl<A> Posts<&Database<A>> {
         channel: &ChannelId,
         limit: usize,
     ) -> Result<Vec<PostOutline>, StoreError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake,
+                // PostgreSQL's INTEGER has 32 bits, and every number is bound as 64.
+                "SELECT author, substr(content, 1, CAST(CAST(?2 AS BIGINT) AS INTEGER)), octet_length(content), mentions, wake,
                     created_at, author = 'system' AND (EXISTS (SELECT 1 FROM schedule_slot s
                         JOIN schedule ON schedule.id = s.schedule AND schedule.created_by LIKE 'human:%'
                         WHERE s.channel = message.channel AND s.seq = message.seq)
                     OR EXISTS (SELECT 1 FROM hook JOIN hook_delivery d ON d.hook = hook.id AND d.seq = message.seq
                         WHERE hook.channel = message.channel))
-                 FROM message WHERE channel = ?1 ORDER BY seq DESC",
+                 FROM message WHERE channel = ?1 ORDER BY seq DESC LIMIT ?3",
             )?;
-            let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64))?;
+            let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64, most))?;
             let mut found = Vec::new();
-            // The rows are read lazily, so a long channel costs no more than the messages returned.
-            while found.len() < limit
-                && let Some(row) = rows.next()?
-            {
+            while let Some(row) = rows.next()? {
                 let author: Party = parsed(&row, 0)?;
                 let is_human = author.is_human() || row.get(6)?;
                 found.push(PostOutline {

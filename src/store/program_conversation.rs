@@ -72,9 +72,11 @@ impl ProgramConversations<&Store> {
             // A session has one conversation in each program, so a new one replaces the old one.
             transaction
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO program_conversation
+                    "INSERT INTO program_conversation
                          (session, program, name, turn, conversation, place, prompt, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                     ON CONFLICT (session, program) DO UPDATE SET name = ?3, turn = ?4, conversation = ?5, place = ?6,
+                         prompt = ?7, updated_at = ?8",
                 )?
                 .execute((
                     session.as_str(),

@@ -118,7 +118,7 @@ impl<A> PushSubscriptions<&Database<A>> {
             connection
                 .prepare_cached(
                     "SELECT subscription, subject, attempts, next_at, closed_at FROM push_notice
-                     WHERE subject IN (SELECT value FROM json_each(?1))",
+                     WHERE subject IN (SELECT value FROM json_each(CAST(?1 AS TEXT)))",
                 )?
                 .query_map([&subjects], notice)?
                 .collect()
@@ -153,8 +153,8 @@ impl PushSubscriptions<&Store> {
             for subject in &seen {
                 transaction
                     .prepare_cached(
-                        "INSERT OR IGNORE INTO push_notice (subscription, subject, attempts, next_at, closed_at)
-                         VALUES (?1, ?2, 0, 0, ?3)",
+                        "INSERT INTO push_notice (subscription, subject, attempts, next_at, closed_at)
+                         VALUES (?1, ?2, 0, 0, ?3) ON CONFLICT DO NOTHING",
                     )?
                     .execute((&new.id, subject, now))?;
             }
@@ -202,7 +202,8 @@ impl PushSubscriptions<&Store> {
                 .prepare_cached(
                     "INSERT INTO push_notice (subscription, subject, attempts, next_at)
                      SELECT id, ?2, 1, ?3 FROM push_subscription WHERE id = ?1
-                     ON CONFLICT DO UPDATE SET attempts = attempts + 1, next_at = ?3",
+                     ON CONFLICT (subscription, subject)
+                     DO UPDATE SET attempts = push_notice.attempts + 1, next_at = excluded.next_at",
                 )?
                 .execute((&subscription, &subject, next_at))
                 .map(|changed| changed > 0)
@@ -228,7 +229,7 @@ impl PushSubscriptions<&Store> {
             transaction
                 .prepare_cached(
                     "UPDATE push_subscription SET result = ?2, result_at = ?3,
-                        failures = CASE WHEN ?4 THEN failures + 1 ELSE 0 END
+                        failures = CASE WHEN CAST(?4 AS BIGINT) <> 0 THEN failures + 1 ELSE 0 END
                      WHERE id = ?1",
                 )?
                 .execute((&attempt.subscription, result, now, attempt.problem.is_some()))

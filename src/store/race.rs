@@ -320,7 +320,8 @@ pub(super) fn insert(
         )?;
         for (original, agent) in &copy.agents {
             transaction.execute(
-                "INSERT OR REPLACE INTO race_agent (agent, race, number, original) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO race_agent (agent, race, number, original) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (agent) DO UPDATE SET race = ?2, number = ?3, original = ?4",
                 (agent.as_str(), new.id, number, original.as_str()),
             )?;
         }
@@ -331,7 +332,8 @@ pub(super) fn insert(
 fn used(connection: &Connection<'_>, id: i64, number: u32) -> sql::Result<UsageAmount> {
     connection
         .prepare_cached(
-            "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
+            "SELECT coalesce(CAST(sum(input + output + cache_read + cache_write) AS BIGINT), 0),
+                coalesce(CAST(sum(cost) AS BIGINT), 0)
              FROM usage_sum WHERE agent IN (SELECT agent FROM race_agent WHERE race = ?1 AND number = ?2)",
         )?
         .query_row((id, number), |row| {
@@ -345,8 +347,9 @@ fn activity(connection: &Connection<'_>, id: i64, number: u32) -> sql::Result<Co
         .prepare_cached(
             "WITH own AS (SELECT agent FROM race_agent WHERE race = ?1 AND number = ?2)
              SELECT EXISTS (SELECT 1 FROM turn JOIN session ON session.key = turn.session
-                WHERE turn.state = 'running' AND session.agent IN own)
-             OR EXISTS (SELECT 1 FROM own JOIN inbox ON inbox.session GLOB 'agent:' || own.agent || ':*')
+                WHERE turn.state = 'running' AND session.agent IN (SELECT agent FROM own))
+             OR EXISTS (SELECT 1 FROM own JOIN inbox
+                ON inbox.session >= 'agent:' || own.agent || ':' AND inbox.session < 'agent:' || own.agent || ';')
              OR EXISTS (SELECT 1 FROM own
                 JOIN race_copy ON race_copy.race = ?1 AND race_copy.number = ?2
                 JOIN message ON message.channel = race_copy.channel AND message.wake > 0
@@ -370,7 +373,7 @@ impl<A> Races<&Database<A>> {
         self.read("look for the number of a race", |connection| {
             connection
                 .prepare_cached(
-                    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'race'), 0) + 1",
+                    "SELECT coalesce(max(id), 0) + 1 FROM race",
                 )?
                 .query_row((), |row| row.get(0))
         })
@@ -509,7 +512,8 @@ impl Races<&Store> {
         self.write("settle a race", move |transaction| {
             let changed = transaction.execute(
                 "UPDATE race SET settled = ?2
-                 WHERE id = ?1 AND state = ?3 AND winner IS ?4 AND dropped_at IS ?5 AND settled < ?2",
+                 WHERE id = ?1 AND state = ?3 AND winner IS NOT DISTINCT FROM ?4
+                    AND dropped_at IS NOT DISTINCT FROM ?5 AND settled < ?2",
                 (id, settled, state, winner, dropped_at),
             )?;
             Ok(changed > 0)

@@ -107,7 +107,10 @@ impl<A> Receipts<&Database<A>> {
         }
         self.read("look a receipt up", |connection| {
             connection
-                .prepare_cached(&format!("SELECT {COLUMNS} FROM receipt WHERE id GLOB ?1 || '*' LIMIT 2"))?
+                .prepare_cached(&format!(
+                    // Ids are hex digits, so all that begin like this are in the range, which SQLite finds by the index.
+                    "SELECT {COLUMNS} FROM receipt WHERE id >= ?1 AND id < ?1 || '~' LIMIT 2"
+                ))?
                 .query_map([&wanted], row)?
                 .collect()
         })
@@ -121,8 +124,8 @@ impl<A> Receipts<&Database<A>> {
             connection
                 .prepare_cached(&format!(
                     "SELECT {COLUMNS} FROM receipt
-                     WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR task = ?2)
-                       AND (?3 IS NULL OR author = ?3) AND (?4 IS NULL OR tree = ?4)
+                     WHERE (CAST(?1 AS TEXT) IS NULL OR project = ?1) AND (CAST(?2 AS TEXT) IS NULL OR task = ?2)
+                       AND (CAST(?3 AS TEXT) IS NULL OR author = ?3) AND (CAST(?4 AS TEXT) IS NULL OR tree = ?4)
                      ORDER BY created_at DESC, rowid DESC LIMIT ?5"
                 ))?
                 .query_map((&filter.project, &filter.task, &filter.author, &filter.tree, limit), row)?
@@ -218,7 +221,7 @@ impl Receipts<&Store> {
         self.write("keep the checks of a base", move |transaction| {
             transaction.execute(
                 "INSERT INTO check_run (inputs, runs, created_at) VALUES (?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET runs = excluded.runs, created_at = excluded.created_at",
+                 ON CONFLICT (inputs) DO UPDATE SET runs = excluded.runs, created_at = excluded.created_at",
                 (key, runs, now),
             )?;
             transaction

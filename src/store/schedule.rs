@@ -489,7 +489,7 @@ fn run(transaction: &Transaction<'_>, run: SlotRun) -> sql::Result<SlotResult> {
         .prepare_cached(
             "INSERT INTO schedule_slot (schedule, cause, slot, last, outcome, why, event, handled_at, channel, seq, task)
              VALUES (?1, ?2, ?3, ?3, 'ran', ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT (schedule, slot) WHERE cause = 'time' DO UPDATE SET last = slot, count = 1, outcome = 'ran',
+             ON CONFLICT (schedule, slot) WHERE cause = 'time' DO UPDATE SET last = excluded.slot, count = 1, outcome = 'ran',
                 why = ?4, handled_at = ?6, channel = ?7, seq = ?8, task = ?9",
         )?
         .execute(params![run.schedule, run.cause, run.slot, run.why, run.event, run.now, channel, seq, made])?;
@@ -499,7 +499,7 @@ fn run(transaction: &Transaction<'_>, run: SlotRun) -> sql::Result<SlotResult> {
         transaction
             .prepare_cached(
                 "INSERT INTO agent_state (agent, scheduled_at) VALUES (?1, ?2)
-                 ON CONFLICT DO UPDATE SET scheduled_at = excluded.scheduled_at",
+                 ON CONFLICT (agent) DO UPDATE SET scheduled_at = excluded.scheduled_at",
             )?
             .execute((agent.as_str(), at))?;
     }
@@ -598,17 +598,18 @@ pub(super) fn charge_batch(
     }
     transaction
         .prepare_cached(
-            "INSERT OR IGNORE INTO schedule_turn (turn, schedule)
-             SELECT ?4, schedule FROM schedule_slot WHERE channel = ?1 AND seq > ?2 AND seq <= ?3",
+            "INSERT INTO schedule_turn (turn, schedule)
+             SELECT ?4, schedule FROM schedule_slot WHERE channel = ?1 AND seq > ?2 AND seq <= ?3 ON CONFLICT DO NOTHING",
         )?
         .execute((channel, after, up_to, turn))?;
     // With a person's message among them, the turn is the person's.
     transaction
         .prepare_cached(
-            "INSERT OR IGNORE INTO schedule_turn (turn, schedule)
+            "INSERT INTO schedule_turn (turn, schedule)
              SELECT ?4, t.schedule FROM message m JOIN schedule_turn t ON t.turn = m.turn
              WHERE m.channel = ?1 AND m.seq > ?2 AND m.seq <= ?3 AND NOT EXISTS (SELECT 1 FROM message h
-                WHERE h.channel = ?1 AND h.seq > ?2 AND h.seq <= ?3 AND h.author LIKE 'human:%')",
+                WHERE h.channel = ?1 AND h.seq > ?2 AND h.seq <= ?3 AND h.author LIKE 'human:%')
+             ON CONFLICT DO NOTHING",
         )?
         .execute((channel, after, up_to, turn))
         .map(drop)
@@ -618,7 +619,8 @@ pub(super) fn charge_batch(
 pub(super) fn charge_task(transaction: &Transaction<'_>, task: &str, turn: &str) -> sql::Result<()> {
     transaction
         .prepare_cached(
-            "INSERT OR IGNORE INTO schedule_turn (turn, schedule) SELECT ?2, schedule FROM schedule_slot WHERE task = ?1",
+            "INSERT INTO schedule_turn (turn, schedule)
+             SELECT ?2, schedule FROM schedule_slot WHERE task = ?1 ON CONFLICT DO NOTHING",
         )?
         .execute((task, turn))
         .map(drop)
@@ -699,7 +701,8 @@ impl<A> Schedules<&Database<A>> {
             connection
                 .prepare_cached(
                     "SELECT count(DISTINCT u.turn),
-                        coalesce(sum(u.input + u.output + u.cache_read + u.cache_write), 0), coalesce(sum(u.cost), 0),
+                        coalesce(CAST(sum(u.input + u.output + u.cache_read + u.cache_write) AS BIGINT), 0),
+                        coalesce(CAST(sum(u.cost) AS BIGINT), 0),
                         count(*) FILTER (WHERE u.cost IS NULL)
                      FROM usage u WHERE u.day = ?2
                         AND u.turn IN (SELECT turn FROM schedule_turn WHERE schedule = ?1)",
@@ -764,7 +767,7 @@ impl Schedules<&Store> {
         self.write("change the budget of a schedule", move |transaction| {
             let changed = transaction.execute(
                 "UPDATE schedule SET tokens = ?2, cost = ?3
-                 WHERE id = ?1 AND (tokens IS NOT ?2 OR cost IS NOT ?3)",
+                 WHERE id = ?1 AND (tokens IS DISTINCT FROM ?2 OR cost IS DISTINCT FROM ?3)",
                 (id, number(budget.tokens), number(budget.cost)),
             )?;
             if changed > 0 {
@@ -852,8 +855,8 @@ impl Schedules<&Store> {
     ) -> Result<(), StoreError> {
         self.write("leave an event out", move |transaction| {
             transaction.execute(
-                "INSERT OR IGNORE INTO schedule_slot (schedule, cause, slot, last, outcome, why, event, handled_at)
-                 VALUES (?1, 'event', ?2, ?2, 'skipped', ?3, ?4, ?2)",
+                "INSERT INTO schedule_slot (schedule, cause, slot, last, outcome, why, event, handled_at)
+                 VALUES (?1, 'event', ?2, ?2, 'skipped', ?3, ?4, ?2) ON CONFLICT DO NOTHING",
                 (id, now, why, event),
             )?;
             transaction.execute("UPDATE schedule SET event = NULL, event_at = NULL WHERE id = ?1", [id])?;

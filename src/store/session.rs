@@ -376,7 +376,7 @@ impl Sessions<&Store> {
                 // Sessions with the same inputs share one stored prompt.
                 transaction
                     .prepare_cached(
-                        "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
+                        "INSERT INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
                     )?
                     .execute((&prompt.inputs, &*prompt.text, at))?;
             }

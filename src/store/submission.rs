@@ -238,7 +238,7 @@ fn change(transaction: &Transaction<'_>, id: i64, change: &SubmissionChange, now
             "UPDATE submission SET state = ?2, base = coalesce(?3, base), candidate = coalesce(?4, candidate),
                 detail = coalesce(?5, detail), reasons = coalesce(?6, reasons), receipt = coalesce(?7, receipt),
                 reviewer = coalesce(?8, reviewer), reviewed_at = coalesce(?9, reviewed_at),
-                accepted_by = CASE WHEN ?13 THEN NULL ELSE coalesce(?10, accepted_by) END,
+                accepted_by = CASE WHEN CAST(?13 AS BIGINT) <> 0 THEN NULL ELSE coalesce(?10, accepted_by) END,
                 checked = coalesce(?12, checked), updated_at = ?11 WHERE id = ?1",
         )?
         .execute(params![
@@ -270,9 +270,9 @@ impl<A> Submissions<&Database<A>> {
         self.read("list the submissions", |connection| {
             connection
                 .prepare_cached(&format!(
-                    "{SELECT} WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR agent = ?2)
-                     AND (?3 IS NULL OR task = ?3)
-                     AND (NOT ?4 OR state IN ('queued', 'checking', 'review', 'proven')) ORDER BY id DESC LIMIT ?5"
+                    "{SELECT} WHERE (CAST(?1 AS TEXT) IS NULL OR project = ?1) AND (CAST(?2 AS TEXT) IS NULL OR agent = ?2)
+                     AND (CAST(?3 AS TEXT) IS NULL OR task = ?3)
+                     AND (CAST(?4 AS BIGINT) = 0 OR state IN ('queued', 'checking', 'review', 'proven')) ORDER BY id DESC LIMIT ?5"
                 ))?
                 .query_map(
                     params![

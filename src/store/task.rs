@@ -330,17 +330,19 @@ fn list(connection: &Connection<'_>, filter: &TaskFilter, limit: u32) -> sql::Re
     let (conditions, mut values) = conditions(filter);
     values.push(Box::new(limit));
     // Ids start with a time stamp, so the highest ids are the newest tasks.
-    let sql = format!("SELECT {COLUMNS} FROM task WHERE {conditions} ORDER BY id DESC LIMIT ?");
+    let sql =
+        format!("SELECT {COLUMNS} FROM task WHERE {conditions} ORDER BY id DESC LIMIT ?{}", values.len());
     connection.prepare_cached(&sql)?.query_map(params_from_iter(values), row)?.collect()
 }
 
 fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
     // The condition that is always true keeps the list from being empty.
-    let mut conditions = vec!["1"];
+    let mut conditions = vec!["true".to_owned()];
     let mut values: Vec<Box<dyn ToSql>> = Vec::new();
-    let mut add = |condition, value: Box<dyn ToSql>| {
-        conditions.push(condition);
+    // `?` stands for the number of the parameter.
+    let mut add = |condition: &str, value: Box<dyn ToSql>| {
         values.push(value);
+        conditions.push(condition.replace('?', &format!("?{}", values.len())));
     };
     if let Some(requester) = &filter.requester {
         add("requester = ?", Box::new(requester.clone()));
@@ -528,7 +530,8 @@ impl<A> Tasks<&Database<A>> {
         self.read_long("count tasks", |connection| {
             connection
                 .prepare_cached(
-                    "SELECT assignee, count(*), sum(state = 'completed'), sum(state = 'failed')
+                    "SELECT assignee, count(*), count(*) FILTER (WHERE state = 'completed'),
+                        count(*) FILTER (WHERE state = 'failed')
                      FROM task GROUP BY assignee",
                 )?
                 .query_map((), |row| {

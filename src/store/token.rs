@@ -207,7 +207,7 @@ impl Tokens<&Store> {
             // same.
             let generation: u32 = transaction
                 .prepare_cached(
-                    "SELECT generation + (revoked_at IS NOT NULL) FROM client_token WHERE name = ?1",
+                    "SELECT generation + CASE WHEN revoked_at IS NULL THEN 0 ELSE 1 END FROM client_token WHERE name = ?1",
                 )?
                 .query_row([&new.name], |row| row.get(0))
                 .optional()?
@@ -218,9 +218,11 @@ impl Tokens<&Store> {
             // An existing token of this name is revoked or expired, so its row can be replaced.
             transaction
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO client_token
+                    "INSERT INTO client_token
                         (name, hash, agents, rights, created_at, expires_at, generation)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                     ON CONFLICT (name) DO UPDATE SET name = excluded.name, hash = ?2, agents = ?3, rights = ?4,
+                        created_at = ?5, expires_at = ?6, generation = ?7, revoked_at = NULL",
                 )?
                 .execute((&new.name, &hash, agents, rights, now, new.expires_at, generation))?;
             audit::append(transaction, &entry, now)?;

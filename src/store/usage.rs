@@ -160,7 +160,7 @@ impl UsageScope {
             Self::Agent(agent) => ("agent = ?2", agent.as_str()),
             Self::Channel(channel) => ("channel = ?2", channel.as_str()),
             Self::Race(race) => {
-                ("agent IN (SELECT agent FROM race_agent WHERE race = CAST(?2 AS INTEGER))", race.as_str())
+                ("agent IN (SELECT agent FROM race_agent WHERE race = CAST(CAST(?2 AS TEXT) AS BIGINT))", race.as_str())
             }
         }
     }
@@ -235,8 +235,10 @@ fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> sql::
             "INSERT INTO usage_sum
              (day, agent, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-             ON CONFLICT DO UPDATE SET calls = calls + ?5, unpriced = unpriced + ?6, input = input + ?7,
-             output = output + ?8, cache_read = cache_read + ?9, cache_write = cache_write + ?10, cost = cost + ?11",
+             ON CONFLICT (day, agent, channel, model) DO UPDATE SET calls = usage_sum.calls + excluded.calls,
+                unpriced = usage_sum.unpriced + excluded.unpriced, input = usage_sum.input + excluded.input,
+                output = usage_sum.output + excluded.output, cache_read = usage_sum.cache_read + excluded.cache_read,
+                cache_write = usage_sum.cache_write + excluded.cache_write, cost = usage_sum.cost + excluded.cost",
         )?
         .execute((
             &place.day,
@@ -259,7 +261,8 @@ pub(super) fn used(connection: &Connection<'_>, day: &str, scope: &UsageScope) -
     let (condition, value) = scope.condition();
     connection
         .prepare_cached(&format!(
-            "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
+            "SELECT coalesce(CAST(sum(input + output + cache_read + cache_write) AS BIGINT), 0),
+                coalesce(CAST(sum(cost) AS BIGINT), 0)
              FROM usage_sum WHERE {} AND {condition}",
             scope.day_condition()
         ))?
@@ -333,31 +336,32 @@ fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -
         UsageBy::Server => "server",
     };
     // The sums don't say which server asked, so the calls themselves are added up. Few of them are a server's.
-    let (from, count) = match by {
-        UsageBy::Server => ("usage", "count(*)"),
-        _ => ("usage_sum", "sum(calls)"),
+    let (from, count, unpriced) = match by {
+        UsageBy::Server => ("usage", "count(*)", "count(*) FILTER (WHERE cost IS NULL)"),
+        _ => ("usage_sum", "sum(calls)", "sum(unpriced)"),
     };
-    let unpriced = if by == UsageBy::Server { "sum(cost IS NULL)" } else { "sum(unpriced)" };
     // Days are ISO dates, so they compare as text, and an empty start matches all of them.
-    let mut conditions = vec!["day >= ?"];
+    let mut conditions = vec!["day >= ?1".to_owned()];
     let mut values: Vec<Value> = vec![filter.since.clone().into()];
     if !filter.until.is_empty() {
-        conditions.push("day <= ?");
         values.push(filter.until.clone().into());
+        conditions.push(format!("day <= ?{}", values.len()));
     }
     if let Some(agent) = &filter.agent {
-        conditions.push("agent = ?");
         values.push(agent.as_str().to_owned().into());
+        conditions.push(format!("agent = ?{}", values.len()));
     }
     if by == UsageBy::Server {
-        conditions.push("server IS NOT NULL");
+        conditions.push("server IS NOT NULL".to_owned());
     }
     // Releasing all reservations of a sum leaves a row of zeros. HAVING leaves it out.
     let conditions = conditions.join(" AND ");
     connection
         .prepare_cached(&format!(
-            "SELECT {name}, {count}, {unpriced}, sum(input), sum(output), sum(cache_read), sum(cache_write),
-             coalesce(sum(cost), 0) FROM {from} WHERE {conditions} GROUP BY {name} HAVING {count} > 0 ORDER BY {name}"
+            "SELECT {name}, CAST({count} AS BIGINT), CAST({unpriced} AS BIGINT), CAST(sum(input) AS BIGINT),
+                CAST(sum(output) AS BIGINT), CAST(sum(cache_read) AS BIGINT), CAST(sum(cache_write) AS BIGINT),
+                coalesce(CAST(sum(cost) AS BIGINT), 0)
+             FROM {from} WHERE {conditions} GROUP BY {name} HAVING {count} > 0 ORDER BY {name}"
         ))?
         .query_map(params_from_iter(values), |row| {
             Ok(UsageSum {
@@ -377,7 +381,8 @@ fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -
 /// Charges the calls of a task or a session, given by its id, to a channel.
 pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> sql::Result<()> {
     transaction
-        .prepare_cached("INSERT OR REPLACE INTO charge (id, channel) VALUES (?1, ?2)")?
+        .prepare_cached("INSERT INTO charge (id, channel) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET channel = excluded.channel")?
         .execute((id, channel.as_str()))
         .map(drop)
 }
@@ -403,7 +408,7 @@ impl<A> UsageRecords<&Database<A>> {
                         SELECT channel, 0 AS place FROM charge
                         WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
                         UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
-                     ) ORDER BY place LIMIT 1",
+                     ) AS charged ORDER BY place LIMIT 1",
                 )?
                 .query_row((session.as_str(), turn.to_string()), channel)
                 .optional()
@@ -459,8 +464,8 @@ impl<A> UsageRecords<&Database<A>> {
         self.read("read the calls that MCP servers asked for", move |connection| {
             connection
                 .prepare_cached(
-                    "SELECT server, agent, count(*), sum(input + output + cache_read + cache_write),
-                     coalesce(sum(cost), 0) FROM usage WHERE day = ?1 AND server IS NOT NULL
+                    "SELECT server, agent, count(*), CAST(sum(input + output + cache_read + cache_write) AS BIGINT),
+                     coalesce(CAST(sum(cost) AS BIGINT), 0) FROM usage WHERE day = ?1 AND server IS NOT NULL
                      GROUP BY server, agent ORDER BY server, agent",
                 )?
                 .query_map([day.as_str()], |row| {
@@ -610,7 +615,7 @@ impl UsageRecords<&Store> {
             // The primary key allows one notice for each day, channel and budget.
             transaction
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
+                    "INSERT INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
                 )?
                 .execute((day, channel.as_str(), budget))
                 .map(|added| added == 1)

@@ -26,7 +26,7 @@ pub(super) fn take(
     let ends = !state.is_open();
     transaction
         .prepare_cached(
-            "UPDATE request SET state = ?2, ended_at = CASE WHEN ?3 THEN ?4 ELSE ended_at END WHERE id = ?1",
+            "UPDATE request SET state = ?2, ended_at = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN ?4 ELSE ended_at END WHERE id = ?1",
         )?
         .execute((id, state, ends, now))?;
     let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };
@@ -63,9 +63,10 @@ impl Requests<&Store> {
             let level = new.floor.as_str();
             let inserted = transaction
                 .prepare_cached(
-                    "INSERT OR IGNORE INTO request (id, kind, agent, session, channel, body, sha256, reason,
+                    "INSERT INTO request (id, kind, agent, session, channel, body, sha256, reason,
                         floor, level, why, state, scope, created_at, expires_at, asks_sysadmin)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                     ON CONFLICT DO NOTHING",
                 )?
                 .execute(params![
                     new.id,

@@ -182,9 +182,9 @@ impl Grants<&Store> {
         let revoked = self.write("take back what was granted", move |transaction| {
             let revoked = transaction
                 .prepare_cached(
-                    "UPDATE request SET revoked_at = ?3, revoked_by = CASE WHEN ?2 IS NULL THEN NULL ELSE ?4 END
-                     WHERE agent = ?1 AND (?2 IS NULL OR id = ?2) AND state = 'done' AND revoked_at IS NULL
-                     AND (scope = 'agent' OR ?2 IS NOT NULL AND kind IN ('package', 'agent-create'))",
+                    "UPDATE request SET revoked_at = ?3, revoked_by = CASE WHEN CAST(?2 AS TEXT) IS NULL THEN NULL ELSE ?4 END
+                     WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) AND state = 'done' AND revoked_at IS NULL
+                     AND (scope = 'agent' OR CAST(?2 AS TEXT) IS NOT NULL AND kind IN ('package', 'agent-create'))",
                 )?
                 .execute((agent.as_str(), &only, now, &entry.actor))?;
             if only.is_none() {
@@ -196,7 +196,7 @@ impl Grants<&Store> {
             // An open request of an agent that is going away must not become a grant for its successor.
             let open: Vec<String> = transaction
                 .prepare_cached(
-                    "SELECT id FROM request WHERE agent = ?1 AND ?2 IS NULL
+                    "SELECT id FROM request WHERE agent = ?1 AND CAST(?2 AS TEXT) IS NULL
                      AND state IN ('triage', 'waiting', 'approved')",
                 )?
                 .query_map((agent.as_str(), &only), |row| row.get(0))?

@@ -8,7 +8,7 @@ use crate::store::subjects::Requests;
 use crate::store::{Database, Store, StoreError};
 
 fn list(connection: &Connection<'_>, open: bool, limit: u32) -> sql::Result<Vec<RequestRow>> {
-    let condition = if open { "state IN ('triage', 'waiting', 'approved', 'running')" } else { "1" };
+    let condition = if open { "state IN ('triage', 'waiting', 'approved', 'running')" } else { "true" };
     let rows = format!("{condition} ORDER BY created_at DESC, id DESC LIMIT ?1");
     let mut found = select(connection, &rows, [limit])?;
     // The query selects the newest rows; the caller gets them oldest first.
