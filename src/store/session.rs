@@ -185,7 +185,7 @@ pub(super) fn find_or_create(
 fn find(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<Session>> {
     // The exact key comes first, because the keys of two sessions may differ in case only.
     match find_where(connection, key, EXACT_KEY)? {
-        None => find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
+        None => find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC, key DESC LIMIT 1"),
         found => Ok(found),
     }
 }
@@ -243,12 +243,12 @@ fn list(connection: &Connection<'_>, agent: Option<&AgentId>, limit: u32) -> sql
     match agent {
         Some(agent) => connection
             .prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM session WHERE agent = ?1 ORDER BY updated_at DESC LIMIT ?2"
+                "SELECT {COLUMNS} FROM session WHERE agent = ?1 ORDER BY updated_at DESC, key DESC LIMIT ?2"
             ))?
             .query_map((agent.as_str(), limit), session)?
             .collect(),
         None => connection
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM session ORDER BY updated_at DESC LIMIT ?1"))?
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM session ORDER BY updated_at DESC, key DESC LIMIT ?1"))?
             .query_map([limit], session)?
             .collect(),
     }
@@ -270,7 +270,7 @@ impl<A> Sessions<&Database<A>> {
     ) -> Result<HashMap<AgentId, SessionKey>, StoreError> {
         self.read("look for the last sessions", move |connection| {
             let mut select = connection.prepare_cached(
-                "SELECT key FROM session WHERE agent = ?1 ORDER BY updated_at DESC LIMIT 1",
+                "SELECT key FROM session WHERE agent = ?1 ORDER BY updated_at DESC, key DESC LIMIT 1",
             )?;
             let mut found = HashMap::new();
             for agent in agents {
@@ -301,7 +301,7 @@ impl<A> Sessions<&Database<A>> {
                     "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
                        AND NOT EXISTS
                          (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
-                     ORDER BY updated_at LIMIT ?2"
+                     ORDER BY updated_at, key LIMIT ?2"
                 ))?
                 .query_map((before, limit), session)?
                 .collect()

@@ -46,8 +46,9 @@ CREATE TABLE session (
     -- {"id", "name"}. NULL if none do.
     pending_calls TEXT COLLATE "C"
 );
-CREATE INDEX session_by_update ON session (updated_at);
-CREATE INDEX session_by_agent ON session (agent, updated_at);
+-- With the key, which the indexes of SQLite's table have at their end by themselves.
+CREATE INDEX session_by_update ON session (updated_at, key);
+CREATE INDEX session_by_agent ON session (agent, updated_at, key);
 -- A session's key is found without regard to case.
 CREATE INDEX session_nocase ON session (key COLLATE nocase);
 
