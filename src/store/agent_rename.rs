@@ -57,7 +57,8 @@ const KEY_COLUMNS: [(&str, &str); 12] = [
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
 const OTHER_STATEMENTS: [&str; 6] = [
-    "UPDATE exchange SET pair = CASE WHEN sender < receiver THEN sender || ' ' || receiver ELSE receiver || ' ' || sender END
+    "UPDATE exchange
+     SET pair = CASE WHEN sender < receiver THEN sender || ' ' || receiver ELSE receiver || ' ' || sender END
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
     "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
      WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",

@@ -53,7 +53,8 @@ fn apply_step(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: 
         // read the channel. People are not asked, so they never delay the end.
         ArchiveStep::Finish { forced } => transaction.execute(
             "UPDATE channel SET state = 'archived', archived_at = ?2, archiving_at = NULL, archiving_by = NULL,
-             archive_due_at = NULL WHERE id = ?1 AND state <> 'archived' AND (CAST(?3 AS BIGINT) <> 0 OR state = 'archiving' AND (
+             archive_due_at = NULL WHERE id = ?1 AND state <> 'archived'
+             AND (CAST(?3 AS BIGINT) <> 0 OR state = 'archiving' AND (
                 archive_due_at <= ?2 OR NOT EXISTS (SELECT 1 FROM member
                     WHERE channel = ?1 AND member NOT LIKE 'human:%' AND ready_at IS NULL)))",
             (id, now, forced),

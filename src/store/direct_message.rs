@@ -137,7 +137,7 @@ impl DirectMessages<&Store> {
         self.write("postpone what is to be sent", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE direct_message SET attempts = attempts + 1, next_at = ?2, 
+                    "UPDATE direct_message SET attempts = attempts + 1, next_at = ?2,
                         begun = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN 0 ELSE begun END
                      WHERE task = ?1",
                 )?

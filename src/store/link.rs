@@ -244,7 +244,8 @@ impl Links<&Store> {
                     .execute("UPDATE link SET state = 'paused' WHERE id = ?1 AND state = 'active'", [&id])?;
                 // A person also takes over the pause of an agent.
                 transaction.execute(
-                    "UPDATE link SET paused_by_person = CASE WHEN CAST(?2 AS BIGINT) <> 0 THEN 1 ELSE paused_by_person END
+                    "UPDATE link
+                         SET paused_by_person = CASE WHEN CAST(?2 AS BIGINT) <> 0 THEN 1 ELSE paused_by_person END
                          WHERE id = ?1 AND state = 'paused'",
                     (&id, by_person),
                 )?;
@@ -305,7 +306,9 @@ impl Links<&Store> {
     pub(crate) async fn tell_once(self, link: String, account: String) -> Result<bool, StoreError> {
         self.write("record who was told", move |transaction| {
             transaction
-                .prepare_cached("INSERT INTO told_account (link, account) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+                .prepare_cached(
+                    "INSERT INTO told_account (link, account) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                )?
                 .execute((&link, &account))
                 .map(|added| added > 0)
         })
@@ -327,8 +330,10 @@ impl Links<&Store> {
     pub(crate) async fn set_cursor(self, bridge: String, cursor: String) -> Result<(), StoreError> {
         self.write("store a bridge's position", move |transaction| {
             transaction
-                .prepare_cached("INSERT INTO bridge_cursor (bridge, cursor) VALUES (?1, ?2)
-                     ON CONFLICT (bridge) DO UPDATE SET bridge = excluded.bridge, cursor = excluded.cursor")?
+                .prepare_cached(
+                    "INSERT INTO bridge_cursor (bridge, cursor) VALUES (?1, ?2)
+                     ON CONFLICT (bridge) DO UPDATE SET bridge = excluded.bridge, cursor = excluded.cursor",
+                )?
                 .execute((&bridge, &cursor))
                 .map(drop)
         })

@@ -263,7 +263,8 @@ impl McpTools<&Store> {
                     .prepare_cached(
                         "INSERT INTO mcp_tool (server, tool, definition, sha256, seen_by, seen_at)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                         ON CONFLICT (server, tool) DO UPDATE SET definition = excluded.definition, sha256 = excluded.sha256,
+                         ON CONFLICT (server, tool) DO UPDATE SET
+                             definition = excluded.definition, sha256 = excluded.sha256,
                              changed_definition = NULL, changed_sha256 = NULL, changed_at = NULL,
                              seen_by = excluded.seen_by, seen_at = excluded.seen_at",
                     )?

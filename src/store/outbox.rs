@@ -80,7 +80,8 @@ pub(super) fn queue(
         .prepare_cached(
             "INSERT INTO outbox (link, channel, seq, created_at)
              SELECT id, channel, ?2, ?3 FROM link
-             WHERE channel = ?1 AND state = 'active' AND (CAST(?4 AS TEXT) IS NULL OR (is_cross <> 0 AND id <> ?4))",
+             WHERE channel = ?1 AND state = 'active'
+                AND (CAST(?4 AS TEXT) IS NULL OR (is_cross <> 0 AND id <> ?4))",
         )?
         .execute((channel, seq, new.now, origin))
         .map(drop)
@@ -188,7 +189,7 @@ impl Outbox<&Store> {
         self.write("postpone what is to be sent", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE outbox SET attempts = attempts + 1, next_at = ?2, 
+                    "UPDATE outbox SET attempts = attempts + 1, next_at = ?2,
                         begun = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN 0 ELSE begun END
                      WHERE id = ?1",
                 )?

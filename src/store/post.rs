@@ -10,8 +10,8 @@ use super::idempotency::{self, IdempotencyKey};
 use super::outbox::{self, LinkOrigin};
 use super::session::parsed;
 use super::sql::{
-    self, Connection, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql, ToSqlResult,
-    Transaction, ValueRef,
+    self, Connection, Dialect, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql,
+    ToSqlResult, Transaction, ValueRef,
 };
 use super::subjects::Posts;
 use super::{Database, Store, StoreError};
@@ -319,7 +319,8 @@ fn find_duplicate(
         // Only repetitions by agents are dropped. People may repeat themselves.
         transaction
             .prepare_cached(
-                "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - CAST(?5 AS BIGINT) AND author = ?3 AND content = ?4
+                "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - CAST(?5 AS BIGINT) AND author = ?3
+                 AND content = ?4
                  AND (seq = ?2 OR turn IN (SELECT id FROM turn WHERE turn.id = message.turn AND state = 'interrupted'))
                  ORDER BY seq DESC LIMIT 1",
             )?
@@ -361,19 +362,36 @@ fn search(
     limit: u32,
 ) -> sql::Result<Vec<Post>> {
     // The number of words is limited, because each costs a look-up in the index.
-    let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(32);
+    let words = query.split(|c: char| !c.is_alphanumeric());
+    // The Greek iota below a letter is the only mark that counts as alphabetic. Alone it is no word.
+    let words = words.filter(|word| word.chars().any(|c| c != '\u{345}')).take(32);
     let words: Vec<&str> = words.collect();
     let Some(last) = words.last() else { return Ok(Vec::new()) };
-    let beginning = if last.chars().nth(1).is_some() { "*" } else { "" };
-    let query = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ") + beginning;
+    let is_beginning = last.chars().nth(1).is_some();
     let columns = COLUMNS.split(", ").map(|column| format!("m.{column}")).collect::<Vec<_>>().join(", ");
-    connection
-        .prepare_cached(&format!(
-            "SELECT {columns} FROM message_text t JOIN message m ON m.id = t.rowid
-             WHERE t.content MATCH ?1 AND (?2 IS NULL OR m.channel = ?2) ORDER BY t.rowid DESC LIMIT ?3"
-        ))?
-        .query_map((query, channel.map(ChannelId::as_str), limit), row)?
-        .collect()
+    let quoted = |quote: char, between: &str| {
+        words.iter().map(|word| format!("{quote}{word}{quote}")).collect::<Vec<_>>().join(between)
+    };
+    // Each database has an index of words of its own, and a language for it.
+    let (query, sql) = match connection.dialect() {
+        Dialect::Sqlite => (
+            quoted('"', " ") + if is_beginning { "*" } else { "" },
+            format!(
+                "SELECT {columns} FROM message_text t JOIN message m ON m.id = t.rowid
+                 WHERE t.content MATCH ?1 AND (?2 IS NULL OR m.channel = ?2) ORDER BY t.rowid DESC LIMIT ?3"
+            ),
+        ),
+        // PostgreSQL has no words of more than two kilobytes, and refuses a question for one.
+        Dialect::Postgres if words.iter().any(|word| word.len() > 600) => return Ok(Vec::new()),
+        Dialect::Postgres => (
+            quoted('\'', " & ") + if is_beginning { ":*" } else { "" },
+            format!(
+                "SELECT {columns} FROM message m WHERE words(m.content) @@ to_tsquery('simple', fold(?1))
+                 AND (CAST(?2 AS TEXT) IS NULL OR m.channel = ?2) ORDER BY m.id DESC LIMIT ?3"
+            ),
+        ),
+    };
+    connection.prepare_cached(&sql)?.query_map((query, channel.map(ChannelId::as_str), limit), row)?.collect()
 }
 
 impl<A> Posts<&Database<A>> {

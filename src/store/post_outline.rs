@@ -35,8 +35,8 @@ impl<A> Posts<&Database<A>> {
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
                 // PostgreSQL's INTEGER has 32 bits, and every number is bound as 64.
-                "SELECT author, substr(content, 1, CAST(CAST(?2 AS BIGINT) AS INTEGER)), octet_length(content), mentions, wake,
-                    created_at, author = 'system' AND (EXISTS (SELECT 1 FROM schedule_slot s
+                "SELECT author, substr(content, 1, CAST(CAST(?2 AS BIGINT) AS INTEGER)), octet_length(content),
+                    mentions, wake, created_at, author = 'system' AND (EXISTS (SELECT 1 FROM schedule_slot s
                         JOIN schedule ON schedule.id = s.schedule AND schedule.created_by LIKE 'human:%'
                         WHERE s.channel = message.channel AND s.seq = message.seq)
                     OR EXISTS (SELECT 1 FROM hook JOIN hook_delivery d ON d.hook = hook.id AND d.seq = message.seq

@@ -71,7 +71,8 @@ impl QuotaParks<&Store> {
                         "INSERT INTO quota_park
                              (credential, model, name, since, noted, until, named, refusals, reason)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                         ON CONFLICT (credential, model) DO UPDATE SET name = ?3, since = ?4, noted = ?5, until = ?6, named = ?7,
+                         ON CONFLICT (credential, model)
+                         DO UPDATE SET name = ?3, since = ?4, noted = ?5, until = ?6, named = ?7,
                              refusals = ?8, reason = ?9",
                     )?
                     .execute((

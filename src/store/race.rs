@@ -372,9 +372,7 @@ impl<A> Races<&Database<A>> {
     pub(crate) async fn next_id(self) -> Result<i64, StoreError> {
         self.read("look for the number of a race", |connection| {
             connection
-                .prepare_cached(
-                    "SELECT coalesce(max(id), 0) + 1 FROM race",
-                )?
+                .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM race")?
                 .query_row((), |row| row.get(0))
         })
         .await

@@ -489,7 +489,8 @@ fn run(transaction: &Transaction<'_>, run: SlotRun) -> sql::Result<SlotResult> {
         .prepare_cached(
             "INSERT INTO schedule_slot (schedule, cause, slot, last, outcome, why, event, handled_at, channel, seq, task)
              VALUES (?1, ?2, ?3, ?3, 'ran', ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT (schedule, slot) WHERE cause = 'time' DO UPDATE SET last = excluded.slot, count = 1, outcome = 'ran',
+             ON CONFLICT (schedule, slot) WHERE cause = 'time'
+             DO UPDATE SET last = excluded.slot, count = 1, outcome = 'ran',
                 why = ?4, handled_at = ?6, channel = ?7, seq = ?8, task = ?9",
         )?
         .execute(params![run.schedule, run.cause, run.slot, run.why, run.event, run.now, channel, seq, made])?;
@@ -599,7 +600,8 @@ pub(super) fn charge_batch(
     transaction
         .prepare_cached(
             "INSERT INTO schedule_turn (turn, schedule)
-             SELECT ?4, schedule FROM schedule_slot WHERE channel = ?1 AND seq > ?2 AND seq <= ?3 ON CONFLICT DO NOTHING",
+             SELECT ?4, schedule FROM schedule_slot WHERE channel = ?1 AND seq > ?2 AND seq <= ?3
+             ON CONFLICT DO NOTHING",
         )?
         .execute((channel, after, up_to, turn))?;
     // With a person's message among them, the turn is the person's.

@@ -185,7 +185,9 @@ pub(super) fn find_or_create(
 fn find(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<Session>> {
     // The exact key comes first, because the keys of two sessions may differ in case only.
     match find_where(connection, key, EXACT_KEY)? {
-        None => find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC, key DESC LIMIT 1"),
+        None => {
+            find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC, key DESC LIMIT 1")
+        }
         found => Ok(found),
     }
 }
@@ -248,7 +250,9 @@ fn list(connection: &Connection<'_>, agent: Option<&AgentId>, limit: u32) -> sql
             .query_map((agent.as_str(), limit), session)?
             .collect(),
         None => connection
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM session ORDER BY updated_at DESC, key DESC LIMIT ?1"))?
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM session ORDER BY updated_at DESC, key DESC LIMIT ?1"
+            ))?
             .query_map([limit], session)?
             .collect(),
     }

@@ -272,7 +272,8 @@ impl<A> Submissions<&Database<A>> {
                 .prepare_cached(&format!(
                     "{SELECT} WHERE (CAST(?1 AS TEXT) IS NULL OR project = ?1) AND (CAST(?2 AS TEXT) IS NULL OR agent = ?2)
                      AND (CAST(?3 AS TEXT) IS NULL OR task = ?3)
-                     AND (CAST(?4 AS BIGINT) = 0 OR state IN ('queued', 'checking', 'review', 'proven')) ORDER BY id DESC LIMIT ?5"
+                     AND (CAST(?4 AS BIGINT) = 0 OR state IN ('queued', 'checking', 'review', 'proven'))
+                     ORDER BY id DESC LIMIT ?5"
                 ))?
                 .query_map(
                     params![

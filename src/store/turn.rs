@@ -224,7 +224,9 @@ fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> sql::Result<()> {
     let key = begin.session.key.as_str();
     // Sessions with the same inputs share one stored prompt.
     transaction
-        .prepare_cached("INSERT INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+        .prepare_cached(
+            "INSERT INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
         .execute((&begin.prompt.inputs, &*begin.prompt.text, begin.now))?;
     transaction
         .prepare_cached(

@@ -159,9 +159,10 @@ impl UsageScope {
             Self::Day => ("?2 = ''", ""),
             Self::Agent(agent) => ("agent = ?2", agent.as_str()),
             Self::Channel(channel) => ("channel = ?2", channel.as_str()),
-            Self::Race(race) => {
-                ("agent IN (SELECT agent FROM race_agent WHERE race = CAST(CAST(?2 AS TEXT) AS BIGINT))", race.as_str())
-            }
+            Self::Race(race) => (
+                "agent IN (SELECT agent FROM race_agent WHERE race = CAST(CAST(?2 AS TEXT) AS BIGINT))",
+                race.as_str(),
+            ),
         }
     }
 
@@ -381,8 +382,10 @@ fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -
 /// Charges the calls of a task or a session, given by its id, to a channel.
 pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> sql::Result<()> {
     transaction
-        .prepare_cached("INSERT INTO charge (id, channel) VALUES (?1, ?2)
-             ON CONFLICT (id) DO UPDATE SET channel = excluded.channel")?
+        .prepare_cached(
+            "INSERT INTO charge (id, channel) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET channel = excluded.channel",
+        )?
         .execute((id, channel.as_str()))
         .map(drop)
 }

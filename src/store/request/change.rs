@@ -26,7 +26,8 @@ pub(super) fn take(
     let ends = !state.is_open();
     transaction
         .prepare_cached(
-            "UPDATE request SET state = ?2, ended_at = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN ?4 ELSE ended_at END WHERE id = ?1",
+            "UPDATE request SET state = ?2,
+                ended_at = CASE WHEN CAST(?3 AS BIGINT) <> 0 THEN ?4 ELSE ended_at END WHERE id = ?1",
         )?
         .execute((id, state, ends, now))?;
     let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };

@@ -182,7 +182,8 @@ impl Grants<&Store> {
         let revoked = self.write("take back what was granted", move |transaction| {
             let revoked = transaction
                 .prepare_cached(
-                    "UPDATE request SET revoked_at = ?3, revoked_by = CASE WHEN CAST(?2 AS TEXT) IS NULL THEN NULL ELSE ?4 END
+                    "UPDATE request SET revoked_at = ?3,
+                        revoked_by = CASE WHEN CAST(?2 AS TEXT) IS NULL THEN NULL ELSE ?4 END
                      WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) AND state = 'done' AND revoked_at IS NULL
                      AND (scope = 'agent' OR CAST(?2 AS TEXT) IS NOT NULL AND kind IN ('package', 'agent-create'))",
                 )?

@@ -20,7 +20,7 @@ CREATE FUNCTION min(a BIGINT, b BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PA
     AS 'SELECT CASE WHEN a <= b THEN a WHEN a > b THEN b END';
 CREATE FUNCTION instr(haystack TEXT, needle TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS 'SELECT CAST(strpos(haystack, needle) AS BIGINT)';
--- The texts of a JSON list. PostgreSQL's own function of this name takes JSON, so the argument has to be CAST(… AS TEXT).
+-- The texts of a JSON list. PostgreSQL has a function of this name for JSON, so the argument has to be CAST(… AS TEXT).
 CREATE FUNCTION json_each(list TEXT) RETURNS TABLE (value TEXT) LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS 'SELECT json_array_elements_text(CAST(list AS JSON))';
 
@@ -933,4 +933,20 @@ END
 $$;
 CREATE TRIGGER message_changed AFTER UPDATE OF content ON message FOR EACH ROW EXECUTE FUNCTION message_changed();
 
--- SQLite's table `message_text`, the words of the messages for FTS5, and its triggers have no counterpart yet.
+-- The words of messages, in place of SQLite's table `message_text`. Both split a text at everything that is no letter or
+-- digit, and compare without case and without marks on letters: `fold` does here what the tokenizer does there. The order
+-- of ICU is named, because that of the database may know the letters of ASCII only.
+CREATE FUNCTION fold(content TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$SELECT lower(regexp_replace(normalize(content, NFD), '[\u0300-\u036f]+', '', 'g') COLLATE "und-x-icu")$$;
+
+-- PostgreSQL refuses the words of a text if they take more than a megabyte. What is after the cut is not found. It is no
+-- SQL function, because the planner would put that in place of its call and forget its cost, and then look at each message
+-- instead of at the index.
+CREATE FUNCTION words(content TEXT) RETURNS tsvector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10000 AS $$
+BEGIN
+    RETURN to_tsvector('simple', regexp_replace(left(fold(left(content, 200000)), 200000) COLLATE "und-x-icu",
+        '[^[:alnum:]]+', ' ', 'g'));
+END
+$$;
+
+CREATE INDEX message_words ON message USING gin (words(content));
