@@ -934,17 +934,21 @@ $$;
 CREATE TRIGGER message_changed AFTER UPDATE OF content ON message FOR EACH ROW EXECUTE FUNCTION message_changed();
 
 -- The words of messages, in place of SQLite's table `message_text`. Both split a text at everything that is no letter or
--- digit, and compare without case and without marks on letters: `fold` does here what the tokenizer does there. The order
--- of ICU is named, because that of the database may know the letters of ASCII only.
+-- digit, and compare without case and without marks on letters: `fold` does here what the tokenizer does there. The rules
+-- of ICU are named, because those of the database may know the letters of ASCII only.
 CREATE FUNCTION fold(content TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$SELECT lower(regexp_replace(normalize(content, NFD), '[\u0300-\u036f]+', '', 'g') COLLATE "und-x-icu")$$;
 
--- PostgreSQL refuses the words of a text if they take more than a megabyte. What is after the cut is not found. It is no
--- SQL function, because the planner would put that in place of its call and forget its cost, and then look at each message
--- instead of at the index.
+-- PostgreSQL refuses the words of a text if they take more than a megabyte. What is after the cut is not found.
+--
+-- It is no SQL function, because the planner would put that in place of its call and forget its cost, and then look at
+-- each message instead of at the index. It does not call `fold`, because an index is also made where no function of this
+-- schema has a name: when a dump is restored, and by newer versions in all maintenance.
 CREATE FUNCTION words(content TEXT) RETURNS tsvector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10000 AS $$
+DECLARE
+    plain TEXT := regexp_replace(normalize(left(content, 200000), NFD), '[\u0300-\u036f]+', '', 'g');
 BEGIN
-    RETURN to_tsvector('simple', regexp_replace(left(fold(left(content, 200000)), 200000) COLLATE "und-x-icu",
+    RETURN to_tsvector('pg_catalog.simple', regexp_replace(lower(left(plain, 200000) COLLATE "und-x-icu"),
         '[^[:alnum:]]+', ' ', 'g'));
 END
 $$;
