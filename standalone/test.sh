@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # In their order. Those after `build` use its release build.
-parts=(fmt clippy audit unit suite docs build openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
+parts=(fmt clippy audit unit postgres suite docs build openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
 quick=(fmt clippy audit unit suite docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
@@ -91,6 +91,12 @@ run_audit() {
 run_unit() {
     step "Unit tests"
     cargo test --locked --lib --bins
+}
+
+# The store's own tests once more, with their databases on a server.
+run_postgres() {
+    step "The store on PostgreSQL"
+    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh cargo test --locked --lib -- store::
 }
 
 run_suite() {

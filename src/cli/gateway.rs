@@ -49,9 +49,11 @@ fn check(context: &Context) -> Result<Exit, Failure> {
     config::read(&home)?;
     // Opening the store runs the migrations. Dropping it closes the database before it is checked.
     drop(Store::open(&home)?);
-    let found = integrity::check(&home.database(), CheckDepth::Quick(CHECK_LIMIT))?;
-    if !found.is_whole() {
-        return Err(Failure::new(Kind::Damaged, found.summary()));
+    if let Ok(path) = store::database_file(&home, "check the database") {
+        let found = integrity::check(&path, CheckDepth::Quick(CHECK_LIMIT))?;
+        if !found.is_whole() {
+            return Err(Failure::new(Kind::Damaged, found.summary()));
+        }
     }
     let schema = store::schema_version(&home)?;
     context.printer.json_line(&json!({"version": env!("FLOCK_VERSION"), "format": FORMAT, "schema": schema}));

@@ -11,7 +11,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::nix_store::{Attribute, Flake, InstalledPackage, PackageStore, Pin, pin};
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::swarm::triage::decide;
 use crate::ui::Table;
 
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Records that a person removed these packages, so that the agent can't get them back by a request alone.
 async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Result<(), Failure> {
-    if !home.database().exists() {
+    if !store::is_made(home)? {
         return Ok(());
     }
     let store = Store::open(home)?;

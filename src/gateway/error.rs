@@ -319,6 +319,7 @@ impl From<SwarmError> for ApiError {
         let (status, code) = match &error {
             SwarmError::NoChannel(_) => (StatusCode::NOT_FOUND, "channel_not_found"),
             SwarmError::NoToken(_) => (StatusCode::NOT_FOUND, "token_not_found"),
+            SwarmError::NoPerson(_) => (StatusCode::NOT_FOUND, "person_not_found"),
             SwarmError::NoSchedule(_) => (StatusCode::NOT_FOUND, "schedule_not_found"),
             SwarmError::NoHook(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
             SwarmError::NoBridge(_) => (StatusCode::NOT_FOUND, "bridge_not_found"),

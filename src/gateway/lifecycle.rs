@@ -277,14 +277,15 @@ struct OpenedDatabase {
 fn open_database(home: &Home) -> Result<OpenedDatabase, StoreError> {
     let path = home.database();
     let mut is_checked = true;
-    if path.exists() {
+    // A server checks its own files.
+    if store::server_address(home)?.is_none() && path.exists() {
         let checked = integrity::check(&path, CheckDepth::Quick(DAMAGE_CHECK_TIMEOUT))?;
         if !checked.is_whole() {
             return Err(StoreError::Damaged { path, what: checked.summary() });
         }
         is_checked = !checked.is_partial;
     }
-    Ok(OpenedDatabase { store: Arc::new(Store::open(home)?), is_checked })
+    Ok(OpenedDatabase { store: Arc::new(Store::open_for_gateway(home)?), is_checked })
 }
 
 /// Checks a database for which the start had no time. What it finds ends the gateway, as [`wait_for_damage`] says.
@@ -301,7 +302,10 @@ fn search_for_damage(store: &Store, stop: CancellationToken) {
 /// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a
 /// temporary failure of the disk it does.
 fn classify_error(home: &Home, error: StoreError) -> ServeError {
-    integrity::judge(&home.database(), error).into()
+    match store::database_file(home, "check the database") {
+        Ok(path) => integrity::judge(&path, error).into(),
+        Err(_) => error.into(),
+    }
 }
 
 /// Returns once a part of the database is confirmed to be damaged, and not just unreadable for a while.

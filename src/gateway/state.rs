@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_changes::AgentChanges;
 use super::agent_services::GatewayServices;
-use super::auth::{self, BrowserCaller, Caller, TurnService};
+use super::auth::{self, BrowserCaller, Caller, PersonCaller, TurnService};
 use super::doctor::DoctorRuns;
 use super::driver::{TurnDriver, TurnRunner};
 use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::person_access;
 use super::projects::Projects;
 use super::push::VapidKeyCell;
 use super::races::Races;
@@ -32,7 +33,7 @@ use crate::mcp::Servers;
 use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
-use crate::store::{Level, token_hash};
+use crate::store::{Level, Person, token_hash};
 use crate::swarm::triage::Triage;
 use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
@@ -282,7 +283,31 @@ impl Gateway {
         if !has_token && sign_in::cookie::value(headers, self.port).is_some() {
             return self.browser(headers).await?.ok_or_else(sign_in::signed_out);
         }
-        auth::authenticate(headers, &self.config().token, || self.plugin_token(), client).await
+        let caller =
+            auth::authenticate(headers, &self.config().token, || self.plugin_token(), client).await?;
+        // A token of a person stands for that person, whatever it says itself.
+        match caller {
+            Caller::Client(token) => match &token.person {
+                Some(name) => {
+                    let known = self.person(name, None, Some(token.name.clone())).await?;
+                    known.ok_or_else(auth::unknown_token)
+                }
+                None => Ok(Caller::Client(token)),
+            },
+            caller => Ok(caller),
+        }
+    }
+
+    /// Returns a person of the home as the caller, or `None` if there is no such person (any more).
+    async fn person(
+        &self,
+        name: &str,
+        sign_in: Option<String>,
+        token: Option<String>,
+    ) -> Result<Option<Caller>, ApiError> {
+        let found = self.swarm.store().people().find(name).await.map_err(ApiError::explained)?;
+        let found = found.filter(Person::is_active);
+        Ok(found.map(|person| Caller::Person(Arc::new(PersonCaller::new(person, sign_in, token)))))
     }
 
     /// Returns the browser that the cookie of a request belongs to, or `None` if it has none or is signed out.
@@ -291,9 +316,15 @@ impl Gateway {
     ///
     /// Returns the store's error if the database can't be read.
     pub(crate) async fn browser(&self, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
-        let found = sign_in::find(self, headers).await.map_err(ApiError::explained)?;
-        let browser = found.map(|found| BrowserCaller { sign_in: found.id, person: found.person });
-        Ok(browser.map(|browser| Caller::Browser(Arc::new(browser))))
+        let Some(found) = sign_in::find(self, headers).await.map_err(ApiError::explained)? else {
+            return Ok(None);
+        };
+        let people = self.swarm.store().people();
+        // A browser of a person of the home has that person's rights, whoever made the code for it.
+        if people.find(&found.person).await.map_err(ApiError::explained)?.is_some() || found.token.is_some() {
+            return self.person(&found.person, Some(found.id), found.token).await;
+        }
+        Ok(Some(Caller::Browser(Arc::new(BrowserCaller { sign_in: found.id, person: found.person }))))
     }
 
     /// Returns the turn that a request's token belongs to. `inside` is the agent from whose sandbox the request comes.
@@ -365,11 +396,7 @@ impl Gateway {
 ///
 /// Returns 404 if there is no agent with this id.
 pub(crate) fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
-    let unknown = || {
-        // The id comes from the client and may contain anything, so control characters and excess length are removed.
-        let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();
-        ApiError::not_found("agent_not_found", format!("there is no agent {id:?}")).with_hint("flock list")
-    };
+    let unknown = || person_access::unknown_agent(id);
     let id: AgentId = id.parse().map_err(|_| unknown())?;
     config.agent(&id).cloned().ok_or_else(unknown)
 }

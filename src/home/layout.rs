@@ -74,6 +74,12 @@ impl Home {
         self.data().join("flock.db")
     }
 
+    /// Returns the file that names the server of the database. Without it, the database is [`Self::database`].
+    #[must_use]
+    pub(crate) fn store_location(&self) -> PathBuf {
+        self.root.join("store.json")
+    }
+
     /// Returns the file of the search index, which is made from other files and can be deleted.
     #[must_use]
     pub(crate) fn search_index(&self) -> PathBuf {
@@ -84,6 +90,24 @@ impl Home {
     #[must_use]
     pub(crate) fn audit_head(&self) -> PathBuf {
         self.data().join("audit.head")
+    }
+
+    /// Returns the record of the newest backup of the whole home.
+    #[must_use]
+    pub(crate) fn backup_record(&self) -> PathBuf {
+        self.data().join("backup.json")
+    }
+
+    /// Returns the lock file that is held while the whole home is backed up.
+    #[must_use]
+    pub(crate) fn backup_lock(&self) -> PathBuf {
+        self.run().join("backup.lock")
+    }
+
+    /// Returns the folder for the copies of the database that backups of the whole home are made from.
+    #[must_use]
+    pub(crate) fn backup_scratch(&self) -> PathBuf {
+        self.run().join("backup")
     }
 
     /// Returns the file of the texts that a person typed in chats, for the history of the line editor.

@@ -4,13 +4,19 @@
 //! was changed, inserted or removed breaks the chain. Rows cut off at the end do not break it, but then the file names
 //! a row that is missing. A second file names the rows that flock itself deleted at the start: a database that lacks
 //! more than those has lost rows.
+//!
+//! Several homes can share a database on a server. Each of them keeps such a file for itself, as one witness of the
+//! chain. The file may be behind the database then, or absent in a home that has just joined, and the rows at the start
+//! may have been deleted from another home.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::audit::{self, AuditEntry, Level};
-use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, Value, params_from_iter};
+use super::sql::{
+    self, Connection, Dialect, OptionalExtension as _, Row, Transaction, Value, params_from_iter,
+};
 use super::subjects::AuditLog;
 use super::{Database, Store, StoreError};
 use crate::home::{HomeError, atomic};
@@ -68,7 +74,7 @@ impl PruneMarker {
     }
 
     /// Reads it. Returns an empty list if the file is absent or unreadable as JSON.
-    fn read(head: &Path) -> Result<Self, HomeError> {
+    pub(super) fn read(head: &Path) -> Result<Self, HomeError> {
         let bytes = read_side_file(&Self::path(head))?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
@@ -152,8 +158,8 @@ fn compare(
     given_up: &PruneMarker,
 ) -> sql::Result<ChainHead> {
     let now = head(connection)?;
-    // A new database: there is nothing to compare yet.
-    if written.is_none() && now.id == 0 {
+    // A new database, or a home that has just joined a shared one: there is nothing to compare yet.
+    if written.is_none() && (now.id == 0 || is_shared(connection)) {
         log_failure(now.write(path));
         return Ok(now);
     }
@@ -187,14 +193,21 @@ fn log_failure(written: Result<(), HomeError>) {
     }
 }
 
+/// Returns `true` if homes with files of their own can share the database.
+fn is_shared(connection: &Connection<'_>) -> bool {
+    connection.dialect() == Dialect::Postgres
+}
+
 /// Returns what is missing of a chain that should end with `written`, if anything is.
 fn find_truncation(
     connection: &Connection<'_>,
     written: Option<&ChainHead>,
     given_up: &PruneMarker,
 ) -> sql::Result<Option<ChainFault>> {
+    // The file that says what was given up is in the home from which it was.
     if let Some((id, hash)) = base(connection)?
         && !given_up.rows.contains(&ChainHead::new(id, &hash))
+        && !is_shared(connection)
     {
         return Ok(Some(ChainFault {
             id,
@@ -202,6 +215,9 @@ fn find_truncation(
         }));
     }
     let Some(written) = written else {
+        if is_shared(connection) {
+            return Ok(None);
+        }
         return Ok(Some(ChainFault {
             id: head(connection)?.id,
             reason: "is the last, and nothing says that it is",
@@ -271,6 +287,12 @@ fn verify(connection: &Connection<'_>, path: &Path) -> sql::Result<Result<AuditV
     given_up.rows.extend(before.rows);
     verified.broken = find_truncation(&view, written.as_ref(), &given_up)?;
     Ok(Ok(verified))
+}
+
+/// Walks along the chain of an open database, and compares it with the files that belong to it.
+pub(super) fn verify_at(connection: &Connection, path: &Path) -> Result<AuditVerification, StoreError> {
+    let verified = verify(connection, path);
+    Ok(verified.map_err(|source| StoreError::query("verify the audit", source))??)
 }
 
 /// Copies the audit rows of a damaged database into a new one.

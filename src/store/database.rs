@@ -5,11 +5,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::StoreError;
+use super::health::StorageHealth;
+use super::location::Location;
+use super::postgres::Server;
+use super::read_pool::ReadPool;
 use super::session::PendingKeys;
 use super::sql::{self, Connection, Transaction};
-use super::sqlite::{FileId, PendingChange, RawFile, ReadPool, Writer, WriterJob};
+use super::sqlite::DatabaseFile;
 use super::sync::Syncer;
+use super::writer::{PendingChange, WriterJob};
+use super::{StoreError, postgres, sqlite};
 use crate::home::Home;
 
 /// A home's database, open with `Access`: [`ReadWrite`] or [`ReadOnly`].
@@ -19,7 +24,7 @@ use crate::home::Home;
 pub struct Database<Access> {
     // These fields are dropped in this order. The last connection to close moves the write-ahead log into the database
     // file, and a read-only connection can't do that, so readers close first.
-    pub(super) pool: Arc<ReadPool>,
+    pub(super) pool: Pool,
     /// The path of the file that names the end of the audit chain.
     pub(super) head: PathBuf,
     pub(super) spellings: PendingKeys,
@@ -34,28 +39,133 @@ pub type Reader = Database<ReadOnly>;
 
 /// The right to read and write a database.
 pub struct ReadWrite {
-    // The syncer is dropped after the writer, because the writer's last commit must still be synced.
-    pub(super) writer: Writer,
+    // The syncer is dropped after the engine, because the last commit of its writing thread must still be synced.
+    pub(super) engine: Engine,
     pub(super) syncer: Syncer,
-    /// The identity of the opened file, to notice if another file replaces it.
-    pub(super) file: FileId,
     /// The number of changes of grants made through this store.
     pub(super) grants: AtomicU64,
-    pub(super) raw: Arc<RawFile>,
+}
+
+/// The writing side of a database.
+pub(super) enum Engine {
+    Sqlite(sqlite::Engine),
+    Postgres(postgres::Engine),
+}
+
+/// The connections for reading a database.
+#[derive(Clone)]
+pub(super) enum Pool {
+    Sqlite(Arc<ReadPool<DatabaseFile>>),
+    Postgres(Arc<ReadPool<Arc<Server>>>),
+}
+
+impl Pool {
+    /// Runs `work` on a connection. It sees everything that was committed before.
+    pub(super) fn read<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection<'_>) -> sql::Result<T>,
+    ) -> Result<T, StoreError> {
+        match self {
+            Self::Sqlite(pool) => pool.read(what, work),
+            Self::Postgres(pool) => pool.read(what, work),
+        }
+    }
+
+    /// Returns what is known of the database's condition.
+    pub(super) fn condition(&self) -> &StorageHealth {
+        match self {
+            Self::Sqlite(pool) => &pool.condition,
+            Self::Postgres(pool) => &pool.condition,
+        }
+    }
+}
+
+impl Engine {
+    fn submit(&self, change: PendingChange) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(engine) => engine.writer.submit(WriterJob::Change(change)),
+            Self::Postgres(engine) => engine.writer.submit(WriterJob::Change(change)),
+        }
+    }
+
+    /// Calls `passed` once all changes before this moment are done.
+    fn when_written(&self, passed: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(engine) => engine.writer.submit(WriterJob::Alone(Box::new(|_| passed()))),
+            Self::Postgres(engine) => engine.writer.submit(WriterJob::Alone(Box::new(|_| passed()))),
+        }
+    }
 }
 
 /// The right to read a database.
 pub struct ReadOnly;
 
+/// The process that opens a database for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opener {
+    Command,
+    /// A database on a server has only one of them at a time.
+    Gateway,
+}
+
+impl Reader {
+    /// Opens the home's database. Returns `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Newer`] or [`StoreError::NewerSchema`] if a newer flock created the database, and another
+    /// error if it can't be opened.
+    pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
+        match Location::of(home)? {
+            Location::File(path) => sqlite::open_reader(home, path),
+            Location::Postgres { settings, secret } => postgres::open_reader(home, settings, secret),
+        }
+    }
+}
+
+impl Store {
+    /// Opens the home's database, creates it if it is missing, and migrates it to this version.
+    ///
+    /// A copy of a file's old state is saved to the home's backups before a migration.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Newer`] or [`StoreError::NewerSchema`] if a newer flock created the database,
+    /// [`StoreError::Gone`] if it existed before and is missing now, and other variants if it can't be opened, created or
+    /// migrated.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        Self::open_as(home, Opener::Command)
+    }
+
+    /// Opens the home's database as [`Self::open`] does, for the gateway.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::InUse`] if the gateway of another home uses the same database, and the errors of
+    /// [`Self::open`]. One of the same home is kept away from a database file by the lock of the home.
+    pub(crate) fn open_for_gateway(home: &Home) -> Result<Self, StoreError> {
+        Self::open_as(home, Opener::Gateway)
+    }
+
+    fn open_as(home: &Home, opener: Opener) -> Result<Self, StoreError> {
+        match Location::of(home)? {
+            Location::File(path) => sqlite::open(home, path),
+            Location::Postgres { settings, secret } => postgres::open(home, (settings, secret), opener),
+        }
+    }
+}
+
 impl<A> Database<A> {
-    pub(super) fn new(home: &Home, pool: Arc<ReadPool>, access: A) -> Self {
+    pub(super) fn new(home: &Home, pool: Pool, access: A) -> Self {
         Self { pool, head: home.audit_head(), spellings: PendingKeys::default(), access }
     }
 
     /// Runs `work` on a connection for reading. It sees everything that was committed before.
     ///
     /// `work` has to be short, as a look-up by an index is. It runs in place and takes some microseconds. A hop to
-    /// another thread would take longer than the read itself, and a turn makes about a dozen reads.
+    /// another thread would take longer than the read itself, and a turn makes about a dozen reads. With a server it waits
+    /// for the network, and lets another thread run the other tasks meanwhile.
     pub(super) async fn read<T>(
         &self,
         what: &'static str,
@@ -70,7 +180,7 @@ impl<A> Database<A> {
         what: &'static str,
         work: impl FnOnce(&Connection<'_>) -> sql::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let pool = Arc::clone(&self.pool);
+        let pool = self.pool.clone();
         let read = tokio::task::spawn_blocking(move || pool.read(what, work));
         read.await.map_err(|_| StoreError::Stopped)?
     }
@@ -89,13 +199,15 @@ impl Store {
     pub async fn sync(&self) -> Result<(), StoreError> {
         let (tell, passed) = tokio::sync::oneshot::channel();
         // This job queues behind the earlier changes: only after them the syncing thread knows of all commits.
-        self.access.writer.submit(WriterJob::Alone(Box::new(move |_| {
+        self.access.engine.when_written(move || {
             // The caller may no longer be waiting.
             let _ = tell.send(());
-        })))?;
+        })?;
         passed.await.map_err(|_| StoreError::Stopped)?;
         let syncer = self.access.syncer.handle();
-        tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
+        let synced = tokio::task::spawn_blocking(move || syncer.sync_now()).await;
+        let synced = synced.map_err(|_| StoreError::Stopped)?;
+        synced.map_err(|source| StoreError::query("bring the changes to the disk", source))
     }
 
     /// Runs `work` as one change on the writing thread, and returns its value after the commit.
@@ -111,7 +223,7 @@ impl Store {
         let value = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&value);
         let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-        self.access.writer.submit(WriterJob::Change(PendingChange {
+        self.access.engine.submit(PendingChange {
             since: Instant::now(),
             work: Box::new(move |transaction| work(transaction).map(fill)),
             answer: Box::new(move |committed| {
@@ -119,7 +231,7 @@ impl Store {
                 // The caller may no longer be waiting.
                 drop(tell.send(committed.map(|()| value)));
             }),
-        }))?;
+        })?;
         match answered.await {
             Ok(Ok(Some(done))) => Ok(done),
             Ok(Err(source)) => Err(StoreError::query(what, source)),
@@ -133,7 +245,7 @@ impl Store {
     where
         F: FnOnce(&Transaction<'_>) -> sql::Result<()> + Send + 'static,
     {
-        let submitted = self.access.writer.submit(WriterJob::Change(PendingChange {
+        let submitted = self.access.engine.submit(PendingChange {
             since: Instant::now(),
             work: Box::new(work),
             answer: Box::new(move |committed| {
@@ -141,7 +253,7 @@ impl Store {
                     tracing::error!(%error, "failed to {what}");
                 }
             }),
-        }));
+        });
         if let Err(error) = submitted {
             tracing::error!(%error, "failed to {what}");
         }

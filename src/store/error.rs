@@ -15,9 +15,11 @@ use crate::home::HomeError;
 /// - [`Full`](Self::Full), if the disk is full or the file may not grow;
 /// - [`Disk`](Self::Disk), if the disk fails to read or write;
 /// - [`Doubtful`](Self::Doubtful), if the content that was read is invalid;
+/// - [`Unreachable`](Self::Unreachable), if the server of the database can't be reached;
+/// - [`Unknown`](Self::Unknown), if the answer to a commit was lost;
 /// - [`Stopped`](Self::Stopped), if the store was closed before a write was done;
-/// - [`Open`](Self::Open), [`Unreadable`](Self::Unreadable) or [`NoFile`](Self::NoFile), if a read needs a new
-///   connection and that can't be opened.
+/// - [`Open`](Self::Open), [`Unreadable`](Self::Unreadable), [`NoFile`](Self::NoFile) or [`Connect`](Self::Connect), if
+///   a read needs a new connection and that can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file could not be created.
@@ -69,10 +71,62 @@ pub enum StoreError {
         /// The newest schema version that this flock knows.
         known: u32,
     },
+    /// A newer version of flock migrated the schema on the server.
+    #[error("the database at {place} has version {found}, and this flock knows versions up to {known}")]
+    NewerSchema {
+        /// The address of the database.
+        place: String,
+        /// The version of the schema.
+        found: u32,
+        /// The newest version that this flock knows.
+        known: u32,
+    },
+    /// The file that says where the database is can't be used.
+    #[error("{} can't be used: {reason}", path.display())]
+    Location {
+        path: PathBuf,
+        /// A phrase that says what is wrong.
+        reason: String,
+    },
+    /// No connection to the server could be made.
+    #[error("failed to connect to the database at {place}")]
+    Connect {
+        /// The address of the database.
+        place: String,
+        /// The file of the password.
+        secret: PathBuf,
+        #[source]
+        source: sql::Error,
+    },
+    /// The gateway of another home uses the database.
+    #[error("another gateway uses the database at {place}: one {by}")]
+    InUse {
+        /// The address of the database.
+        place: String,
+        /// Where the other gateway is, and since when.
+        by: String,
+    },
+    /// The work is for a database that is a file of the home.
+    #[error(
+        "failed to {what}: the server at {place} keeps the database, and it has backups and checks of its own"
+    )]
+    OnServer {
+        /// The work, as in `make a backup`.
+        what: &'static str,
+        /// The address of the database.
+        place: String,
+    },
     /// A backup, or the copy that precedes a migration, could not be made.
     #[error("failed to save the database to {} before changing it", path.display())]
     Backup {
         /// The path of the backup.
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The database could not be copied for a backup of the home.
+    #[error("failed to copy the database {}", path.display())]
+    Copy {
         path: PathBuf,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -125,6 +179,22 @@ pub enum StoreError {
         #[source]
         source: sql::Error,
     },
+    /// The server can't be reached. Nothing was changed.
+    #[error("failed to {what}: the server of the database can't be reached")]
+    Unreachable {
+        /// The operation, as in `begin a turn`.
+        what: &'static str,
+        #[source]
+        source: sql::Error,
+    },
+    /// The answer to the commit was lost. The change may have been made.
+    #[error("it is not known if flock could {what}: the connection to the database broke during the commit")]
+    Unknown {
+        /// The operation, as in `begin a turn`.
+        what: &'static str,
+        #[source]
+        source: sql::Error,
+    },
     /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
     /// changed.
     ///
@@ -166,8 +236,26 @@ impl StoreError {
             Cause::Full => Self::Full { what, source },
             Cause::Unread | Cause::Read | Cause::Disk => Self::Disk { what, source },
             Cause::Corrupt => Self::Doubtful { what, source },
+            Cause::Unreachable => Self::Unreachable { what, source },
+            Cause::Unknown => Self::Unknown { what, source },
             Cause::Statement | Cause::NotDatabase | Cause::Refused => Self::Query { what, source },
         }
+    }
+}
+
+/// Returns what helps against the reason why a server can't be connected to.
+fn connect_hint(secret: &Path, source: &sql::Error) -> String {
+    match source.sqlstate() {
+        // A server says the same of a wrong password and of an unknown user.
+        Some("28P01" | "28000") => format!(
+            "write the password of the database's user to {}, with the mode 600, and see that the server lets the user in",
+            secret.display()
+        ),
+        Some("3D000") => "createdb makes the database on its server".to_owned(),
+        _ if source.to_string().contains("password missing") => {
+            format!("write the password of the database's user to {}, with the mode 600", secret.display())
+        }
+        _ => "see that the server runs and can be reached, and that store.json has its address".to_owned(),
     }
 }
 
@@ -183,10 +271,14 @@ impl StoreError {
             | Self::Locked { .. }
             | Self::Disk { .. }
             | Self::Doubtful { .. }
+            | Self::Unreachable { .. }
+            | Self::Unknown { .. }
             | Self::Unreadable { .. } => true,
             // Of the errors of files beside the database, only those of a failing disk may pass.
             Self::Beside(error) => error.kind() == Kind::Unreadable,
-            Self::Query { source, .. } | Self::Open { source, .. } => source.cause().is_fault(),
+            Self::Query { source, .. } | Self::Open { source, .. } | Self::Connect { source, .. } => {
+                source.cause().is_fault()
+            }
             _ => false,
         }
     }
@@ -205,7 +297,7 @@ impl StoreError {
 impl Explain for StoreError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Newer { .. } => Kind::NewerHome,
+            Self::Newer { .. } | Self::NewerSchema { .. } => Kind::NewerHome,
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
             Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
             // The file was read and contains something else, so the disk is not at fault.
@@ -220,6 +312,7 @@ impl Explain for StoreError {
                 Kind::Unreadable
             }
             Self::Beside(error) => error.kind(),
+            Self::InUse { .. } => Kind::Conflict,
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
         }
@@ -228,7 +321,21 @@ impl Explain for StoreError {
     fn hint(&self) -> Option<String> {
         match self {
             // These are commands to run, or a sentence where no command helps.
-            Self::Newer { .. } => Some("flock update".to_owned()),
+            Self::Newer { .. } | Self::NewerSchema { .. } => Some("flock update".to_owned()),
+            Self::Connect { secret, source, .. } => Some(connect_hint(secret, source)),
+            Self::Location { path, .. } => {
+                Some(format!("mend {}; docs/home.md says what it holds", path.display()))
+            }
+            Self::InUse { .. } => Some(
+                "stop that gateway first, or give this home a schema of its own in store.json".to_owned(),
+            ),
+            Self::OnServer { .. } => {
+                Some("pg_dump saves such a database, and pg_restore restores it".to_owned())
+            }
+            Self::Unreachable { .. } => {
+                Some("see that the server runs and can be reached, then try again".to_owned())
+            }
+            Self::Unknown { .. } => Some("look if the change is there before you make it again".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
             Self::NoFile { path } => {
                 Some(format!("ls -ld {} shows what it is; move it away, then flock doctor", path.display()))
@@ -248,8 +355,9 @@ impl Explain for StoreError {
     }
 
     fn may_pass(&self) -> bool {
-        // `is_fault` includes a file that is not a database, which does not pass by itself.
-        self.is_fault() && self.kind() != Kind::Damaged
+        // `is_fault` includes a file that is not a database, which does not pass by itself, and a change that may have
+        // been made, which a client must not take for one that was not.
+        self.is_fault() && self.kind() != Kind::Damaged && !matches!(self, Self::Unknown { .. })
     }
 }
 

@@ -19,6 +19,8 @@ pub enum DatabaseAccess {
     Read,
     /// Opening fails because something in its place is not a regular file.
     Open,
+    /// The server can't be reached, so nothing can be done.
+    Reach,
 }
 
 /// A lasting problem that keeps the database from being used normally.
@@ -48,6 +50,7 @@ impl StorageProblem {
             }
             DatabaseAccess::Read => format!("the database can't be read: {reason}; {KERNEL_LOG_HINT}"),
             DatabaseAccess::Open => format!("the database can't be used: {reason}"),
+            DatabaseAccess::Reach => format!("the database can't be reached: {reason}"),
         }
     }
 }
@@ -124,7 +127,9 @@ impl StorageHealth {
     /// Records the error of a failed attempt to open a connection for reading.
     pub(super) fn record_open_failure(&self, error: &StoreError) {
         match error {
-            StoreError::Open { source, .. } => self.record_read_failure(source),
+            StoreError::Open { source, .. } | StoreError::Connect { source, .. } => {
+                self.record_read_failure(source);
+            }
             StoreError::Unreadable { source, .. } => {
                 self.mark_unusable(DatabaseAccess::Read, chain(source.as_ref()), false);
             }
@@ -136,7 +141,11 @@ impl StorageHealth {
     fn failed(&self, access: DatabaseAccess, error: &sql::Error) {
         let cause = error.cause();
         // A write reads pages first, so a failed write can be a failed read.
-        let access = if cause.is_read_failure() { DatabaseAccess::Read } else { access };
+        let access = match cause {
+            Cause::Unreachable | Cause::Unknown => DatabaseAccess::Reach,
+            _ if cause.is_read_failure() => DatabaseAccess::Read,
+            _ => access,
+        };
         self.mark_unusable(access, chain(error), cause.is_damage());
     }
 
@@ -239,6 +248,17 @@ mod tests {
         assert_eq!(condition.trouble(), None);
         condition.record_read_failure(&failure(ffi::SQLITE_CORRUPT));
         assert!(condition.trouble().unwrap().is_damage);
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_no_failing_disk() {
+        use crate::store::postgres::PostgresError;
+        let condition = StorageHealth::default();
+        let away = PostgresError::Connection("connection refused".to_owned());
+        condition.record_read_failure(&away.into());
+        let sentence = condition.trouble().unwrap().sentence();
+        assert!(sentence.contains("reached") && !sentence.contains("dmesg"), "{sentence}");
+        assert!(condition.trouble().unwrap().blocks);
     }
 
     #[tokio::test]

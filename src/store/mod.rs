@@ -1,6 +1,7 @@
 //! The database: all SQL statements and migrations of flock.
 //!
-//! The subjects use the types of [`sql`] and know no driver. What only SQLite has is in [`sqlite`].
+//! The subjects use the types of [`sql`] and know no driver. What only SQLite has is in [`sqlite`], and what only
+//! PostgreSQL has is in [`postgres`]. [`location`] says which of them a home uses.
 //!
 //! One thread writes, and combines waiting changes into one transaction. Reads use a few separate connections. A change
 //! is committed when its future resolves, and then survives `kill -9`. Syncing to the disk follows a few milliseconds
@@ -33,17 +34,21 @@ mod idempotency;
 mod inbox;
 mod interaction;
 mod link;
+mod location;
 mod lost_session;
 mod mcp;
 mod outbox;
+mod person;
 mod post;
 mod post_edit;
 mod post_outline;
 mod post_search;
+mod postgres;
 mod program_conversation;
 mod push;
 mod quota_park;
 mod race;
+mod read_pool;
 mod receipt;
 mod request;
 mod response;
@@ -60,8 +65,10 @@ mod task;
 pub(crate) mod testing;
 mod token;
 mod turn;
+mod upkeep;
 mod usage;
 mod words;
+mod writer;
 
 pub(crate) use account::AccountBinding;
 pub(crate) use account::{Account, RenameOutcome};
@@ -93,11 +100,14 @@ pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use link::{EVERYONE, Link, LinkState};
+pub(crate) use location::{database_file, is_made, server_address};
 pub(crate) use lost_session::LostSession;
 pub use mcp::{McpCapability, McpCapabilityGrant, McpGrant, PinnedTool};
 pub(crate) use mcp::{McpRevocation, NewMcpGrant};
 pub use outbox::LinkOrigin;
 pub(crate) use outbox::{OutboxContent, OutboxEntry};
+pub use person::PersonRole;
+pub(crate) use person::{NewPerson, Person, PersonChange};
 pub(crate) use post::{CommittedPost, Post, PostOutcome};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
 pub(crate) use post_edit::PostEdit;
@@ -129,7 +139,7 @@ pub(crate) use sqlite::schema::{is_newer, schema_version};
 pub(crate) use sqlite::search_index::{
     IndexHit, IndexMeta, NewEntry, SearchIndex, SourceKey, SourceKind, SourceState,
 };
-pub(crate) use sqlite::{integrity, row_counts, search_index};
+pub(crate) use sqlite::{integrity, row_counts, search_index, snapshot};
 pub use submission::{NewSubmission, Submission, SubmissionChange, SubmissionFilter, SubmissionState};
 pub use task::TaskFilter;
 pub(crate) use task::{

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::audit_chain::ChainHead;
+use super::sql;
 
 /// The time for which writes are gathered before they are synced together.
 pub const GROUP_WINDOW: Duration = Duration::from_millis(15);
@@ -25,8 +26,11 @@ pub struct Syncer {
 #[derive(Clone)]
 pub struct SyncHandle(Arc<Shared>);
 
+/// Brings everything that was committed to the disk of the database.
+pub(super) type DatabaseSync = Box<dyn Fn() -> sql::Result<()> + Send + Sync>;
+
 struct Shared {
-    wal: PathBuf,
+    database: DatabaseSync,
     /// The file that names the end of the audit chain.
     head: PathBuf,
     state: Mutex<State>,
@@ -39,14 +43,15 @@ struct Shared {
 struct State {
     // Paths instead of open files: a slow disk then can't make this set use up the process's file descriptors.
     paths: BTreeSet<PathBuf>,
-    wal: bool,
+    /// Set if something was committed to the database.
+    database: bool,
     head: Option<ChainHead>,
     stop: bool,
 }
 
 impl State {
     fn is_clean(&self) -> bool {
-        self.paths.is_empty() && !self.wal
+        self.paths.is_empty() && !self.database
     }
 }
 
@@ -56,14 +61,25 @@ impl Syncer {
     /// # Errors
     ///
     /// Returns an error if the system can't start another thread.
-    pub fn start(wal: PathBuf, head: PathBuf) -> std::io::Result<Self> {
-        let shared =
-            Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
+    pub(super) fn start(database: DatabaseSync, head: PathBuf) -> std::io::Result<Self> {
+        let shared = Shared {
+            database,
+            head,
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            syncing: Mutex::default(),
+        };
         let handle = SyncHandle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
         let thread =
             std::thread::Builder::new().name("store-syncer".to_owned()).spawn(move || run(&shared))?;
         Ok(Self { handle, thread: Some(thread) })
+    }
+
+    /// Starts the syncing thread for files alone.
+    #[cfg(test)]
+    pub(crate) fn of_files(head: PathBuf) -> std::io::Result<Self> {
+        Self::start(Box::new(|| Ok(())), head)
     }
 
     /// Returns a handle for writers.
@@ -99,10 +115,10 @@ impl SyncHandle {
     }
 
     /// Reports a commit of the database. `head` is the new end of the audit chain, if it changed.
-    pub(super) fn wal_written(&self, head: Option<ChainHead>) {
+    pub(super) fn committed(&self, head: Option<ChainHead>) {
         let mut state = self.state();
         let was_clean = state.is_clean();
-        state.wal = true;
+        state.database = true;
         state.head = head.or_else(|| state.head.take());
         drop(state);
         if was_clean {
@@ -111,8 +127,12 @@ impl SyncHandle {
     }
 
     /// Syncs everything reported so far, and returns when that is done.
-    pub(super) fn sync_now(&self) {
-        self.0.sync();
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database could not be synced.
+    pub(super) fn sync_now(&self) -> sql::Result<()> {
+        self.0.sync()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -129,7 +149,9 @@ fn run(shared: &Shared) {
         // Wait for more writes to join the group. Only a stop ends the wait early.
         let gathered = shared.wake.wait_timeout_while(state, GROUP_WINDOW, |state| !state.stop);
         let stop = gathered.unwrap_or_else(PoisonError::into_inner).0.stop;
-        shared.sync();
+        if let Err(error) = shared.sync() {
+            tracing::error!(error = crate::error::chain(&error), "failed to sync the database to disk");
+        }
         // A write may have been reported during the last sync, so stop only when nothing is left.
         if stop && lock().is_clean() {
             return;
@@ -139,19 +161,22 @@ fn run(shared: &Shared) {
 
 impl Shared {
     /// Syncs everything reported so far.
-    fn sync(&self) {
+    fn sync(&self) -> sql::Result<()> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = std::mem::take(&mut state.paths);
-        let wal_written = std::mem::take(&mut state.wal);
+        let has_commits = std::mem::take(&mut state.database);
         let head = state.head.take();
         // The lock is released before the slow part, so that writers never wait for the disk.
         drop(state);
         for path in &paths {
             sync(path);
         }
-        if wal_written {
-            sync(&self.wal);
+        if has_commits && let Err(error) = (self.database)() {
+            // The end of the audit waits for the next sync, unless there is a newer one by now.
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.head = state.head.take().or(head);
+            return Err(error);
         }
         // The rows are synced first: the file must never name a row that a power cut could remove.
         if let Some(head) = head
@@ -159,10 +184,12 @@ impl Shared {
         {
             tracing::error!(path = %self.head.display(), %error, "failed to write where the audit ends");
         }
+        Ok(())
     }
 }
 
-fn sync(path: &Path) {
+/// Syncs a file or a folder. A failure is logged.
+pub(super) fn sync(path: &Path) {
     // O_NONBLOCK, because a FIFO in place of the file or folder would block this thread.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -183,14 +210,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         fs_err::write(&file, "x").unwrap();
-        let syncer = Syncer::start(folder.path().join("none-wal"), folder.path().join("head")).unwrap();
+        let syncer = Syncer::of_files(folder.path().join("head")).unwrap();
         let handle = syncer.handle();
         handle.written(&file);
         handle.written(&file);
         handle.written(folder.path());
         handle.written(&folder.path().join("gone"));
-        handle.wal_written(None);
+        handle.committed(None);
         drop(syncer);
         assert!(handle.state().is_clean());
+    }
+
+    #[test]
+    fn the_end_of_the_audit_is_written_only_after_its_rows_are_synced() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("head");
+        let is_down = Arc::new(AtomicBool::new(true));
+        let down = Arc::clone(&is_down);
+        let database: DatabaseSync =
+            Box::new(move || if down.load(Ordering::SeqCst) { Err(sql::Error::NoRow) } else { Ok(()) });
+        let syncer = Syncer::start(database, path.clone()).unwrap();
+        let handle = syncer.handle();
+        handle.committed(Some(ChainHead::new(1, &[1; 32])));
+        // Whichever thread syncs, it fails.
+        drop(handle.sync_now());
+        assert!(!path.exists());
+        is_down.store(false, Ordering::SeqCst);
+        handle.committed(None);
+        drop(syncer);
+        assert!(std::fs::read_to_string(&path).unwrap().contains("\"id\":1"));
     }
 }

@@ -1,6 +1,13 @@
-//! Changes of the database that only tests make.
+//! Changes of the database that only tests make, and the databases of tests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use super::Store;
+use super::location::Location;
+use super::postgres::tests::schemas;
+use crate::home::Home;
 use crate::id::Party;
 
 /// Makes a person with an account, which with `bound_by` the owner bound to the account.
@@ -32,4 +39,47 @@ pub(crate) async fn set_expiry(store: &Store, request: &str, at: i64) {
         .write("change a request", move |transaction| transaction.execute(sql, (id, at)).map(drop))
         .await
         .unwrap();
+}
+
+/// Tests of what only SQLite has, or that look into its file, by the beginnings of their names. They use SQLite whatever
+/// [`location`] says of others.
+const OF_SQLITE: &[&str] = &[
+    "store::agent_rename::",
+    "store::chain_tests::",
+    "store::location::",
+    "store::sqlite::",
+    "store::tests::",
+    "store::writer::",
+];
+
+/// Returns the place of a test's database on the server that `FLOCK_TEST_POSTGRES` names; `None` if that is not set or
+/// the test is of SQLite.
+///
+/// Each home gets a fresh schema, which stays the same for the life of the home. Schemas of homes and of processes that
+/// are gone are dropped when another home gets its own.
+pub(super) fn location(home: &Home) -> Option<Location> {
+    static PLACES: Mutex<BTreeMap<PathBuf, Option<String>>> = Mutex::new(BTreeMap::new());
+    let server = schemas::server()?;
+    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !places.contains_key(home.root()) {
+        let gone: Vec<PathBuf> = places.keys().filter(|root| !root.exists()).cloned().collect();
+        let old = gone.iter().filter_map(|root| places.remove(root).flatten()).collect();
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or_default();
+        assert_ne!(
+            test, "main",
+            "with FLOCK_TEST_POSTGRES, the names of the threads say which tests are of SQLite"
+        );
+        let is_of_sqlite = OF_SQLITE.iter().any(|name| test.starts_with(name));
+        places.insert(home.root().to_owned(), (!is_of_sqlite).then(|| schemas::fresh(&server, old)));
+    }
+    let schema = places.get(home.root())?.as_ref()?;
+    Some(schemas::location(&server, schema))
+}
+
+/// Deletes all sessions, as when people delete them one by one.
+pub(crate) async fn forget_sessions(store: &Store) {
+    let delete =
+        |transaction: &super::sql::Transaction<'_>| transaction.execute("DELETE FROM session", ()).map(drop);
+    store.write("delete sessions", delete).await.unwrap();
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::inspect::{self, TranscriptFault};
+use crate::backup::record::BackupRecord;
 use crate::cli::database;
 use crate::clock::{self, unix_ms};
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{AuditFilter, Reader, backups, search_index};
+use crate::store::{self, AuditFilter, Reader, backups, search_index};
 
 /// Time limit for checking the database without `--deep`.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -24,12 +25,18 @@ pub(crate) fn all(home: &Home, deep: bool) -> Vec<Check> {
     checks.extend(lost_writes(home));
     checks.extend(transcripts(home, deep));
     checks.extend(search_index(home));
+    checks.extend(whole_backup(home));
     checks
 }
 
 fn database(home: &Home, deep: bool) -> Check {
     const NAME: &str = "database";
     const MEND: &str = "flock stop, then: flock restore";
+    match store::server_address(home) {
+        Ok(Some(place)) => return on_server(home, &place),
+        Ok(None) => {}
+        Err(error) => return Check::failed(NAME, error.into()),
+    }
     let path = home.database();
     let is_there = match path.try_exists() {
         Ok(is_there) => is_there,
@@ -64,11 +71,40 @@ fn database(home: &Home, deep: bool) -> Check {
     }
 }
 
+/// Checks that the server of the database can be reached.
+fn on_server(home: &Home, place: &str) -> Check {
+    const NAME: &str = "database";
+    match Reader::open(home) {
+        Ok(Some(_)) => Check::ok(
+            NAME,
+            format!(
+                "PostgreSQL keeps it at {place}, and can be reached; its checks and backups are the server's own"
+            ),
+        ),
+        Ok(None) => Check::ok(NAME, format!("PostgreSQL can be reached at {place}; there are no tables yet")),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
 fn backup_note(home: &Home) -> String {
     match backups(home).first() {
         Some(backup) => format!("the newest backup is of {}", clock::local(backup.at)),
         None => "there is no backup yet".to_owned(),
     }
+}
+
+/// Reports the newest backup of the whole home, once there was one.
+fn whole_backup(home: &Home) -> Option<Check> {
+    const NAME: &str = "backup";
+    let record = match BackupRecord::read(home) {
+        Ok(record) => record?,
+        Err(error) => return Some(Check::failed(NAME, error.into())),
+    };
+    let (at, file) = (clock::local(record.at), record.file.display());
+    let verified = if record.verified { "verified then" } else { "not verified" };
+    // The disk that it is on may only be missing at the moment, so this is no fault.
+    let there = if record.file.is_file() { "" } else { ", and not there now" };
+    Some(Check::ok(NAME, format!("the newest backup of the home is of {at}: {file}, {verified}{there}")))
 }
 
 fn audit(home: &Home, deep: bool) -> Option<Check> {

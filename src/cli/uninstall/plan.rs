@@ -100,7 +100,7 @@ const DISPOSABLE: [&str; 3] = ["logs", "package-tools", "run"];
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const USER_DATA: [(&str, &str); 16] = [
+const USER_DATA: [(&str, &str); 17] = [
     ("workspaces", "files of the agents"),
     ("mcp", "files of the MCP servers"),
     ("agents", "transcripts and identities of the agents"),
@@ -115,6 +115,7 @@ const USER_DATA: [(&str, &str); 16] = [
     ("secrets", "keys"),
     ("nix-pin.json", "the pinned package set"),
     ("config.json", "the configuration"),
+    ("store.json", "the address of the server that keeps the database"),
     ("version", "the number of the home's format"),
     ("data", "channels, messages, tasks, usage and audit"),
 ];

@@ -3,14 +3,45 @@
 use std::ops::Deref;
 
 use super::{Params, Result, Row, Statement};
+use crate::store::postgres::{self, Session};
+
+/// The database behind a connection.
+///
+/// One SQL text serves both wherever it can. This is for the few places where it can't, each of which says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+}
 
 /// A connection to the database, borrowed from its driver for one read or one change.
-pub struct Connection<'c>(&'c rusqlite::Connection);
+#[derive(Clone, Copy)]
+pub struct Connection<'c>(Driver<'c>);
+
+#[derive(Clone, Copy)]
+enum Driver<'c> {
+    Sqlite(&'c rusqlite::Connection),
+    Postgres(&'c Session),
+}
 
 impl<'c> Connection<'c> {
     /// Returns the connection of SQLite as the subjects see it.
     pub(in crate::store) const fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self(connection)
+        Self(Driver::Sqlite(connection))
+    }
+
+    /// Returns the connection of PostgreSQL as the subjects see it.
+    pub(in crate::store) const fn postgres(session: &'c Session) -> Self {
+        Self(Driver::Postgres(session))
+    }
+
+    /// Returns the database behind the connection.
+    #[must_use]
+    pub const fn dialect(&self) -> Dialect {
+        match self.0 {
+            Driver::Sqlite(_) => Dialect::Sqlite,
+            Driver::Postgres(_) => Dialect::Postgres,
+        }
     }
 
     /// Prepares a statement that is used once, or seldom.
@@ -19,12 +50,19 @@ impl<'c> Connection<'c> {
     ///
     /// Returns an error if the database refuses the statement or fails, here and in the other functions.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'c>> {
-        Ok(Statement::once(self.0.prepare(sql)?))
+        match self.0 {
+            Driver::Sqlite(connection) => Ok(Statement::once(connection.prepare(sql)?)),
+            // To prepare is a way to the server and back, so each text is kept. What is seldom used falls out.
+            Driver::Postgres(session) => Ok(Statement::postgres(session.prepare(sql)?)),
+        }
     }
 
     /// Prepares a statement that is used often. The connection keeps it for its next use.
     pub fn prepare_cached(&self, sql: &str) -> Result<Statement<'c>> {
-        Ok(Statement::cached(self.0.prepare_cached(sql)?))
+        match self.0 {
+            Driver::Sqlite(connection) => Ok(Statement::cached(connection.prepare_cached(sql)?)),
+            Driver::Postgres(session) => Ok(Statement::postgres(session.prepare(sql)?)),
+        }
     }
 
     /// Prepares and runs a statement, and returns the number of rows that it changed.
@@ -46,18 +84,32 @@ impl<'c> Connection<'c> {
 
     /// Begins a read of several statements that all see the same state of the database.
     pub fn snapshot(&self) -> Result<Snapshot<'c>> {
-        Ok(Snapshot { connection: Connection(self.0), _transaction: self.0.unchecked_transaction()? })
+        let transaction = match self.0 {
+            Driver::Sqlite(connection) => SnapshotDriver::Sqlite(connection.unchecked_transaction()?),
+            Driver::Postgres(session) => SnapshotDriver::Postgres(postgres::Snapshot::begin(session)?),
+        };
+        Ok(Snapshot { connection: *self, _transaction: transaction })
     }
 
     /// Runs `work` in a transaction of its own. The connection must not be in one.
     ///
     /// Changes go through the writing thread. This is for those that are made before it runs.
     pub fn in_transaction<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let behavior = rusqlite::TransactionBehavior::Immediate;
-        let transaction = rusqlite::Transaction::new_unchecked(self.0, behavior)?;
-        let done = work(&Transaction::sqlite(&transaction))?;
-        transaction.commit()?;
-        Ok(done)
+        match self.0 {
+            Driver::Sqlite(connection) => {
+                let behavior = rusqlite::TransactionBehavior::Immediate;
+                let transaction = rusqlite::Transaction::new_unchecked(connection, behavior)?;
+                let done = work(&Transaction::sqlite(&transaction))?;
+                transaction.commit()?;
+                Ok(done)
+            }
+            Driver::Postgres(session) => {
+                let change = postgres::LockedTransaction::begin(session, postgres::lock_deadline())?;
+                let done = work(&Transaction::postgres(session))?;
+                change.commit()?;
+                Ok(done)
+            }
+        }
     }
 }
 
@@ -67,7 +119,12 @@ pub struct Transaction<'t>(Connection<'t>);
 impl<'t> Transaction<'t> {
     /// Returns the transaction of SQLite as the subjects see it.
     pub(in crate::store) fn sqlite(transaction: &'t rusqlite::Transaction<'_>) -> Self {
-        Self(Connection(transaction))
+        Self(Connection::sqlite(transaction))
+    }
+
+    /// Returns a connection to PostgreSQL that is in a transaction, as the subjects see it.
+    pub(in crate::store) const fn postgres(session: &'t Session) -> Self {
+        Self(Connection::postgres(session))
     }
 
     /// Puts off the checks of references between rows to the end of this transaction.
@@ -76,7 +133,10 @@ impl<'t> Transaction<'t> {
     ///
     /// Returns an error if the database fails.
     pub fn defer_references(&self) -> Result<()> {
-        Ok(self.0.0.execute_batch("PRAGMA defer_foreign_keys = ON")?)
+        match self.0.0 {
+            Driver::Sqlite(connection) => Ok(connection.execute_batch("PRAGMA defer_foreign_keys = ON")?),
+            Driver::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
+        }
     }
 }
 
@@ -91,7 +151,13 @@ impl<'t> Deref for Transaction<'t> {
 /// A connection that sees one state of the database until it is dropped.
 pub struct Snapshot<'c> {
     connection: Connection<'c>,
-    _transaction: rusqlite::Transaction<'c>,
+    _transaction: SnapshotDriver<'c>,
+}
+
+/// The transaction that keeps the state. Dropping it ends the transaction.
+enum SnapshotDriver<'c> {
+    Sqlite(#[expect(dead_code, reason = "it is held for its end")] rusqlite::Transaction<'c>),
+    Postgres(#[expect(dead_code, reason = "it is held for its end")] postgres::Snapshot<'c>),
 }
 
 impl<'c> Deref for Snapshot<'c> {

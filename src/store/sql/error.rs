@@ -2,6 +2,8 @@
 
 use rusqlite::{ErrorCode, ffi};
 
+use crate::store::postgres::PostgresError;
+
 /// The result of a statement.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -11,6 +13,9 @@ pub enum Error {
     /// SQLite refused the statement, or failed.
     #[error(transparent)]
     Sqlite(rusqlite::Error),
+    /// PostgreSQL refused the statement or failed, or it can't be reached.
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
     /// A query found no row, though its caller needs one.
     #[error("the query found no row")]
     NoRow,
@@ -37,20 +42,31 @@ impl Error {
     pub(in crate::store) fn cause(&self) -> Cause {
         match self {
             Self::Sqlite(error) => Cause::of(error),
+            Self::Postgres(error) => error.cause(),
             Self::NoRow | Self::Malformed | Self::Column { .. } => Cause::Statement,
+        }
+    }
+
+    /// Returns the SQLSTATE, if a server of PostgreSQL gave one.
+    pub(in crate::store) fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Postgres(error) => error.code(),
+            _ => None,
         }
     }
 
     /// Returns a copy for one of the changes that failed together. The errors of the driver have no `Clone`.
     pub(in crate::store) fn copy(&self) -> Self {
-        Self::Sqlite(match self {
+        match self {
             Self::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
-                rusqlite::Error::SqliteFailure(*code, message.clone())
+                Self::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))
             }
-            other => {
-                rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(other.to_string()))
-            }
-        })
+            Self::Postgres(error) => Self::Postgres(error.clone()),
+            other => Self::Sqlite(rusqlite::Error::SqliteFailure(
+                ffi::Error::new(ffi::SQLITE_ERROR),
+                Some(other.to_string()),
+            )),
+        }
     }
 }
 
@@ -108,8 +124,12 @@ pub enum Cause {
     Corrupt,
     /// The file could be read and is not a database.
     NotDatabase,
-    /// The file can't be opened, or not for this access.
+    /// The file can't be opened, or not for this access. A server refuses the user, or that user's access.
     Refused,
+    /// The server can't be reached, or it is going down. Nothing was changed.
+    Unreachable,
+    /// The answer to a commit was lost, and nothing says if the change was made.
+    Unknown,
 }
 
 impl Cause {

@@ -2,7 +2,8 @@
 //!
 //! The subjects (channels, tasks, the audit, …) write one SQL text for each statement and know only these types. A
 //! driver stands behind them. The one for SQLite passes each call on to `rusqlite` in place: it boxes and copies nothing.
-//! What only SQLite has, such as its files and its pragmas, is in [`sqlite`](super::sqlite).
+//! What only SQLite has, such as its files and its pragmas, is in [`sqlite`](super::sqlite). The driver for PostgreSQL
+//! is in [`postgres`](super::postgres).
 
 mod connection;
 mod error;
@@ -11,7 +12,7 @@ mod row;
 mod statement;
 mod value;
 
-pub use connection::{Connection, Transaction};
+pub use connection::{Connection, Dialect, Transaction};
 pub use error::{Cause, Error, OptionalExtension, Result};
 pub use params::{Binder, Params, params_from_iter};
 pub use row::{MappedRows, Row, Rows};

@@ -1,16 +1,27 @@
 //! The parameters of a statement.
 
-use super::{Result, ToSql};
+use super::value::owned;
+use super::{Result, ToSql, Value};
 
 /// A statement whose parameters are being bound, in their order.
 pub struct Binder<'b, 'c> {
-    statement: &'b mut rusqlite::Statement<'c>,
+    target: Target<'b, 'c>,
     count: usize,
 }
 
+enum Target<'b, 'c> {
+    Sqlite(&'b mut rusqlite::Statement<'c>),
+    /// The values are sent together, once their types are known.
+    Postgres(&'b mut Vec<Value>),
+}
+
 impl<'b, 'c> Binder<'b, 'c> {
-    pub(super) const fn new(statement: &'b mut rusqlite::Statement<'c>) -> Self {
-        Self { statement, count: 0 }
+    pub(super) const fn sqlite(statement: &'b mut rusqlite::Statement<'c>) -> Self {
+        Self { target: Target::Sqlite(statement), count: 0 }
+    }
+
+    pub(super) const fn postgres(values: &'b mut Vec<Value>) -> Self {
+        Self { target: Target::Postgres(values), count: 0 }
     }
 
     /// Binds the next parameter.
@@ -20,7 +31,13 @@ impl<'b, 'c> Binder<'b, 'c> {
     /// Returns an error if the statement has no further parameter, or if the value can't be converted.
     pub fn bind(&mut self, value: &(impl ToSql + ?Sized)) -> Result<()> {
         self.count += 1;
-        Ok(self.statement.raw_bind_parameter(self.count, value)?)
+        match &mut self.target {
+            Target::Sqlite(statement) => Ok(statement.raw_bind_parameter(self.count, value)?),
+            Target::Postgres(values) => {
+                values.push(owned(value)?);
+                Ok(())
+            }
+        }
     }
 
     /// Returns the number of parameters that were bound.

@@ -1,9 +1,15 @@
 //! The rows that a statement returns.
 
-use super::{FromSql, Result, ValueRef};
+use super::{Error, FromSql, Result, ValueRef};
+use crate::store::postgres;
 
 /// A row. Its columns are counted from 0.
-pub struct Row<'r>(&'r rusqlite::Row<'r>);
+pub struct Row<'r>(Driver<'r>);
+
+enum Driver<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r tokio_postgres::Row),
+}
 
 impl Row<'_> {
     /// Returns the value of a column.
@@ -12,7 +18,11 @@ impl Row<'_> {
     ///
     /// Returns an error if there is no such column, or if its value is not of the type `T`.
     pub fn get<T: FromSql>(&self, column: usize) -> Result<T> {
-        Ok(self.0.get(column)?)
+        match self.0 {
+            Driver::Sqlite(row) => Ok(row.get(column)?),
+            Driver::Postgres(row) => T::column_result(postgres::value_of(row, column)?)
+                .map_err(|source| Error::column(column, source)),
+        }
     }
 
     /// Returns the value of a column without copying it.
@@ -21,16 +31,32 @@ impl Row<'_> {
     ///
     /// Returns an error if there is no such column.
     pub fn get_ref(&self, column: usize) -> Result<ValueRef<'_>> {
-        Ok(self.0.get_ref(column)?)
+        match self.0 {
+            Driver::Sqlite(row) => Ok(row.get_ref(column)?),
+            Driver::Postgres(row) => postgres::value_of(row, column),
+        }
     }
 }
 
 /// The rows of a running statement.
-pub struct Rows<'s>(rusqlite::Rows<'s>);
+pub struct Rows<'s>(RowSource<'s>);
+
+enum RowSource<'s> {
+    Sqlite(rusqlite::Rows<'s>),
+    /// All rows are here. If they still came in, another statement on the same connection would wait for them forever.
+    Postgres {
+        rows: Vec<tokio_postgres::Row>,
+        next: usize,
+    },
+}
 
 impl<'s> Rows<'s> {
-    pub(super) const fn new(rows: rusqlite::Rows<'s>) -> Self {
-        Self(rows)
+    pub(super) const fn sqlite(rows: rusqlite::Rows<'s>) -> Self {
+        Self(RowSource::Sqlite(rows))
+    }
+
+    pub(super) const fn postgres(rows: Vec<tokio_postgres::Row>) -> Self {
+        Self(RowSource::Postgres { rows, next: 0 })
     }
 
     /// Returns the next row; `None` after the last.
@@ -39,7 +65,14 @@ impl<'s> Rows<'s> {
     ///
     /// Returns an error if the statement fails at this row.
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
-        Ok(self.0.next()?.map(Row))
+        match &mut self.0 {
+            RowSource::Sqlite(rows) => Ok(rows.next()?.map(|row| Row(Driver::Sqlite(row)))),
+            RowSource::Postgres { rows, next } => {
+                let row = rows.get(*next);
+                *next += 1;
+                Ok(row.map(|row| Row(Driver::Postgres(row))))
+            }
+        }
     }
 
     pub(super) const fn mapped<F>(self, map: F) -> MappedRows<'s, F> {

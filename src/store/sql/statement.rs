@@ -1,6 +1,7 @@
 //! Prepared statements.
 
-use super::{Binder, Error, MappedRows, Params, Result, Row, Rows};
+use super::{Binder, Error, MappedRows, Params, Result, Row, Rows, Value};
+use crate::store::postgres::PreparedStatement;
 
 /// A statement that is prepared.
 pub struct Statement<'c>(Prepared<'c>);
@@ -10,6 +11,14 @@ enum Prepared<'c> {
     Once(rusqlite::Statement<'c>),
     /// From the connection's cache. It goes back there.
     Cached(rusqlite::CachedStatement<'c>),
+    /// Of PostgreSQL, which keeps all of them.
+    Postgres(PreparedStatement<'c>),
+}
+
+/// A statement of one of the databases.
+enum Driver<'s, 'c> {
+    Sqlite(&'s mut rusqlite::Statement<'c>),
+    Postgres(&'s PreparedStatement<'c>),
 }
 
 impl<'c> Statement<'c> {
@@ -21,18 +30,34 @@ impl<'c> Statement<'c> {
         Self(Prepared::Cached(statement))
     }
 
+    pub(super) const fn postgres(statement: PreparedStatement<'c>) -> Self {
+        Self(Prepared::Postgres(statement))
+    }
+
     /// Runs the statement, and returns the number of rows that it changed.
     ///
     /// # Errors
     ///
     /// Returns an error if the statement fails or the number of parameters is wrong, here and in the other functions.
     pub fn execute(&mut self, params: impl Params) -> Result<usize> {
-        Ok(self.bind(params)?.raw_execute()?)
+        match self.driver() {
+            Driver::Sqlite(statement) => {
+                bind(statement, params)?;
+                Ok(statement.raw_execute()?)
+            }
+            Driver::Postgres(statement) => statement.execute(&values(params)?),
+        }
     }
 
     /// Runs the statement, and returns its rows.
     pub fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
-        Ok(Rows::new(self.bind(params)?.raw_query()))
+        match self.driver() {
+            Driver::Sqlite(statement) => {
+                bind(statement, params)?;
+                Ok(Rows::sqlite(statement.raw_query()))
+            }
+            Driver::Postgres(statement) => Ok(Rows::postgres(statement.query(&values(params)?)?)),
+        }
     }
 
     /// Runs the statement, and returns its rows converted by `map`.
@@ -57,20 +82,27 @@ impl<'c> Statement<'c> {
         map(&row)
     }
 
-    fn bind(&mut self, params: impl Params) -> Result<&mut rusqlite::Statement<'c>> {
-        let statement = match &mut self.0 {
-            Prepared::Once(statement) => statement,
-            Prepared::Cached(statement) => &mut **statement,
-        };
-        let mut binder = Binder::new(statement);
-        params.bind(&mut binder)?;
-        let (given, wanted) = (binder.count(), statement.parameter_count());
-        // SQLite would take a parameter that was not bound for NULL.
-        if given != wanted {
-            return Err(rusqlite::Error::InvalidParameterCount(given, wanted).into());
+    fn driver(&mut self) -> Driver<'_, 'c> {
+        match &mut self.0 {
+            Prepared::Once(statement) => Driver::Sqlite(statement),
+            Prepared::Cached(statement) => Driver::Sqlite(&mut **statement),
+            Prepared::Postgres(statement) => Driver::Postgres(statement),
         }
-        Ok(statement)
     }
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, params: impl Params) -> Result<()> {
+    let mut binder = Binder::sqlite(statement);
+    params.bind(&mut binder)?;
+    let (given, wanted) = (binder.count(), statement.parameter_count());
+    // SQLite would take a parameter that was not bound for NULL.
+    if given == wanted { Ok(()) } else { Err(rusqlite::Error::InvalidParameterCount(given, wanted).into()) }
+}
+
+fn values(params: impl Params) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    params.bind(&mut Binder::postgres(&mut values))?;
+    Ok(values)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::connection::{connect, create_private};
 use super::integrity::{self, CheckDepth};
 use crate::generation;
 use crate::home::Home;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, database_file};
 
 /// The number of backups kept of each kind.
 const MAX_PER_KIND: usize = 7;
@@ -124,7 +124,8 @@ impl Store {
         // A draft has another name, so `list` never sees a backup that is unfinished or unchecked.
         // The name has the form of the temporary files of `home::atomic`, so one that a killed process leaves is swept.
         let draft = home.backups().join(format!(".new-{}-backup", std::process::id()));
-        let made = copy(&self.pool.path, &draft)
+        let file = database_file(home, "make a backup")?;
+        let made = copy(&file, &draft)
             .and_then(|()| Ok(fs_err::rename(&draft, &path)?))
             // Without a sync of the folder, a power cut could undo the rename.
             .and_then(|()| Ok(std::fs::File::open(home.backups())?.sync_all()?));

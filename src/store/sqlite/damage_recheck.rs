@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::Engine;
 use super::connection::wal_of;
 use super::integrity::{self, CheckDepth};
 use crate::error::chain;
 use crate::home::regular;
-use crate::store::health::DatabaseAccess;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
+use crate::store::health::{DatabaseAccess, StorageHealth};
 
 /// The raw file of a database, opened beside SQLite's connections.
 ///
@@ -47,48 +48,27 @@ impl RawFile {
     }
 }
 
-impl Store {
-    /// Checks whether the database is really damaged after an error said so. Blocks the calling thread.
-    ///
-    /// Returns `false` if the disk fails to read the file or if the file is intact. The trouble then counts as a fault
-    /// of the storage, which may pass.
-    #[must_use]
-    pub(crate) fn confirm_damage(&self, limit: Duration) -> bool {
-        match self.doubt(limit) {
-            None => true,
-            Some(reason) => {
-                self.pool.condition.clear_damage(reason);
-                false
-            }
-        }
-    }
-
+impl Engine {
     /// Searches the whole database for damage, until `is_over` returns `true`. Blocks the calling thread.
-    ///
-    /// Damage that is found becomes the trouble of this store, as if a read had met it: only
-    /// [`confirm_damage`](Self::confirm_damage) tells it from a failing disk.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database can't be opened or checked.
-    pub(crate) fn search_for_damage(
+    pub(in crate::store) fn search_for_damage(
         &self,
+        condition: &StorageHealth,
         is_over: impl Fn() -> bool + Send + 'static,
     ) -> Result<(), StoreError> {
-        let checked = integrity::look_until(&self.pool.path, is_over)?;
+        let checked = integrity::look_until(&self.path, is_over)?;
         if !checked.is_whole() {
-            self.pool.condition.mark_unusable(DatabaseAccess::Read, checked.summary(), true);
+            condition.mark_unusable(DatabaseAccess::Read, checked.summary(), true);
         }
         Ok(())
     }
 
-    /// Returns the reason why it is not damage, or `None` if it is.
-    fn doubt(&self, limit: Duration) -> Option<String> {
+    /// Returns the reason why what looks like damage is none, or `None` if it is. Blocks the calling thread.
+    pub(in crate::store) fn doubt(&self, limit: Duration) -> Option<String> {
         for _ in 0..LOOKS {
-            if let Err(error) = self.access.raw.read(&self.pool.path) {
+            if let Err(error) = self.raw.read(&self.path) {
                 return Some(error.to_string());
             }
-            match integrity::look(&self.pool.path, CheckDepth::Quick(limit)) {
+            match integrity::look(&self.path, CheckDepth::Quick(limit)) {
                 // A look that ran out of time proves nothing, so the error that led here is trusted.
                 Ok(checked) if !checked.is_whole() || checked.is_partial => {}
                 Ok(_) => return Some("its disk failed to read it".to_owned()),
@@ -96,7 +76,7 @@ impl Store {
             }
         }
         // A disk that fails only now may have failed during the looks as well.
-        self.access.raw.read(&self.pool.path).err().map(|error| error.to_string())
+        self.raw.read(&self.path).err().map(|error| error.to_string())
     }
 }
 
@@ -131,6 +111,7 @@ fn read_all(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::home::Home;
+    use crate::store::Store;
 
     const LIMIT: Duration = Duration::from_secs(20);
 
@@ -139,14 +120,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
-        store.pool.condition.mark_unusable(
+        store.pool.condition().mark_unusable(
             DatabaseAccess::Read,
             "database disk image is malformed".to_owned(),
             true,
         );
         assert!(!store.confirm_damage(LIMIT));
         assert!(!store.trouble().unwrap().is_damage, "it may pass");
-        store.pool.condition.well();
+        store.pool.condition().well();
         assert_eq!(store.trouble(), None);
     }
 
@@ -175,7 +156,7 @@ mod tests {
         integrity::tests::filled(&home);
         let store = Store::open(&home).unwrap();
         integrity::tests::flip(&home.database());
-        store.pool.condition.mark_unusable(
+        store.pool.condition().mark_unusable(
             DatabaseAccess::Read,
             "database disk image is malformed".to_owned(),
             true,

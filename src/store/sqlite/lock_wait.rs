@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// The time a read or a write waits for the lock, counted from its first attempt.
-pub(super) const LIMIT: Duration = Duration::from_secs(5);
+use crate::store::writer::LOCK_LIMIT;
+
 /// The first pause between two attempts. Each further pause doubles, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 thread_local! {
-    /// The moment at which statements of this thread stop waiting; [`LIMIT`] applies if it is not set.
+    /// The moment at which statements of this thread stop waiting; [`LOCK_LIMIT`] applies if it is not set.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Makes the statements of a connection wait for the lock until [`LIMIT`] has passed, or until the deadline set by
+/// Makes the statements of a connection wait for the lock until [`LOCK_LIMIT`] has passed, or until the deadline set by
 /// [`within`].
-pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
+pub(in crate::store) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
     let mut began = Instant::now();
     connection.busy_handler(Some(move |attempts: i32| {
         let now = Instant::now();
@@ -29,7 +29,7 @@ pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
         if attempts == 0 {
             began = now;
         }
-        let deadline = DEADLINE.get().unwrap_or(began + LIMIT);
+        let deadline = DEADLINE.get().unwrap_or(began + LOCK_LIMIT);
         let left = deadline.saturating_duration_since(now);
         std::thread::sleep(pause(attempts).min(left));
         // Returning `false` makes the statement fail with "database is locked".

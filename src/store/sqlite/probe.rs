@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::connection::connect;
-use super::writer::WriterJob;
-use super::{lock_wait, schema};
+use super::{Engine, lock_wait, schema};
 use crate::error::chain;
-use crate::store::health::{DatabaseAccess, FaultSubscription, StorageProblem};
-use crate::store::{Store, StoreError, sql};
+use crate::store::health::{DatabaseAccess, StorageHealth};
+use crate::store::writer::{LOCK_LIMIT, WriterJob};
+use crate::store::{StoreError, sql};
 
 /// The identity of a file, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,67 +27,41 @@ impl FileId {
     }
 }
 
-impl Store {
-    /// Returns the inode of the opened file. Another file has another one, such as a restored backup.
-    #[must_use]
-    pub(crate) fn inode(&self) -> i64 {
-        self.access.file.inode.cast_signed()
-    }
-
-    /// Returns the current trouble with the database, or `None` if nothing is known to be wrong.
-    #[must_use]
-    pub fn trouble(&self) -> Option<StorageProblem> {
-        self.pool.condition.trouble()
-    }
-
-    /// Subscribes to the faults of the storage from now on.
-    #[must_use]
-    pub fn faults(&self) -> FaultSubscription {
-        self.pool.condition.faults()
-    }
-
-    /// Waits until the database can be used, as far as is known.
-    pub(crate) async fn until_usable(&self) {
-        self.pool.condition.until_usable().await;
+impl Engine {
+    /// Returns the inode of the opened file.
+    pub(in crate::store) const fn identity(&self) -> i64 {
+        self.file.inode.cast_signed()
     }
 
     /// Writes a meaningless value, reads again what could not be read before, and records the result.
-    ///
-    /// A connection that can no longer write is replaced by a new one. If only part of the database can't be read, this
-    /// succeeds, and [`Self::trouble`] still reports that part.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`StoreError::Replaced`] if the path no longer names the file that was opened, and another error if the
-    /// test write or read fails.
-    pub(crate) async fn try_out(&self) -> Result<(), StoreError> {
+    pub(in crate::store) async fn try_out(&self, condition: &StorageHealth) -> Result<(), StoreError> {
         // Writes to the open file would still succeed if the path named another file by now.
-        let place = match FileId::of(&self.pool.path) {
-            Ok(found) if found == self.access.file => None,
+        let place = match FileId::of(&self.path) {
+            Ok(found) if found == self.file => None,
             Ok(_) => Some("another file was put in its place".to_owned()),
             Err(error) => Some(format!("its file can't be seen: {error}")),
         };
         if let Some(reason) = place {
-            self.pool.condition.mark_unusable(DatabaseAccess::Write, reason.clone(), false);
-            return Err(StoreError::Replaced { path: self.pool.path.clone(), reason });
+            condition.mark_unusable(DatabaseAccess::Write, reason.clone(), false);
+            return Err(StoreError::Replaced { path: self.path.clone(), reason });
         }
-        let before = self.trouble();
-        self.probe_write(before.is_some()).await?;
+        let before = condition.trouble();
+        self.probe_write(condition, before.is_some()).await?;
         // A successful write does not show that reads work again.
         if before.is_some_and(|trouble| trouble.access != DatabaseAccess::Write) {
-            return self.probe_read().await;
+            return self.probe_read(condition).await;
         }
-        self.pool.condition.well();
+        condition.well();
         Ok(())
     }
 
-    async fn probe_write(&self, is_unwell: bool) -> Result<(), StoreError> {
+    async fn probe_write(&self, condition: &StorageHealth, is_unwell: bool) -> Result<(), StoreError> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        let path = self.pool.path.clone();
+        let path = self.path.clone();
         // If writes are known to fail, the changes queued behind this one must not wait for its timeout.
-        let patience = if is_unwell { Duration::ZERO } else { lock_wait::LIMIT };
+        let patience = if is_unwell { Duration::ZERO } else { LOCK_LIMIT };
         let deadline = Instant::now() + patience;
-        self.access.writer.submit(WriterJob::Alone(Box::new(move |connection| {
+        self.writer.submit(WriterJob::Alone(Box::new(move |connection| {
             let result = lock_wait::within(deadline, || {
                 let result = write(connection);
                 if result.as_ref().err().is_some_and(wants_new_connection)
@@ -103,30 +77,28 @@ impl Store {
         })))?;
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
-            Err(error) if error.cause().is_fault() => self.pool.condition.write_failed(error),
-            Err(error) => self.pool.condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
+            Err(error) if error.cause().is_fault() => condition.write_failed(error),
+            Err(error) => condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
             Ok(()) => {}
         }
         result.map_err(|source| StoreError::query("write a test value", source))
     }
 
     /// Reads through a new connection, whose cache is empty, and then reads the whole raw file.
-    async fn probe_read(&self) -> Result<(), StoreError> {
-        let (path, raw) = (self.pool.path.clone(), Arc::clone(&self.access.raw));
+    async fn probe_read(&self, condition: &StorageHealth) -> Result<(), StoreError> {
+        let (path, raw) = (self.path.clone(), Arc::clone(&self.raw));
         let read = tokio::task::spawn_blocking(move || {
             let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             schema::check(&connection, &path)?;
             Ok::<_, StoreError>(raw.read(&path))
         });
         match read.await.map_err(|_| StoreError::Stopped)? {
-            Ok(Ok(())) => self.pool.condition.well(),
+            Ok(Ok(())) => condition.well(),
             Ok(Err(error)) => {
-                self.pool
-                    .condition
-                    .mark_partly_unreadable(format!("its disk fails to read a part of it: {error}"));
+                condition.mark_partly_unreadable(format!("its disk fails to read a part of it: {error}"));
             }
             Err(error) => {
-                self.pool.condition.record_open_failure(&error);
+                condition.record_open_failure(&error);
                 return Err(error);
             }
         }
@@ -160,8 +132,8 @@ fn wants_new_connection(error: &rusqlite::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::home::Home;
+    use crate::store::Store;
 
     #[tokio::test]
     async fn a_missing_file_is_a_problem_until_it_is_back() {

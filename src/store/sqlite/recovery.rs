@@ -17,7 +17,7 @@ use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::home::{Home, regular};
 use crate::store::audit_chain::{self, ChainHead, PruneMarker};
-use crate::store::{StoreError, sql};
+use crate::store::{StoreError, database_file, sql};
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -55,11 +55,13 @@ const AUDIT_TABLES: [&str; 2] = ["audit", "audit_base"];
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::Unreadable`] if the disk fails to read the old database or a backup, [`StoreError::NoFile`] if
+/// Returns [`StoreError::OnServer`] if a server keeps the database, [`StoreError::Unreadable`] if the disk fails to read
+/// the old database or a backup, [`StoreError::NoFile`] if
 /// the old one is not a regular file, [`StoreError::Backup`], [`StoreError::Query`] or [`StoreError::Damaged`] if the
 /// new one can't be made or is not intact, and [`StoreError::Create`] if it can't be put in place. Up to that last step
 /// the old database is untouched.
 pub fn restore(home: &Home, from: Option<&Path>) -> Result<RestoreOutcome, StoreError> {
+    database_file(home, "restore the database")?;
     let mut restored = RestoreOutcome::default();
     match from {
         Some(path) => restored.backup = Some(path.to_owned()),

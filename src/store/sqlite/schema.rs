@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavio
 
 use super::connection::{connect, is_there};
 use crate::home::Home;
-use crate::store::StoreError;
+use crate::store::{StoreError, database_file};
 
 /// The migrations; number `n`, counted from 0, leads to version `n + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -47,6 +47,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/032.sql"),
     include_str!("migrations/033.sql"),
     include_str!("migrations/034.sql"),
+    include_str!("migrations/035.sql"),
 ];
 
 /// Returns the newest version that this flock knows.
@@ -66,13 +67,17 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreEr
     if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found) }
 }
 
-/// Returns the schema version of the home's database; `None` if there is no database.
+/// Returns the schema version of the home's database; `None` if there is no database, or if a server keeps it, where
+/// versions are counted for themselves.
 ///
 /// # Errors
 ///
 /// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be read.
 pub(crate) fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
-    let path = home.database();
+    let path = match database_file(home, "read the version of its file") {
+        Err(StoreError::OnServer { .. }) => return Ok(None),
+        found => found?,
+    };
     if !is_there(&path)? {
         return Ok(None);
     }

@@ -1,273 +1,56 @@
-//! The writing thread.
-//!
-//! Only one thread writes, so it never meets a lock of its own process, and a change waits only for the changes before
-//! it.
-//!
-//! Changes that wait together are committed together, because a commit costs far more than most changes. Each change
-//! has its own savepoint, so that one that fails does not undo the others.
-//!
-//! If another process holds the lock, the wait of each change is counted from its submission. Changes that queue behind
-//! a waiting one therefore do not start a new wait when it is refused.
+//! The transactions of the writing thread.
 
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::lock_wait;
-use crate::store::StoreError;
-use crate::store::audit_chain::{self, ChainHead};
-use crate::store::health::StorageHealth;
-use crate::store::sql::{self, Cause};
-use crate::store::sync::SyncHandle;
+use crate::store::sql;
+use crate::store::writer::{Batch, WritingDriver};
 
-/// The body of a change, which runs within a transaction.
-pub(in crate::store) type ChangeBody = Box<dyn FnOnce(&sql::Transaction<'_>) -> sql::Result<()> + Send>;
-/// A callback that reports if a change was committed.
-pub(in crate::store) type CommitCallback = Box<dyn FnOnce(sql::Result<()>) + Send>;
+impl WritingDriver for Connection {
+    type Batch<'d> = Transaction<'d>;
 
-/// A change to be committed.
-pub(in crate::store) struct PendingChange {
-    /// The time of its submission, from which its wait for the lock is counted.
-    pub(in crate::store) since: Instant,
-    pub(in crate::store) work: ChangeBody,
-    pub(in crate::store) answer: CommitCallback,
-}
-
-/// A job for the writing thread.
-pub(in crate::store) enum WriterJob {
-    Change(PendingChange),
-    /// Work that must not run within a transaction.
-    Alone(Box<dyn FnOnce(&mut Connection) + Send>),
-}
-
-/// The most changes that are committed together.
-const MAX_BATCH: usize = 256;
-
-/// The writing thread. Dropping it waits until all submitted jobs are done.
-pub(in crate::store) struct Writer {
-    jobs: Option<mpsc::Sender<WriterJob>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Writer {
-    /// Starts the thread, which owns the connection.
-    pub(in crate::store) fn start(
-        mut connection: Connection,
-        syncer: SyncHandle,
-        head: ChainHead,
-        condition: StorageHealth,
-    ) -> std::io::Result<Self> {
-        let (sender, jobs) = mpsc::channel::<WriterJob>();
-        let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
-            let mut known = head;
-            while let Ok(first) = jobs.recv() {
-                let mut changes = VecDeque::new();
-                let mut next = Some(first);
-                while let Some(WriterJob::Change(change)) = next {
-                    changes.push_back(change);
-                    // Take everything that waits already, but never wait for more: a single change is committed at
-                    // once.
-                    next = if changes.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
-                }
-                if !changes.is_empty() && commit_batch(&mut connection, changes, &condition) {
-                    let head = audit_chain::head(&sql::Connection::sqlite(&connection))
-                        .ok()
-                        .filter(|head| *head != known);
-                    known = head.clone().unwrap_or(known);
-                    // The syncer is told after the commit, so it never syncs a log without it.
-                    syncer.wal_written(head);
-                }
-                if let Some(WriterJob::Alone(work)) = next
-                    && catch_unwind(AssertUnwindSafe(|| work(&mut connection))).is_err()
-                {
-                    tracing::error!("work on the database panicked");
-                }
-            }
-        })?;
-        Ok(Self { jobs: Some(sender), thread: Some(thread) })
+    fn begin(&mut self, deadline: Instant, _: usize) -> sql::Result<Transaction<'_>> {
+        // Take the write lock at the start: a transaction that begins with a read can fail at its first write. With the
+        // lock and the log, nothing after this waits for another process.
+        let behavior = TransactionBehavior::Immediate;
+        Ok(lock_wait::within(deadline, || self.transaction_with_behavior(behavior))?)
     }
 
-    /// Queues a job for the thread.
-    pub(in crate::store) fn submit(&self, job: WriterJob) -> Result<(), StoreError> {
-        let jobs = self.jobs.as_ref().ok_or(StoreError::Stopped)?;
-        jobs.send(job).map_err(|_| StoreError::Stopped)
+    fn connection(&self) -> Option<sql::Connection<'_>> {
+        Some(sql::Connection::sqlite(self))
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Closing the queue ends the thread's loop once the queue is empty.
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
+impl Batch for Transaction<'_> {
+    fn transaction(&self) -> sql::Transaction<'_> {
+        sql::Transaction::sqlite(self)
+    }
+
+    fn begin_change(&mut self) -> sql::Result<()> {
+        execute(self, "SAVEPOINT change")
+    }
+
+    fn keep_change(&mut self) -> sql::Result<()> {
+        execute(self, "RELEASE change")
+    }
+
+    fn undo_change(&mut self) -> sql::Result<()> {
+        execute(self, "ROLLBACK TO change")?;
+        execute(self, "RELEASE change")
+    }
+
+    fn is_over(&self) -> bool {
+        // A transaction that ended shows as autocommit.
+        self.is_autocommit()
+    }
+
+    fn commit(self) -> sql::Result<()> {
+        Ok(Transaction::commit(self)?)
     }
 }
 
-/// Commits changes in one transaction. Returns `true` if anything was committed.
-fn commit_batch(
-    connection: &mut Connection,
-    mut changes: VecDeque<PendingChange>,
-    condition: &StorageHealth,
-) -> bool {
-    while let Some(oldest) = changes.front() {
-        let mut waiting = Vec::with_capacity(changes.len());
-        // The oldest change sets the deadline, because its wait began first.
-        let deadline = oldest.since + lock_wait::LIMIT;
-        let result =
-            lock_wait::within(deadline, || try_commit(connection, &mut changes, &mut waiting, condition));
-        if let Err(error) = &result {
-            condition.write_failed(error);
-            // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
-            // be tried.
-            if error.cause() == Cause::Locked && waiting.is_empty() {
-                refuse_overdue(&mut changes, error, Instant::now());
-                continue;
-            }
-        }
-        let is_committed = result.is_ok() && !waiting.is_empty();
-        waiting.extend(changes.into_iter().map(|change| change.answer));
-        for answer in waiting {
-            answer(result.as_ref().copied().map_err(sql::Error::copy));
-        }
-        return is_committed;
-    }
-    false
-}
-
-/// Refuses the changes whose wait for the lock is over: the oldest in any case, and all that are overdue at `now`.
-fn refuse_overdue(changes: &mut VecDeque<PendingChange>, error: &sql::Error, now: Instant) {
-    let mut next = changes.pop_front();
-    while let Some(change) = next {
-        (change.answer)(Err(error.copy()));
-        next = changes.pop_front_if(|change| change.since + lock_wait::LIMIT <= now);
-    }
-}
-
-/// Runs the changes one after the other, once the lock is obtained. The callbacks of changes that depend on the commit
-/// are added to `waiting`.
-fn try_commit(
-    connection: &mut Connection,
-    changes: &mut VecDeque<PendingChange>,
-    waiting: &mut Vec<CommitCallback>,
-    condition: &StorageHealth,
-) -> sql::Result<()> {
-    // Take the write lock at the start: a transaction that begins with a read can fail at its first write.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let view = sql::Transaction::sqlite(&transaction);
-    while let Some(change) = changes.pop_front() {
-        execute(&transaction, "SAVEPOINT change")?;
-        let PendingChange { work, answer, .. } = change;
-        // A panic in one change must not stop the thread for all others.
-        match catch_unwind(AssertUnwindSafe(|| work(&view))) {
-            Ok(Ok(())) => waiting.push(answer),
-            // Some failures, such as a full disk, end the whole transaction, which shows as autocommit.
-            Ok(Err(error)) if transaction.is_autocommit() => {
-                waiting.push(answer);
-                return Err(error);
-            }
-            Ok(Err(error)) => {
-                condition.write_failed(&error);
-                execute(&transaction, "ROLLBACK TO change")?;
-                answer(Err(error));
-            }
-            Err(_) => {
-                tracing::error!("a change of the database panicked and was rolled back");
-                // The callback is dropped without an answer, and its caller gets [`StoreError::Stopped`].
-                execute(&transaction, "ROLLBACK TO change")?;
-            }
-        }
-        execute(&transaction, "RELEASE change")?;
-    }
-    Ok(transaction.commit()?)
-}
-
-fn execute(transaction: &Transaction<'_>, sql: &str) -> rusqlite::Result<()> {
-    transaction.prepare_cached(sql)?.execute(()).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-    use std::time::Duration;
-
-    use super::*;
-
-    type RefusedNumbers = Arc<Mutex<Vec<u32>>>;
-
-    fn change(number: u32, since: Instant, refused: &RefusedNumbers) -> PendingChange {
-        let refused = Arc::clone(refused);
-        PendingChange {
-            since,
-            work: Box::new(|_| Ok(())),
-            answer: Box::new(move |result| {
-                if result.is_err() {
-                    refused.lock().unwrap().push(number);
-                }
-            }),
-        }
-    }
-
-    fn folder() -> (tempfile::TempDir, Connection, Connection) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut own = Connection::open(folder.path().join("db")).unwrap();
-        lock_wait::install(&mut own).unwrap();
-        let other = Connection::open(folder.path().join("db")).unwrap();
-        (folder, own, other)
-    }
-
-    #[test]
-    fn only_overdue_changes_are_refused() {
-        let refused = RefusedNumbers::default();
-        let now = Instant::now();
-        let ago = |millis| now.checked_sub(Duration::from_millis(millis)).unwrap();
-        let limit = u64::try_from(lock_wait::LIMIT.as_millis()).unwrap();
-        let ages = [limit + 900, limit + 1, limit, limit - 1, 0];
-        let mut changes: VecDeque<PendingChange> =
-            (0..).zip(ages).map(|(number, age)| change(number, ago(age), &refused)).collect();
-        let error = sql::Error::Malformed;
-        refuse_overdue(&mut changes, &error, now);
-        assert_eq!(*refused.lock().unwrap(), [0, 1, 2]);
-        assert_eq!(changes.len(), 2);
-        // The oldest change is always refused, or it would be retried forever.
-        refuse_overdue(&mut changes, &error, now);
-        assert_eq!((refused.lock().unwrap().last().copied(), changes.len()), (Some(3), 1));
-    }
-
-    #[test]
-    fn overdue_changes_behind_a_refused_one_are_refused_too() {
-        let (_folder, mut own, other) = folder();
-        other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let refused = RefusedNumbers::default();
-        let long_ago = Instant::now().checked_sub(lock_wait::LIMIT * 2).unwrap();
-        let changes = (0..300).map(|number| change(number, long_ago, &refused)).collect();
-        let condition = StorageHealth::default();
-        assert!(!commit_batch(&mut own, changes, &condition));
-        assert_eq!(refused.lock().unwrap().len(), 300);
-        assert!(condition.trouble().is_some());
-        other.execute_batch("ROLLBACK").unwrap();
-        let changes = (0..3).map(|number| change(number, long_ago, &refused)).collect();
-        assert!(commit_batch(&mut own, changes, &condition), "the lock was free at the only attempt");
-    }
-
-    #[test]
-    fn a_newer_change_keeps_waiting() {
-        let (_folder, mut own, other) = folder();
-        other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let refused = RefusedNumbers::default();
-        let long_ago = Instant::now().checked_sub(lock_wait::LIMIT * 2).unwrap();
-        let (tell, told) = mpsc::channel();
-        let mut first = change(0, long_ago, &refused);
-        first.answer = Box::new(move |result| tell.send(result.is_err()).unwrap());
-        let changes = VecDeque::from([first, change(1, Instant::now(), &refused)]);
-        let waiter = std::thread::spawn(move || commit_batch(&mut own, changes, &StorageHealth::default()));
-        assert!(told.recv().unwrap(), "the old one is refused at once");
-        other.execute_batch("ROLLBACK").unwrap();
-        assert!(waiter.join().unwrap());
-        assert!(refused.lock().unwrap().is_empty());
-    }
+fn execute(transaction: &Transaction<'_>, sql: &str) -> sql::Result<()> {
+    Ok(transaction.prepare_cached(sql)?.execute(()).map(drop)?)
 }

@@ -24,7 +24,7 @@ const LAYERS: [&[&str]; 7] = [
     &["store", "config", "generation", "home", "telemetry"],
     &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw"],
     &["agent", "mcp", "runtime", "skill"],
-    &["swarm", "project", "receipt", "checkpoint"],
+    &["swarm", "project", "receipt", "checkpoint", "backup"],
     &["gateway", "bridge", "dashboard"],
     &["cli", "ui"],
 ];

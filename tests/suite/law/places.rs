@@ -38,6 +38,38 @@ fn sqlite_is_behind_the_seam_of_the_store() {
 }
 
 #[test]
+fn postgresql_is_behind_the_seam_of_the_store() {
+    let words = ["tokio_postgres", "pg_advisory", "pg_catalog"];
+    check("PostgreSQL's own outside store/sql/ and store/postgres/", &words, |source| {
+        !below(source, &["store/sql", "store/postgres"])
+    });
+}
+
+#[test]
+fn sql_of_the_subjects_is_for_two_databases() {
+    // CONTRIBUTING.md says what stands in their place.
+    let words = [
+        " GLOB ",
+        "INSERT OR ",
+        "REPLACE INTO",
+        "UPDATE OR ",
+        "ifnull(",
+        "INDEXED BY",
+        "ON CONFLICT DO UPDATE",
+        " IS ?",
+        "unixepoch(",
+        "strftime(",
+        "group_concat(",
+        "json_extract(",
+        "LIMIT -1",
+        "last_insert_rowid",
+    ];
+    check("SQL that PostgreSQL does not know", &words, |source| {
+        below(source, &["store"]) && !below(source, &["store/sqlite", "store/sql"])
+    });
+}
+
+#[test]
 fn the_terminal_is_in_ui() {
     let words = ["println!", "eprintln!", "print!(", "eprint!(", "io::stdout()", "io::stderr()"];
     let wrong = sources()

@@ -16,7 +16,7 @@ use crate::config::file::{self, CAP};
 use crate::error::{Kind, chain};
 use crate::home::{Home, atomic};
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{backups, row_counts};
+use crate::store::{self, Reader, backups, row_counts};
 use crate::supervise::SUPERVISOR;
 use crate::supervise::log_follower::LogFollower;
 use crate::supervise::unit::GATEWAY;
@@ -172,6 +172,14 @@ fn log(home: &Home, name: &str, file: &'static str) -> Part {
 }
 
 fn database(home: &Home) -> Value {
+    match store::server_address(home) {
+        Ok(None) => {}
+        Ok(Some(place)) => {
+            let problem = Reader::open(home).err().map(|error| chain(&error));
+            return json!({"server": place, "problem": problem});
+        }
+        Err(error) => return json!({"problem": chain(&error)}),
+    }
     let path = home.database();
     let list: Vec<Value> = backups(home)
         .iter()

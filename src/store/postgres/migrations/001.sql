@@ -1,4 +1,4 @@
--- The schema that SQLite's database has after migration 034. The texts of the store's subjects run on both, so tables,
+-- The schema that SQLite's database has after migration 035. The texts of the store's subjects run on both, so tables,
 -- columns and types have the same names and the same meaning here.
 --
 -- Numbers are BIGINT, also those that SQLite's migrations call flags (0 or 1): each value is read and bound as 64 bits.
@@ -259,8 +259,11 @@ CREATE TABLE usage (
     cost        BIGINT,
     state       TEXT COLLATE "C" NOT NULL CHECK (state IN ('reserved', 'settled')),
     -- The MCP server that asked for a call of a model. NULL for the agent's own calls.
-    server TEXT COLLATE "C"
+    server TEXT COLLATE "C",
+    -- The person whose budget the call counts against.
+    person      TEXT COLLATE "C"
 );
+CREATE INDEX usage_of_people ON usage (day, person) WHERE person IS NOT NULL;
 CREATE INDEX usage_reserved ON usage (id) WHERE state = 'reserved';
 -- The cost of the hours of a day is read from the single calls.
 CREATE INDEX usage_at ON usage (at);
@@ -361,8 +364,11 @@ CREATE TABLE client_token (
     expires_at BIGINT,
     revoked_at BIGINT,
     -- A token that is made under the name of a revoked one is another client: which one of its name it is.
-    generation BIGINT NOT NULL DEFAULT 1
+    generation BIGINT NOT NULL DEFAULT 1,
+    -- The person whose token it is; NULL for a client's.
+    person     TEXT COLLATE "C"
 );
+CREATE INDEX client_token_person ON client_token (person) WHERE person IS NOT NULL;
 
 CREATE TABLE link (
     id         TEXT COLLATE "C" PRIMARY KEY,
@@ -510,7 +516,9 @@ CREATE TABLE sign_in (
     -- What the browser says of itself.
     browser    TEXT COLLATE "C" NOT NULL,
     created_at BIGINT NOT NULL,
-    used_at    BIGINT NOT NULL
+    used_at    BIGINT NOT NULL,
+    -- The name of the person's token with which a browser signed in; NULL if it came with a code of the owner.
+    token      TEXT COLLATE "C"
 );
 
 -- The browsers that get notifications, by Web Push. A subscription ends with the sign-in of its browser.
@@ -954,3 +962,25 @@ END
 $$;
 
 CREATE INDEX message_words ON message USING gin (words(content));
+
+-- The people of a home beside its owner. Lists have commas between their words; NULL stands for all. Times are Unix
+-- milliseconds. The row of a removed person stays, so that nobody else gets the name of messages and of the audit.
+CREATE TABLE person (
+    -- In lower case, without "human:".
+    name       TEXT COLLATE "C" PRIMARY KEY,
+    role       TEXT COLLATE "C" NOT NULL,
+    agents     TEXT COLLATE "C",
+    channels   TEXT COLLATE "C",
+    -- The budget of a day; NULL for none. The cost is in millionths of a dollar.
+    day_tokens BIGINT,
+    day_cost   BIGINT,
+    added_by   TEXT COLLATE "C" NOT NULL,
+    added_at   BIGINT NOT NULL,
+    removed_at BIGINT
+);
+
+-- The person whose budget the calls of a task or a session count against, by its id.
+CREATE TABLE person_charge (
+    id     TEXT COLLATE "C" PRIMARY KEY,
+    person TEXT COLLATE "C" NOT NULL
+);

@@ -1,0 +1,111 @@
+//! Opening a database on a server, and its writing side.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::server::{Purpose, Server};
+use super::settings::Settings;
+use super::writer::WritingSession;
+use super::{PostgresError, schema};
+use crate::error::chain;
+use crate::home::{Home, HomeError};
+use crate::store::database::{self, Opener, Pool, ReadOnly, ReadWrite};
+use crate::store::health::DatabaseAccess;
+use crate::store::read_pool::ReadPool;
+use crate::store::sql::{self, Connection};
+use crate::store::sync::Syncer;
+use crate::store::writer::{Writer, WriterJob};
+use crate::store::{Reader, Store, StoreError, audit_chain};
+
+/// The writing side of an open database.
+pub(in crate::store) struct Engine {
+    pub(in crate::store) writer: Writer<WritingSession>,
+    identity: i64,
+}
+
+/// Opens the database for reading. Returns `None` if it has no tables yet.
+pub(in crate::store) fn open_reader(
+    home: &Home,
+    settings: Settings,
+    secret: String,
+) -> Result<Option<Reader>, StoreError> {
+    let server = Server::new(home, settings, secret)?;
+    let session = server.connect(Purpose::Read)?;
+    if schema::check(&session)? == 0 {
+        return Ok(None);
+    }
+    let pool = Pool::Postgres(Arc::new(ReadPool::new(server, vec![session])));
+    Ok(Some(Reader::new(home, pool, ReadOnly)))
+}
+
+/// Opens the database, and migrates it to this version.
+///
+/// Returns [`StoreError::InUse`] for a gateway if another one uses the database.
+pub(in crate::store) fn open(
+    home: &Home,
+    (settings, secret): (Settings, String),
+    opener: Opener,
+) -> Result<Store, StoreError> {
+    let place = settings.to_string();
+    // The end of the audit is in a file of the home, whatever keeps the database.
+    let folder = home.data();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(HomeError::io("make the folder", &folder))?;
+    let server = Server::new(home, settings, secret)?;
+    schema::migrate(&server)?;
+    let session = server.connect(Purpose::Write)?;
+    let mut writing = WritingSession::new(session);
+    if opener == Opener::Gateway {
+        writing.become_gateway().map_err(|source| match source {
+            sql::Error::Postgres(PostgresError::Taken(by)) => StoreError::InUse { place, by },
+            source => StoreError::query("become the gateway of the database", source),
+        })?;
+    }
+    let session = writing.session();
+    let identity = schema::identity(session);
+    let identity = identity.map_err(|source| StoreError::query("tell this database from others", source))?;
+    let head = audit_chain::open(&Connection::postgres(session), &home.audit_head())?;
+    // It has a connection of its own: a sync must not wait for a change, and a change not for a sync.
+    let flushing = Mutex::new(WritingSession::new(server.connect(Purpose::Write)?));
+    let sync = Box::new(move || flushing.lock().unwrap_or_else(PoisonError::into_inner).flush());
+    let syncer = Syncer::start(sync, home.audit_head()).map_err(StoreError::Thread)?;
+    let pool = Arc::new(ReadPool::new(server, Vec::new()));
+    let writer = Writer::start(writing, syncer.handle(), head, pool.condition.clone());
+    let engine = Engine { writer: writer.map_err(StoreError::Thread)?, identity };
+    let engine = database::Engine::Postgres(engine);
+    let access = ReadWrite { engine, syncer, grants: AtomicU64::new(0) };
+    Ok(Store::new(home, Pool::Postgres(pool), access))
+}
+
+impl Engine {
+    pub(in crate::store) const fn identity(&self) -> i64 {
+        self.identity
+    }
+
+    /// Makes a change that means nothing, reads if that failed before, and records the result.
+    pub(in crate::store) async fn try_out(&self, pool: &Pool) -> Result<(), StoreError> {
+        let condition = pool.condition();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.writer.submit(WriterJob::Alone(Box::new(move |writing| {
+            // The caller may no longer be waiting.
+            let _ = tell.send(writing.flush());
+        })))?;
+        let flushed = told.await.map_err(|_| StoreError::Stopped)?;
+        if let Err(source) = flushed {
+            if source.cause().is_fault() {
+                condition.write_failed(&source);
+            } else {
+                condition.mark_unusable(DatabaseAccess::Write, chain(&source), false);
+            }
+            return Err(StoreError::query("write a test value", source));
+        }
+        if condition.trouble().is_some_and(|trouble| trouble.access != DatabaseAccess::Write) {
+            let (pool, what) = (pool.clone(), "read a test value");
+            let read = move || pool.read(what, |found| found.query_row("SELECT 1", (), |_| Ok(())));
+            tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Stopped)??;
+        }
+        condition.well();
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! The thread on which all connections to PostgreSQL run.
+//!
+//! A connection is a task that reads and writes its socket. The threads that use it send it requests and wait for the
+//! answers, so they need no runtime of their own, and none of theirs waits for the network.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+/// The time that connections have to say goodbye to the server.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The thread. Dropping it waits until the connections are closed.
+pub(super) struct Runtime {
+    handle: Handle,
+    connections: TaskTracker,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// Starts the thread.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let connections = TaskTracker::new();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let open = connections.clone();
+        let thread = std::thread::Builder::new().name("store-postgres".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                // An error means that the sender is gone, which is a stop as well.
+                let _ = stopped.await;
+                open.close();
+                drop(tokio::time::timeout(GOODBYE_LIMIT, open.wait()).await);
+            });
+        })?;
+        Ok(Self { handle, connections, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Runs a connection, or the attempt to make one.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.connections.spawn_on(task, &self.handle);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}

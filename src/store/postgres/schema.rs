@@ -1,0 +1,99 @@
+//! The schema versions of a PostgreSQL database.
+//!
+//! They are counted for themselves: a version here has no counterpart among those of SQLite. A migration is never
+//! changed after its release, and each runs in its own transaction under the lock of all changes. No copy is saved
+//! before it, because a server has backups of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::server::{Purpose, Server};
+use super::session::Session;
+use super::text::quoted;
+use super::transaction::LockedTransaction;
+use crate::store::StoreError;
+use crate::store::sql::{self, Connection};
+
+/// The migrations; number `n`, counted from 0, leads to version `n + 1`.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/001.sql")];
+
+/// The time for which a migration waits for another home's, which has to finish first.
+const LOCK_LIMIT: Duration = Duration::from_mins(1);
+
+/// Returns the newest version that this flock knows.
+pub(super) fn newest() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// Returns the version of the schema; 0 if there are no tables yet.
+///
+/// # Errors
+///
+/// Returns [`StoreError::NewerSchema`] if a newer flock created it.
+pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
+    let found =
+        version(session).map_err(|source| StoreError::query("read the version of its schema", source))?;
+    let known = newest();
+    if found > known {
+        let place = session.server.settings.to_string();
+        return Err(StoreError::NewerSchema { place, found, known });
+    }
+    Ok(found)
+}
+
+fn version(session: &Session) -> sql::Result<u32> {
+    // A table that is not there would be an error, and within a transaction the end of it.
+    let table = format!("{}.schema_version", quoted(&session.server.settings.schema));
+    let connection = Connection::postgres(session);
+    let is_there: bool =
+        connection.query_row("SELECT to_regclass(?1) IS NOT NULL", [table], |row| row.get(0))?;
+    if !is_there {
+        return Ok(0);
+    }
+    connection.query_row("SELECT coalesce(max(version), 0) FROM schema_version", (), |row| row.get(0))
+}
+
+/// Creates the schema if it is missing, and migrates it to the newest version.
+pub(super) fn migrate(server: &Arc<Server>) -> Result<(), StoreError> {
+    let session = server.connect(Purpose::Migrate)?;
+    let first = check(&session)?;
+    for (text, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
+        apply(&session, text, version).map_err(|source| StoreError::Migration { version, source })?;
+    }
+    Ok(())
+}
+
+fn apply(session: &Session, text: &str, to: u32) -> sql::Result<()> {
+    let transaction = LockedTransaction::begin(session, Instant::now() + LOCK_LIMIT)?;
+    let connection = Connection::postgres(session);
+    let schema = &session.server.settings.schema;
+    let is_there: bool =
+        connection.query_row("SELECT to_regnamespace(?1) IS NOT NULL", [quoted(schema)], |row| row.get(0))?;
+    // With IF NOT EXISTS alone, a user who may not create schemas could not use one that was made for flock.
+    if !is_there {
+        session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema)))?;
+    }
+    // Another process may have migrated while this one waited for the lock.
+    if version(session)? >= to {
+        return Ok(());
+    }
+    session.batch(
+        "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, applied_at bigint NOT NULL)",
+    )?;
+    session.batch(text)?;
+    let row = (to, crate::clock::unix_ms());
+    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?1, ?2)", row)?;
+    transaction.commit()
+}
+
+/// Returns a number that another database does not have, such as one that was restored from a backup.
+pub(super) fn identity(session: &Session) -> sql::Result<i64> {
+    // The number of a schema or a database is not given again on one server, and servers differ in the first.
+    Connection::postgres(session).query_row(
+        "SELECT hashtextextended(concat_ws(' ', control.system_identifier, own.oid,
+                (SELECT oid FROM pg_namespace WHERE nspname = current_schema())), 0)
+         FROM pg_control_system() control, pg_database own WHERE own.datname = current_database()",
+        (),
+        |row| row.get(0),
+    )
+}

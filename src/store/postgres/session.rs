@@ -1,0 +1,186 @@
+//! A connection to PostgreSQL, used by one thread at a time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
+
+use super::server::Server;
+use super::value::Parameter;
+use super::{PostgresError, text, wait};
+use crate::store::sql::{Result, Value};
+
+/// The number of prepared statements that a connection keeps. flock has about five hundred, most of them for seldom
+/// use. Each takes some memory on the server too.
+const MAX_STATEMENTS: usize = 256;
+
+/// A connection.
+pub(in crate::store) struct Session {
+    client: Client,
+    statements: RefCell<StatementCache>,
+    /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
+    /// place of another.
+    is_lost: Cell<bool>,
+    /// Set if a statement failed. In a transaction, PostgreSQL then refuses all others until a rollback.
+    is_spoiled: Cell<bool>,
+    limit: Duration,
+    // The thread of the connections ends after the last of them.
+    pub(super) server: Arc<Server>,
+}
+
+impl Session {
+    pub(super) fn new(client: Client, server: Arc<Server>, limit: Duration) -> Self {
+        Self {
+            client,
+            statements: RefCell::default(),
+            is_lost: Cell::new(false),
+            is_spoiled: Cell::new(false),
+            limit,
+            server,
+        }
+    }
+
+    /// Returns `true` unless the connection is known to be broken.
+    pub(in crate::store) fn is_usable(&self) -> bool {
+        !self.is_lost.get() && !self.client.is_closed()
+    }
+
+    /// Returns `true` if a statement has failed since the last [`Self::clear_failure`].
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.is_spoiled.get()
+    }
+
+    /// Takes note of a rollback, after which statements are accepted again.
+    pub(super) fn clear_failure(&self) {
+        self.is_spoiled.set(false);
+    }
+
+    /// Makes the connection unusable, so that nobody uses it again.
+    pub(super) fn give_up(&self) {
+        self.is_lost.set(true);
+    }
+
+    /// Prepares a statement, or finds it among those that are prepared.
+    pub(in crate::store) fn prepare(&self, sql: &str) -> Result<PreparedStatement<'_>> {
+        let kept = self.statements.borrow_mut().find(sql);
+        let statement = match kept {
+            Some(statement) => statement,
+            None => {
+                let prepared = self.run(self.client.prepare(&text::with_dollars(sql)))?;
+                self.statements.borrow_mut().keep(sql, prepared.clone());
+                prepared
+            }
+        };
+        Ok(PreparedStatement { session: self, statement })
+    }
+
+    /// Runs statements without parameters, and reads no rows.
+    pub(in crate::store) fn batch(&self, sql: &str) -> Result<()> {
+        self.run(self.client.batch_execute(sql))
+    }
+
+    /// Runs statements without parameters, and returns the texts of the last row.
+    pub(super) fn texts(&self, sql: &str) -> Result<Vec<Option<String>>> {
+        let messages = self.run(self.client.simple_query(sql))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let last = rows.last();
+        Ok(last.map_or_else(Vec::new, |row| {
+            (0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect()
+        }))
+    }
+
+    /// Waits for an answer of the server.
+    fn run<T>(
+        &self,
+        answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
+        if self.is_lost.get() {
+            return Err(PostgresError::Connection("it broke before".to_owned()).into());
+        }
+        let error = match wait::within(self.limit, answer) {
+            Some(Ok(done)) => return Ok(done),
+            Some(Err(error)) => PostgresError::from(error),
+            None => PostgresError::NoAnswer(self.limit),
+        };
+        self.is_spoiled.set(true);
+        if error.ends_connection() {
+            self.is_lost.set(true);
+        }
+        if error.code() == Some(CHANGED_RESULT) {
+            self.statements.borrow_mut().clear();
+        }
+        Err(error.into())
+    }
+}
+
+/// The SQLSTATE for a prepared statement whose table has changed since, as by another gateway's migration.
+const CHANGED_RESULT: &str = "0A000";
+
+/// A prepared statement of a connection.
+pub(in crate::store) struct PreparedStatement<'s> {
+    session: &'s Session,
+    statement: Statement,
+}
+
+impl PreparedStatement<'_> {
+    /// Runs it, and returns the number of rows that it changed.
+    pub(in crate::store) fn execute(&self, values: &[Value]) -> Result<usize> {
+        let parameters = self.parameters(values)?;
+        let changed = self.session.run(self.session.client.execute_raw(&self.statement, &parameters))?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    /// Runs it, and returns its rows.
+    pub(in crate::store) fn query(&self, values: &[Value]) -> Result<Vec<Row>> {
+        let parameters = self.parameters(values)?;
+        let client = &self.session.client;
+        self.session.run(async {
+            let rows = client.query_raw(&self.statement, &parameters).await?;
+            rows.try_collect().await
+        })
+    }
+
+    fn parameters<'v>(&self, values: &'v [Value]) -> Result<Vec<Parameter<'v>>> {
+        let (given, wanted) = (values.len(), self.statement.params().len());
+        if given != wanted {
+            return Err(PostgresError::ParameterCount { given, wanted }.into());
+        }
+        Ok(values.iter().map(Parameter).collect())
+    }
+}
+
+/// The prepared statements of a connection, by their texts.
+#[derive(Default)]
+struct StatementCache {
+    kept: HashMap<Box<str>, (Statement, u64)>,
+    uses: u64,
+}
+
+impl StatementCache {
+    fn find(&mut self, sql: &str) -> Option<Statement> {
+        let (statement, used) = self.kept.get_mut(sql)?;
+        self.uses += 1;
+        *used = self.uses;
+        Some(statement.clone())
+    }
+
+    fn keep(&mut self, sql: &str, statement: Statement) {
+        if self.kept.len() >= MAX_STATEMENTS {
+            // A search is cheap beside the way to the server that made it necessary.
+            let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used).map(|(sql, _)| sql.clone());
+            oldest.and_then(|oldest| self.kept.remove(&oldest));
+        }
+        self.uses += 1;
+        self.kept.insert(sql.into(), (statement, self.uses));
+    }
+
+    fn clear(&mut self) {
+        self.kept.clear();
+    }
+}

@@ -1,0 +1,618 @@
+//! Tests of the driver on a real server.
+
+mod proxy;
+pub(in crate::store) mod schemas;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use proxy::Proxy;
+use tempfile::TempDir;
+
+use super::server::Purpose;
+use super::session::Session;
+use super::transaction::{LockedTransaction, lock_deadline};
+use crate::error::Explain as _;
+use crate::home::Home;
+use crate::store::audit::{AuditEntry, Level};
+use crate::store::database::Engine;
+use crate::store::location::Location;
+use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
+use crate::store::writer::{LOCK_LIMIT, PendingChange, WriterJob};
+use crate::store::{Reader, Store, StoreError};
+
+/// A home whose database is a fresh schema.
+struct Place {
+    home: Home,
+    schema: String,
+    server: String,
+    _folder: TempDir,
+}
+
+impl Place {
+    /// Makes it. `None` if there is no server.
+    fn new() -> Option<Self> {
+        let server = schemas::required()?;
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let Location::Postgres { settings, .. } = Location::of(&home).unwrap() else { panic!() };
+        Some(Self { home, schema: settings.schema, server, _folder: folder })
+    }
+
+    /// Opens it with a table for the test.
+    fn open(&self) -> Store {
+        let store = Store::open(&self.home).unwrap();
+        self.session().batch("CREATE TABLE probe (id bigint PRIMARY KEY, note text COLLATE \"C\")").unwrap();
+        store
+    }
+
+    /// Returns a connection of its own.
+    fn session(&self) -> Session {
+        schemas::connect(&self.server, &self.schema, Purpose::Write)
+    }
+
+    /// Returns another home that uses the same schema, through another address if one is given.
+    fn sharing(&self, server: &str) -> (TempDir, Home) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let document = serde_json::json!({"postgres": server, "schema": self.schema});
+        std::fs::write(home.store_location(), document.to_string()).unwrap();
+        (folder, home)
+    }
+}
+
+fn rows(session: &Session) -> Vec<i64> {
+    let connection = Connection::postgres(session);
+    let mut statement = connection.prepare("SELECT id FROM probe ORDER BY id").unwrap();
+    statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn add(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
+    transaction.prepare_cached("INSERT INTO probe (id, note) VALUES (?1, 'x')")?.execute([id]).map(drop)
+}
+
+async fn write(store: &Store, id: i64) -> Result<(), StoreError> {
+    store.write("add a row", move |transaction| add(transaction, id)).await
+}
+
+fn wait_until(mut is_done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_done() {
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn values_of_each_kind_survive() {
+    let Some(place) = Place::new() else { return };
+    let session = schemas::admin(&place.server);
+    session
+        .batch("CREATE TEMPORARY TABLE v (n bigint, i bigint, r double precision, t text, b bytea)")
+        .unwrap();
+    let connection = Connection::postgres(&session);
+    let insert = "INSERT INTO v (n, i, r, t, b) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let blob = vec![0_u8, 1, 255];
+    for (number, integer) in [(1, i64::MIN), (2, i64::MAX), (3, 0)] {
+        let values = (number, integer, -0.25, "Gr\u{fc}\u{df}e ? $1 \u{1f426}", &blob);
+        assert_eq!(connection.execute(insert, values).unwrap(), 1);
+        let found: (i64, f64, String, Vec<u8>) = connection
+            .query_row("SELECT i, r, t, b FROM v WHERE n = ?1", [number], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .unwrap();
+        let wanted = (integer, -0.25, "Gr\u{fc}\u{df}e ? $1 \u{1f426}".to_owned(), blob.clone());
+        assert_eq!(found, wanted);
+    }
+    let nothing: (Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>) = (None, None, None, None);
+    connection.execute(insert, (4, nothing.0, nothing.1, nothing.2.clone(), nothing.3.clone())).unwrap();
+    let found: (Option<i64>, Option<f64>, Option<String>, Option<Vec<u8>>) = connection
+        .query_row("SELECT i, r, t, b FROM v WHERE n = 4", (), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
+        .unwrap();
+    assert_eq!(nothing, found);
+    let kinds: Vec<Value> = connection
+        .query_row(
+            "SELECT 1 = 1, CAST(7 AS integer), count(*), sum(n), CAST(NULL AS text), CAST(1.5 AS real) FROM v",
+            (),
+            |row| (0..6).map(|column| row.get(column)).collect(),
+        )
+        .unwrap();
+    let integer = Value::Integer;
+    assert_eq!(kinds, [integer(1), integer(7), integer(4), integer(10), Value::Null, Value::Real(1.5)]);
+    let refused = connection.execute(insert, (5, 5, 0.5, "a\0b", &blob)).unwrap_err();
+    assert!(refused.to_string().contains("NUL"), "{refused}");
+    assert_eq!(refused.cause(), Cause::Statement);
+    assert!(session.is_usable(), "a value that can't be sent harms no connection");
+    let unread = connection.query_row("SELECT now()", (), |row| row.get::<String>(0)).unwrap_err();
+    assert!(unread.to_string().contains("timestamptz"), "{unread}");
+}
+
+#[test]
+fn statements_behave_as_those_of_sqlite() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let session = place.session();
+    let connection = Connection::postgres(&session);
+    assert_eq!(connection.execute("INSERT INTO probe VALUES (1, 'a'), (2, 'b')", ()).unwrap(), 2);
+    let mut statement =
+        connection.prepare_cached("SELECT id, note FROM probe WHERE id >= ?1 ORDER BY id").unwrap();
+    let mut found = statement.query([1]).unwrap();
+    let mut seen = Vec::new();
+    while let Some(row) = found.next().unwrap() {
+        // Another statement on the same connection, while the first still has rows.
+        let id: i64 = row.get(0).unwrap();
+        let note: String =
+            connection.query_row("SELECT note FROM probe WHERE id = ?1", [id], |row| row.get(0)).unwrap();
+        assert_eq!(row.get_ref(1).unwrap().as_str().unwrap(), note);
+        seen.push(id);
+    }
+    drop(found);
+    assert_eq!(seen, [1, 2]);
+    let missing =
+        connection.query_row("SELECT note FROM probe WHERE id = ?1", [9], |row| row.get::<String>(0));
+    assert!(matches!(missing, Err(sql::Error::NoRow)));
+    assert_eq!(missing.optional().unwrap(), None);
+    for parameters in [vec![], vec![1, 2]] {
+        let wrong = statement.query(sql::params_from_iter(parameters)).err().unwrap();
+        assert!(wrong.to_string().contains("parameters"), "{wrong}");
+    }
+    let twice: String =
+        connection.query_row("SELECT CAST(?1 AS text) || ?2 || ?1", ("a", "'?1'"), |row| row.get(0)).unwrap();
+    assert_eq!(twice, "a'?1'a");
+    let refused = connection.execute("INSERT INTO probe VALUES (1, 'again')", ()).unwrap_err();
+    assert_eq!((refused.sqlstate(), refused.cause()), (Some("23505"), Cause::Statement));
+    assert_eq!(rows(&session), [1, 2], "the connection goes on");
+    let column = connection.query_row("SELECT note FROM probe LIMIT 1", (), |row| row.get::<i64>(0));
+    assert!(matches!(column, Err(sql::Error::Column { column: 0, .. })));
+    assert!(connection.query_row("SELECT 1", (), |row| row.get::<i64>(1)).is_err());
+    drop(store);
+}
+
+#[test]
+fn a_connection_for_reading_refuses_changes_and_a_snapshot_sees_one_state() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let (reading, writing) = (schemas::connect(&place.server, &place.schema, Purpose::Read), place.session());
+    let connection = Connection::postgres(&reading);
+    let refused = connection.execute("INSERT INTO probe VALUES (1, 'a')", ()).unwrap_err();
+    assert_eq!(refused.cause(), Cause::Refused);
+    let count = |connection: &Connection<'_>| -> i64 {
+        connection.query_row("SELECT count(*) FROM probe", (), |row| row.get(0)).unwrap()
+    };
+    let snapshot = connection.snapshot().unwrap();
+    assert_eq!(count(&snapshot), 0);
+    Connection::postgres(&writing).execute("INSERT INTO probe VALUES (1, 'a')", ()).unwrap();
+    assert_eq!(count(&snapshot), 0);
+    drop(snapshot);
+    assert_eq!(count(&connection), 1);
+    drop(store);
+}
+
+/// Has the writing thread take these changes as one batch. Returns what became of each.
+async fn batch(store: &Store, works: Vec<crate::store::writer::ChangeBody>) -> Vec<Option<sql::Result<()>>> {
+    let Engine::Postgres(engine) = &store.access.engine else { panic!() };
+    let (open, gate) = mpsc::channel::<()>();
+    engine
+        .writer
+        .submit(WriterJob::Alone(Box::new(move |_| {
+            let _ = gate.recv();
+        })))
+        .unwrap();
+    let answers: Vec<_> = works
+        .into_iter()
+        .map(|work| {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            let answer = Box::new(move |result| drop(tell.send(result)));
+            let change = PendingChange { since: Instant::now(), work, answer };
+            engine.writer.submit(WriterJob::Change(change)).unwrap();
+            told
+        })
+        .collect();
+    open.send(()).unwrap();
+    let mut results = Vec::new();
+    for answer in answers {
+        results.push(answer.await.ok());
+    }
+    results
+}
+
+#[tokio::test]
+async fn a_change_that_fails_undoes_no_other() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let results = batch(
+        &store,
+        vec![
+            Box::new(|transaction| add(transaction, 1)),
+            Box::new(|transaction| add(transaction, 2).and_then(|()| add(transaction, 1))),
+            Box::new(|transaction| {
+                add(transaction, 3)?;
+                panic!("a fault of the change")
+            }),
+            // It takes no notice of what failed, so all of it is undone.
+            Box::new(|transaction| {
+                drop(add(transaction, 1));
+                Ok(())
+            }),
+            Box::new(|transaction| add(transaction, 4)),
+        ],
+    )
+    .await;
+    let kinds: Vec<_> = results.iter().map(|result| result.as_ref().map(Result::is_ok)).collect();
+    assert_eq!(kinds, [Some(true), Some(false), None, Some(false), Some(true)], "{results:?}");
+    assert_eq!(rows(&place.session()), [1, 4]);
+    // The same for changes that are alone.
+    assert!(matches!(write(&store, 1).await, Err(StoreError::Query { .. })));
+    let heedless = store.write("add a row", |transaction| {
+        add(transaction, 5)?;
+        drop(add(transaction, 5));
+        Ok(())
+    });
+    assert!(heedless.await.is_err());
+    let panicking = store.write("add a row", |transaction| -> sql::Result<()> {
+        add(transaction, 5)?;
+        panic!("a fault of the change")
+    });
+    assert!(matches!(panicking.await, Err(StoreError::Stopped)));
+    write(&store, 6).await.unwrap();
+    assert_eq!(rows(&place.session()), [1, 4, 6]);
+    assert_eq!(store.trouble(), None, "no storage has failed");
+}
+
+#[tokio::test]
+async fn a_change_waits_for_other_gateways_and_is_refused_when_it_is_overdue() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let other = place.session();
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let Engine::Postgres(engine) = &store.access.engine else { panic!() };
+    let submit = |id: i64, since: Instant| {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let answer = Box::new(move |result| drop(tell.send(result)));
+        let work = Box::new(move |transaction: &sql::Transaction<'_>| add(transaction, id));
+        engine.writer.submit(WriterJob::Change(PendingChange { since, work, answer })).unwrap();
+        told
+    };
+    let long_ago = Instant::now().checked_sub(LOCK_LIMIT * 2).unwrap();
+    let overdue = submit(1, long_ago).await.unwrap().unwrap_err();
+    assert_eq!(overdue.cause(), Cause::Locked);
+    assert!(store.trouble().is_some());
+    let waiting = submit(2, Instant::now());
+    drop(held);
+    waiting.await.unwrap().unwrap();
+    assert_eq!(rows(&place.session()), [2]);
+}
+
+#[tokio::test]
+async fn changes_of_two_processes_are_serial() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let (_folder, home) = place.sharing(&place.server);
+    let second = Store::open(&home).unwrap();
+    let next = |store: Arc<Store>| async move {
+        for _ in 0..50 {
+            // It reads what it writes next, as the subjects do.
+            let work = |transaction: &sql::Transaction<'_>| {
+                let last = "SELECT coalesce(max(id), 0) FROM probe";
+                let last: i64 = transaction.query_row(last, (), |row| row.get(0))?;
+                add(transaction, last + 1)
+            };
+            store.write("add a row", work).await.unwrap();
+        }
+    };
+    tokio::join!(next(Arc::new(store)), next(Arc::new(second)));
+    assert_eq!(rows(&place.session()), (1..=100).collect::<Vec<i64>>());
+}
+
+fn entry(number: i64) -> AuditEntry {
+    AuditEntry {
+        actor: "coder".to_owned(),
+        action: "channel.post",
+        subject: format!("dev#{number}"),
+        level: Level::Green,
+        detail: "some words".to_owned(),
+        session: None,
+        turn: None,
+    }
+}
+
+#[tokio::test]
+async fn each_home_keeps_a_witness_of_the_chain() {
+    let Some(place) = Place::new() else { return };
+    let first = Store::open(&place.home).unwrap();
+    first.audit().append(entry(1), 100).await.unwrap();
+    // A home that joins has no file about the rows before it.
+    let (_folder, home) = place.sharing(&place.server);
+    let second = Store::open(&home).unwrap();
+    assert!(home.audit_head().exists());
+    second.audit().append(entry(2), 200).await.unwrap();
+    second.sync().await.unwrap();
+    first.audit().append(entry(3), 300).await.unwrap();
+    first.sync().await.unwrap();
+    // The second home's file is behind by a row, which is in the chain.
+    for store in [&first, &second] {
+        let verified = store.audit().verify().await.unwrap();
+        assert_eq!((verified.rows, verified.broken), (3, None));
+    }
+    // One home deletes the rows at the start, and the other has no file about that.
+    first.audit().prune(150, entry(4), 400).await.unwrap();
+    first.sync().await.unwrap();
+    assert_eq!(second.audit().verify().await.unwrap().broken, None);
+    drop((first, second));
+    let second = Store::open(&home).unwrap();
+    assert_eq!(second.audit().verify().await.unwrap().broken, None);
+    drop(second);
+    // Rows that are cut off at the end are missed by each home that has seen them.
+    place.session().batch("DELETE FROM audit WHERE id > 2").unwrap();
+    let first = Store::open(&place.home).unwrap();
+    let broken = first.audit().verify().await.unwrap().broken;
+    assert!(broken.is_some_and(|broken| broken.reason.contains("cut off")));
+}
+
+/// Returns the number of the connection that changes are made through.
+async fn writing_process(store: &Store) -> i64 {
+    let ask = |transaction: &sql::Transaction<'_>| {
+        transaction.query_row("SELECT pg_backend_pid()", (), |row| row.get(0))
+    };
+    store.write("ask", ask).await.unwrap()
+}
+
+async fn reading_process(store: &Store) -> Result<i64, StoreError> {
+    store.read("ask", |found| found.query_row("SELECT pg_backend_pid()", (), |row| row.get(0))).await
+}
+
+#[tokio::test]
+async fn broken_connections_are_replaced() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let (writing, reading) = (writing_process(&store).await, reading_process(&store).await.unwrap());
+    let admin = schemas::admin(&place.server);
+    for process in [writing, reading] {
+        let ended: bool = Connection::postgres(&admin)
+            .query_row("SELECT pg_terminate_backend(CAST(?1 AS integer))", [process], |row| row.get(0))
+            .unwrap();
+        assert!(ended);
+    }
+    // Nothing of a change has been done when the transaction begins, so this one is made after all.
+    write(&store, 1).await.unwrap();
+    assert_ne!(writing_process(&store).await, writing);
+    // A read may be the first to notice, and says so.
+    match reading_process(&store).await {
+        Ok(process) => assert_ne!(process, reading),
+        Err(error) => {
+            assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+            assert!(error.may_pass());
+            assert_ne!(reading_process(&store).await.unwrap(), reading);
+        }
+    }
+    store.try_out().await.unwrap();
+    assert_eq!(store.trouble(), None);
+    assert_eq!(rows(&place.session()), [1]);
+}
+
+/// Ends the connection through which a store writes.
+async fn cut_off(store: &Store, place: &Place) {
+    let process = writing_process(store).await;
+    let admin = schemas::admin(&place.server);
+    let ended: bool = Connection::postgres(&admin)
+        .query_row("SELECT pg_terminate_backend(CAST(?1 AS integer), 30000)", [process], |row| row.get(0))
+        .unwrap();
+    assert!(ended);
+}
+
+#[tokio::test]
+async fn a_second_gateway_is_refused_and_one_that_was_cut_off_can_not_write() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let first = Store::open_for_gateway(&place.home).unwrap();
+    let (_folder, home) = place.sharing(&place.server);
+    let refused = Store::open_for_gateway(&home).map(drop).unwrap_err();
+    assert!(
+        matches!(&refused, StoreError::InUse { by, .. } if by.contains("connected since")),
+        "{refused:?}"
+    );
+    // A command may write beside it.
+    write(&Store::open(&home).unwrap(), 1).await.unwrap();
+
+    // Its own new connection has the lock again.
+    cut_off(&first, &place).await;
+    write(&first, 2).await.unwrap();
+    assert!(Store::open_for_gateway(&home).is_err());
+
+    cut_off(&first, &place).await;
+    let second = Store::open_for_gateway(&home).unwrap();
+    let late = write(&first, 3).await.unwrap_err();
+    assert!(crate::error::chain(&late).contains("another gateway uses this database"), "{late:?}");
+    write(&second, 4).await.unwrap();
+    drop(second);
+    write(&first, 5).await.unwrap();
+    assert_eq!(rows(&place.session()), [1, 2, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_during_a_change_loses_that_change_alone() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let results = batch(
+        &store,
+        vec![
+            Box::new(|transaction| add(transaction, 1)),
+            Box::new(|transaction| {
+                transaction.query_row("SELECT pg_terminate_backend(pg_backend_pid())", (), |_| Ok(()))
+            }),
+            Box::new(|transaction| add(transaction, 2)),
+        ],
+    )
+    .await;
+    for result in results {
+        // All of them share the transaction, and none was committed.
+        assert_eq!(result.unwrap().unwrap_err().cause(), Cause::Unreachable);
+    }
+    assert!(store.trouble().is_some());
+    write(&store, 3).await.unwrap();
+    // The gateway does this as long as there is trouble.
+    store.try_out().await.unwrap();
+    assert_eq!(store.trouble(), None);
+    assert_eq!(rows(&place.session()), [3]);
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_commit_is_found_out() {
+    let Some(place) = Place::new() else { return };
+    let Some((before, after)) = place.server.split_once('@') else { panic!("the address names a user") };
+    let (address, database) = after.split_once('/').unwrap();
+    let proxy = Proxy::start(address);
+    let through =
+        format!("{before}@127.0.0.1:{}/{}?sslmode=disable", proxy.port, database.split('?').next().unwrap());
+    drop(place.open());
+    let (_folder, home) = place.sharing(&through);
+    let store = Store::open(&home).unwrap();
+    write(&store, 1).await.unwrap();
+    // The server is still there and says that it was committed.
+    proxy.lose_next_commit(false);
+    write(&store, 2).await.unwrap();
+    assert!(proxy.has_lost());
+    assert_eq!(rows(&place.session()), [1, 2]);
+    // The server can't be asked any more.
+    proxy.lose_next_commit(true);
+    let lost = write(&store, 3).await.unwrap_err();
+    assert!(matches!(lost, StoreError::Unknown { .. }), "{lost:?}");
+    assert!(lost.to_string().contains("not known") && !lost.may_pass(), "{lost}");
+    assert!(store.trouble().is_some());
+    let refused = write(&store, 4).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unreachable { .. }) && refused.may_pass(), "{refused:?}");
+    proxy.open_again();
+    write(&store, 5).await.unwrap();
+    assert_eq!(rows(&place.session()), [1, 2, 3, 5], "the third was made indeed");
+    proxy.break_all();
+    write(&store, 6).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_that_the_server_did_not_make_is_a_failure() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    // It ends the connection while the commit is being made.
+    place
+        .session()
+        .batch(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(30); RETURN NULL; END $$;
+             CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON probe DEFERRABLE INITIALLY DEFERRED
+                 FOR EACH ROW WHEN (NEW.id = 1) EXECUTE FUNCTION fail()",
+        )
+        .unwrap();
+    let failed = write(&store, 1).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Unreachable { .. }), "{failed:?}");
+    write(&store, 2).await.unwrap();
+    assert_eq!(rows(&place.session()), [2]);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    place.session().batch("INSERT INTO schema_version VALUES (99, 1)").unwrap();
+    let refused = Store::open(&place.home).err().unwrap();
+    assert!(matches!(refused, StoreError::NewerSchema { found: 99, .. }), "{refused:?}");
+    assert_eq!(refused.hint().as_deref(), Some("flock update"));
+    assert!(matches!(Reader::open(&place.home).err().unwrap(), StoreError::NewerSchema { .. }));
+}
+
+#[tokio::test]
+async fn homes_that_open_a_new_schema_together_migrate_it_once() {
+    let Some(place) = Place::new() else { return };
+    assert!(Reader::open(&place.home).unwrap().is_none());
+    let open = || {
+        std::thread::spawn({
+            let home = place.home.clone();
+            move || Store::open(&home).map(drop)
+        })
+    };
+    let opened: Vec<_> = (0..4).map(|_| open()).collect();
+    for opened in opened {
+        opened.join().unwrap().unwrap();
+    }
+    let session = place.session();
+    let versions: i64 = Connection::postgres(&session)
+        .query_row("SELECT count(*) FROM schema_version", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(versions, i64::from(super::schema::newest()));
+    assert!(Reader::open(&place.home).unwrap().is_some());
+}
+
+#[test]
+fn a_wrong_password_says_where_the_right_one_belongs() {
+    let (port, given) = proxy::refusing();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    let address = format!("postgres://flock@127.0.0.1:{port}/flock?sslmode=disable");
+    std::fs::write(home.store_location(), serde_json::json!({"postgres": address}).to_string()).unwrap();
+    let refused = |home: &Home| Store::open(home).err().unwrap();
+    let missing = refused(&home);
+    let path = home.secrets().join("postgres").display().to_string();
+    assert!(missing.hint().unwrap().contains(&path), "{missing:?}");
+    std::fs::create_dir(home.secrets()).unwrap();
+    crate::config::secret::set(&home, "postgres", "hunter2").unwrap();
+    let wrong = refused(&home);
+    assert_eq!(*given.lock().unwrap(), "hunter2");
+    assert!(matches!(wrong, StoreError::Connect { .. }), "{wrong:?}");
+    assert!(wrong.hint().unwrap().contains(&path));
+    let said = format!("{} {wrong:?} {:?}", crate::error::chain(&wrong), wrong.hint());
+    assert!(
+        said.contains("28P01") && said.contains(&port.to_string()) && !said.contains("hunter2"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    let address = format!("postgres://flock@127.0.0.1:{port}/flock");
+    std::fs::write(home.store_location(), serde_json::json!({"postgres": address}).to_string()).unwrap();
+    let refused = Store::open(&home).err().unwrap();
+    assert!(
+        refused.to_string().contains(&format!("127.0.0.1:{port}/flock")) && refused.may_pass(),
+        "{refused:?}"
+    );
+    assert!(refused.hint().unwrap().contains("store.json"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_read_leaves_its_thread_to_the_other_tasks() {
+    let Some(place) = Place::new() else { return };
+    let store = Arc::new(place.open());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_over);
+    // The read ends only when the other task has run, and there is one thread.
+    let reading = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            let work = |found: &Connection<'_>| {
+                wait_until(|| seen.load(Ordering::SeqCst));
+                found.query_row("SELECT 1", (), |row| row.get::<i64>(0))
+            };
+            store.read("wait", work).await
+        }
+    });
+    let other = tokio::spawn(async move { is_over.store(true, Ordering::SeqCst) });
+    other.await.unwrap();
+    assert_eq!(reading.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn another_database_has_another_identity() {
+    let (Some(one), Some(two)) = (Place::new(), Place::new()) else { return };
+    let (first, second) = (Store::open(&one.home).unwrap(), Store::open(&two.home).unwrap());
+    assert_ne!(first.identity(), second.identity());
+    let same = first.identity();
+    drop(first);
+    assert_eq!(Store::open(&one.home).unwrap().identity(), same);
+}

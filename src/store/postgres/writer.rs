@@ -1,0 +1,211 @@
+//! The writing thread's connection and its transactions.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::gateway_lock::GatewayLock;
+use super::server::{Purpose, Server};
+use super::session::Session;
+use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock_deadline, roll_back};
+use super::{PostgresError, schema};
+use crate::error::chain;
+use crate::store::StoreError;
+use crate::store::sql::{self, Cause, Result};
+use crate::store::writer::{Batch, WritingDriver};
+
+/// The pause between two attempts to reach the server that has to say what became of a commit.
+const OUTCOME_PAUSE: Duration = Duration::from_millis(200);
+
+/// The connection that changes are made through. A broken one is replaced at the next change.
+pub(in crate::store) struct WritingSession {
+    session: Session,
+    /// The lock that this connection holds if it is the gateway's.
+    lock: Option<GatewayLock>,
+}
+
+impl WritingSession {
+    pub(super) const fn new(session: Session) -> Self {
+        Self { session, lock: None }
+    }
+
+    pub(super) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes the lock of the gateway. From now on, only a connection that holds it makes changes here.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PostgresError::Taken`] if another gateway holds the lock.
+    pub(super) fn become_gateway(&mut self) -> Result<()> {
+        self.lock = Some(GatewayLock::take(&self.session, None)?);
+        Ok(())
+    }
+
+    /// Replaces the connection. That of a gateway is used only once it has the lock again: another gateway may have
+    /// taken over meanwhile.
+    fn replace(&mut self) -> Result<()> {
+        let session = connect(&self.session.server)?;
+        if let Some(lock) = &mut self.lock {
+            *lock = GatewayLock::take(&session, Some(&*lock))?;
+        }
+        self.session = session;
+        Ok(())
+    }
+
+    /// Makes a change that means nothing, and has the server bring it to its disk, with all commits before it.
+    ///
+    /// The change is a record of the server's log that no table has. The commit of a transaction that wrote nothing
+    /// would wait for no disk.
+    pub(in crate::store) fn flush(&mut self) -> Result<()> {
+        self.with_connection(|session| {
+            session.batch("BEGIN; SET LOCAL synchronous_commit = on")?;
+            let flushed = session.batch("SELECT pg_logical_emit_message(true, 'flock', ''); COMMIT");
+            if flushed.is_err() {
+                end(session);
+            }
+            flushed
+        })
+    }
+
+    /// Runs `work`, which may be repeated, on the connection. If that turns out to be broken, it is replaced once.
+    fn with_connection<T>(&mut self, work: impl Fn(&Session) -> Result<T>) -> Result<T> {
+        if self.session.is_usable() {
+            match work(&self.session) {
+                // The server has been started again since the last change, for example.
+                Err(error) if error.cause() == Cause::Unreachable && !self.session.is_usable() => {}
+                done => return done,
+            }
+        }
+        self.replace()?;
+        work(&self.session)
+    }
+
+    /// Asks the server what became of a transaction whose commit got no answer.
+    fn outcome_of(&mut self, id: &TransactionId, lost: &sql::Error) -> Result<()> {
+        let deadline = lock_deadline();
+        loop {
+            match self.with_connection(|session| id.outcome(session, deadline)) {
+                Ok(Outcome::Committed) => return Ok(()),
+                Ok(Outcome::RolledBack) => return Err(lost.copy()),
+                Err(_) if Instant::now() < deadline => thread::sleep(OUTCOME_PAUSE),
+                Ok(Outcome::Unknown) | Err(_) => return Err(PostgresError::LostCommit(chain(lost)).into()),
+            }
+        }
+    }
+}
+
+/// Makes a connection for changes. Another flock may have migrated the schema since the last one was made.
+fn connect(server: &Arc<Server>) -> Result<Session> {
+    let session = server.connect(Purpose::Write).and_then(|session| schema::check(&session).map(|_| session));
+    session.map_err(|error| match error {
+        StoreError::Connect { source, .. } | StoreError::Query { source, .. } => source,
+        other => PostgresError::Settings(chain(&other)).into(),
+    })
+}
+
+impl WritingDriver for WritingSession {
+    type Batch<'d> = WritingBatch<'d>;
+
+    fn begin(&mut self, deadline: Instant, changes: usize) -> Result<WritingBatch<'_>> {
+        let id = self.with_connection(|session| begin_locked(session, deadline))?;
+        let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
+        Ok(WritingBatch { writer: self, id, savepoint, has_ended: false })
+    }
+
+    fn connection(&self) -> Option<sql::Connection<'_>> {
+        self.session.is_usable().then(|| sql::Connection::postgres(&self.session))
+    }
+}
+
+/// A transaction for changes that are committed together.
+pub(in crate::store) struct WritingBatch<'d> {
+    writer: &'d mut WritingSession,
+    id: TransactionId,
+    savepoint: Savepoint,
+    has_ended: bool,
+}
+
+/// The state of the savepoint to which a change is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Savepoint {
+    /// For a change that is alone, the transaction serves as well.
+    NotNeeded,
+    Absent,
+    /// It is before the change that is being made.
+    Set,
+    /// It is before a change that is kept.
+    Passed,
+}
+
+impl WritingBatch<'_> {
+    const fn session(&self) -> &Session {
+        &self.writer.session
+    }
+}
+
+impl Batch for WritingBatch<'_> {
+    fn transaction(&self) -> sql::Transaction<'_> {
+        sql::Transaction::postgres(self.session())
+    }
+
+    fn begin_change(&mut self) -> Result<()> {
+        match self.savepoint {
+            Savepoint::Absent => self.session().batch("SAVEPOINT change")?,
+            // Together, because each message is a way to the server and back.
+            Savepoint::Passed => self.session().batch("RELEASE change; SAVEPOINT change")?,
+            // A savepoint that was gone back to is still there.
+            Savepoint::Set | Savepoint::NotNeeded => return Ok(()),
+        }
+        self.savepoint = Savepoint::Set;
+        Ok(())
+    }
+
+    fn keep_change(&mut self) -> Result<()> {
+        // A change that takes no notice of a failed statement can't be kept: PostgreSQL has given up its work.
+        if self.session().is_spoiled() {
+            return Err(PostgresError::Spoiled.into());
+        }
+        if self.savepoint == Savepoint::Set {
+            self.savepoint = Savepoint::Passed;
+        }
+        Ok(())
+    }
+
+    fn undo_change(&mut self) -> Result<()> {
+        if self.savepoint == Savepoint::NotNeeded {
+            self.has_ended = true;
+            return roll_back(self.session());
+        }
+        self.session().batch("ROLLBACK TO change")?;
+        self.session().clear_failure();
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        !self.session().is_usable()
+    }
+
+    fn commit(mut self) -> Result<()> {
+        if self.has_ended {
+            return Ok(());
+        }
+        self.has_ended = true;
+        match commit(self.session()) {
+            Err(error) if !self.session().is_usable() => {
+                let id = std::mem::take(&mut self.id);
+                self.writer.outcome_of(&id, &error)
+            }
+            done => done,
+        }
+    }
+}
+
+impl Drop for WritingBatch<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            end(self.session());
+        }
+    }
+}
