@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 mod ascii;
+mod name;
 mod skeleton;
 
 pub(crate) use ascii::{spelled, spelled_lines};
+pub(crate) use name::looks_like;
 pub(crate) use skeleton::Skeleton;
 
 /// Returns the text with every invisible character except newline and tab written as an escape, as in `\u{1b}`.

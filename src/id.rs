@@ -569,6 +569,18 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Returns the bytes that [`hex`] wrote. `None` for any other text.
+#[must_use]
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
 /// Cuts a rejected text to 80 characters, so that the error message stays readable.
 fn truncate(text: &str) -> String {
     const LIMIT: usize = 80;

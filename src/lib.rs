@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 6 | `cli`, `ui` |
 //! | 5 | `gateway`, `bridge`, `dashboard` |
-//! | 4 | `swarm`, `project`, `receipt`, `checkpoint` |
+//! | 4 | `swarm`, `project`, `receipt`, `checkpoint`, `backup` |
 //! | 3 | `agent`, `mcp`, `runtime`, `skill` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `generation`, `home` |
@@ -28,6 +28,7 @@ compile_error!(
 );
 
 pub mod agent;
+pub(crate) mod backup;
 pub mod bridge;
 pub mod checkpoint;
 pub(crate) mod clean;

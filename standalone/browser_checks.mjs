@@ -14,6 +14,7 @@ import { korean } from "./browser_korean.mjs";
 import { away, between, kills, tabs } from "./browser_live.mjs";
 import { machine } from "./browser_machine.mjs";
 import { manage } from "./browser_manage.mjs";
+import { people } from "./browser_people.mjs";
 import { pictures } from "./browser_pictures.mjs";
 import { projects } from "./browser_projects.mjs";
 import { push } from "./browser_push.mjs";
@@ -39,6 +40,7 @@ const PARTS = {
     forged,
     rebound,
     foreign,
+    people,
     // Before those that give the helper turns, because it begins with an empty session.
     chat,
     team,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Exit, Failure, images, list, models, openclaw, pending_operations, person, programs,
+    Context, Exit, Failure, database, images, list, models, openclaw, pending_operations, person, programs,
     runtime_name, settings, team,
 };
 use crate::agent::identity;
@@ -27,6 +27,7 @@ use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::Level;
 use crate::supervise::gateway_client::Client;
+use crate::swarm::person::why_not_agent;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Add an agent
@@ -104,6 +105,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let config = config::read(&home)?;
     if config.agent(&agent.id).is_some() {
         return Err(ConfigError::Exists(agent.id).into());
+    }
+    // A database that an older flock wrote has no people, nor a table for them.
+    let people = database::read(&home, async |reader| reader.people().list().await);
+    let people = people.ok().flatten().unwrap_or_default();
+    if let Some(why) = why_not_agent(&people, &agent.id) {
+        return Err(Failure::new(Kind::Conflict, why).hint("flock person list"));
     }
     if let Some(name) = &agent.archetype {
         archetype::find(&home.archetypes(), name)?;

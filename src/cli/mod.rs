@@ -7,6 +7,7 @@ mod acp;
 mod add;
 mod approvals;
 mod audit;
+mod backup;
 mod bridge;
 pub mod channel;
 mod chat;
@@ -186,6 +187,7 @@ enum Verb {
     Receipt(receipt::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
+    Backup(backup::Args),
     Restore(restore::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
@@ -250,6 +252,7 @@ impl Verb {
             Self::Receipt(args) => receipt::run(&args, context),
             Self::Verify(args) => verify::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
+            Self::Backup(args) => backup::run(&args, context),
             Self::Restore(args) => restore::run(&args, context),
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),

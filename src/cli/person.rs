@@ -7,7 +7,7 @@ use crate::clock::unix_ms;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::Party;
-use crate::store::{Level, Store};
+use crate::store::{self, Level, Store};
 use crate::swarm::Actor;
 
 pub(crate) use crate::process::login;
@@ -38,7 +38,7 @@ pub(crate) async fn record(
     detail: String,
 ) -> Result<(), Failure> {
     // Without a database there is no audit log yet, and one action is no reason to create one.
-    if !home.database().exists() {
+    if !store::is_made(home)? {
         return Ok(());
     }
     let entry = Actor::human(&login()).entry(action, subject, level, detail);

@@ -12,6 +12,7 @@ use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::{AgentId, IdError};
 use crate::store::Store;
 use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::swarm::person::why_not_agent;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Change an agent's id
@@ -126,6 +127,9 @@ async fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Re
         return Err(pending_operations::unfinished(&unfinished));
     }
     let store = Store::open(home)?;
+    if let Some(why) = why_not_agent(&store.people().list().await?, new) {
+        return Err(Failure::new(Kind::Conflict, why).hint("flock person list"));
+    }
     if home.agent(new).exists() || home.workspace(new).exists() || store.agents().has_data(new).await? {
         let text = format!("files or sessions of a removed agent {new} still exist");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));

@@ -171,9 +171,14 @@ fn row(token: &ClientToken) -> Vec<(TextStyle, String)> {
         |agents| agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
     );
     let rights: Vec<&str> = token.rights.iter().copied().map(Right::as_str).collect();
+    // A token of a person has the rights of the person.
+    let rights = match &token.person {
+        Some(person) => format!("those of {person}"),
+        None => rights.join(","),
+    };
     vec![
         (TextStyle::Accent, token.name.clone()),
-        (TextStyle::Plain, rights.join(",")),
+        (TextStyle::Plain, rights),
         (TextStyle::Plain, agents),
         (TextStyle::Plain, clock::local(token.created_at)),
         until,

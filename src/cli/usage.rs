@@ -94,6 +94,7 @@ fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
         UsageBy::Model => "MODEL",
         UsageBy::Day => "DAY",
         UsageBy::Server => "MCP SERVER",
+        UsageBy::Person => "PERSON",
     };
     let mut table = Table::new(&[name, "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"]);
     for (tone, sum) in sums.iter().map(|sum| (TextStyle::Accent, sum)).chain([(TextStyle::Strong, total)]) {

@@ -3,7 +3,7 @@
 use super::assets::Asset;
 use super::format::fill;
 use super::texts::Texts;
-use super::{Language, Viewer};
+use super::{Language, Offer, Viewer};
 
 /// The parts of a page around its content.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Layout {
     /// The page in the navigation.
     pub item: Option<NavItem>,
     pub person: String,
+    /// What the page offers to the person.
+    pub offers: Vec<Offer>,
     /// The token that the page's changes carry; empty on a page for somebody who is not signed in.
     pub csrf: String,
     pub last_event: String,
@@ -48,6 +50,15 @@ impl NavItem {
         Self::Machine,
         Self::Search,
     ];
+
+    /// Returns the offer that the page belongs to, or `None` if it is for everybody.
+    const fn offer(self) -> Option<Offer> {
+        match self {
+            Self::Team | Self::Channels | Self::Sessions | Self::Requests | Self::Search => None,
+            Self::Projects | Self::Cost => Some(Offer::Survey),
+            Self::Graph | Self::Machine => Some(Offer::Oversee),
+        }
+    }
 
     pub(super) const fn address(self) -> &'static str {
         match self {
@@ -102,6 +113,7 @@ impl Layout {
             title: title.into(),
             item,
             person: viewer.person.clone(),
+            offers: viewer.offers.clone(),
             csrf: viewer.csrf.clone(),
             last_event: viewer.last_event.clone(),
             waiting: 0,
@@ -117,6 +129,7 @@ impl Layout {
             title: texts.signed_out.to_owned(),
             item: None,
             person: String::new(),
+            offers: Vec::new(),
             csrf: String::new(),
             last_event: String::new(),
             waiting: 0,
@@ -137,8 +150,51 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    pub(super) fn items(&self) -> [NavItem; 9] {
-        NavItem::ALL
+    /// Returns the pages in the navigation that the person is offered.
+    pub(super) fn items(&self) -> Vec<NavItem> {
+        let is_offered = |item: &NavItem| item.offer().is_none_or(|offer| self.offers.contains(&offer));
+        NavItem::ALL.into_iter().filter(is_offered).collect()
+    }
+
+    /// Returns the address of a page in the navigation.
+    pub(super) fn address_of(&self, item: NavItem) -> &'static str {
+        match item {
+            // The first page of the search looks into the memories of all agents.
+            NavItem::Search if !self.offers.contains(&Offer::Administer) => "/dashboard/search/messages",
+            item => item.address(),
+        }
+    }
+
+    pub(super) fn talks(&self) -> bool {
+        self.offers.contains(&Offer::Talk)
+    }
+
+    pub(super) fn decides(&self) -> bool {
+        self.offers.contains(&Offer::Decide)
+    }
+
+    pub(super) fn surveys(&self) -> bool {
+        self.offers.contains(&Offer::Survey)
+    }
+
+    pub(super) fn oversees(&self) -> bool {
+        self.offers.contains(&Offer::Oversee)
+    }
+
+    pub(super) fn manages(&self) -> bool {
+        self.offers.contains(&Offer::Manage)
+    }
+
+    pub(super) fn manages_team(&self) -> bool {
+        self.offers.contains(&Offer::ManageTeam)
+    }
+
+    pub(super) fn administers(&self) -> bool {
+        self.offers.contains(&Offer::Administer)
+    }
+
+    pub(super) fn configures(&self) -> bool {
+        self.offers.contains(&Offer::Configure)
     }
 
     /// Returns the texts of the scripts as JSON.

@@ -7,6 +7,7 @@
 mod assets;
 mod format;
 mod layout;
+mod offer;
 mod pages;
 mod query;
 mod texts;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::provider::BoxFuture;
 
 pub(crate) use assets::Asset;
+pub(crate) use offer::Offer;
 pub(crate) use query::value as query_value;
 pub(crate) use texts::Language;
 
@@ -58,6 +60,8 @@ impl ApiFailure {
 pub(crate) struct Viewer {
     /// The person's name, without `human:`.
     pub person: String,
+    /// What the pages offer to the person.
+    pub offers: Vec<Offer>,
     /// The token that the page's changes carry.
     pub csrf: String,
     /// The id of the last event before the page is made. Its scripts listen from there on, so nothing is missed.
@@ -66,6 +70,10 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
+    fn has(&self, offer: Offer) -> bool {
+        self.offers.contains(&offer)
+    }
+
     fn texts(&self) -> &'static texts::Texts {
         self.language.texts()
     }
@@ -146,13 +154,25 @@ pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
     pages::message::signed_in(language)
 }
 
-/// Returns the page for a browser that is not signed in. `code_failed` is for one that came with a code.
+/// What a browser came with that did not sign it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignInFailure {
+    Code,
+    Token,
+}
+
+/// Returns the page for a browser that is not signed in. `failure` is what it came with, if anything. `takes_token` is
+/// for a home with people who have tokens of their own.
 ///
 /// # Errors
 ///
 /// Returns an error if the template fails.
-pub(crate) fn signed_out(language: Language, code_failed: bool) -> Result<Page, ApiFailure> {
-    pages::message::signed_out(language, code_failed)
+pub(crate) fn signed_out(
+    language: Language,
+    failure: Option<SignInFailure>,
+    takes_token: bool,
+) -> Result<Page, ApiFailure> {
+    pages::message::signed_out(language, failure, takes_token)
 }
 
 /// Returns the page that says why another one can't be shown.
@@ -168,4 +188,13 @@ pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiF
 async fn fetch<T: DeserializeOwned>(api: &dyn Api, path: &str) -> Result<T, ApiFailure> {
     let answer = api.get(path).await?;
     serde_json::from_value(answer).map_err(|error| ApiFailure::defect(&error))
+}
+
+/// Returns what a route answers, or the default if it is not for this viewer.
+async fn fetch_if<T: DeserializeOwned + Default>(
+    is_offered: bool,
+    api: &dyn Api,
+    path: &str,
+) -> Result<T, ApiFailure> {
+    if is_offered { fetch(api, path).await } else { Ok(T::default()) }
 }

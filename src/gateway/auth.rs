@@ -6,17 +6,18 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::channels::person;
 use super::error::ApiError;
-use super::scope;
+use super::{person_access, scope};
 use crate::config::TrustedOrigin;
-use crate::id::{AgentId, Party, SessionKey};
-use crate::store::ClientToken;
-use crate::swarm::Actor;
+use crate::id::{AgentId, ChannelId, Party, SessionKey};
+use crate::store::{Channel, ClientToken, Level, Person, RequestRow, Task};
 use crate::swarm::token::PREFIX;
+use crate::swarm::{Actor, SwarmError};
 
 /// The sender of a request, as identified by its credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) enum Caller {
     Client(Arc<ClientToken>),
     /// A browser that is signed in to the dashboard. It may do what the owner may, as the person who signed in.
     Browser(Arc<BrowserCaller>),
+    /// A person of the home beside the owner, with a token or a browser. The person may do what their role allows.
+    Person(Arc<PersonCaller>),
 }
 
 /// A browser that is signed in.
@@ -38,6 +41,24 @@ pub(crate) struct BrowserCaller {
     pub sign_in: String,
     /// The person who signed in, without `human:`.
     pub person: String,
+}
+
+/// A person of the home beside the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PersonCaller {
+    pub person: Person,
+    /// The name as the sender of requests.
+    pub sender: String,
+    /// The id of the sign-in, for a browser.
+    pub sign_in: Option<String>,
+    /// The name of the token with which the person came. `None` for a browser that came with a code of the owner.
+    pub token: Option<String>,
+}
+
+impl PersonCaller {
+    pub(crate) fn new(person: Person, sign_in: Option<String>, token: Option<String>) -> Self {
+        Self { sender: person.sender(), person, sign_in, token }
+    }
 }
 
 /// Prefix of the plugin's paths. Only the plugin's token opens them, and it opens no other path, so nobody can call a
@@ -111,6 +132,26 @@ impl Caller {
             Self::Owner | Self::Browser(_) => "owner",
             Self::Plugin => "plugin",
             Self::Client(token) => &token.client,
+            Self::Person(caller) => &caller.sender,
+        }
+    }
+
+    /// Returns the person if the caller is one of the home beside the owner.
+    #[must_use]
+    pub(crate) fn home_person(&self) -> Option<&Person> {
+        match self {
+            Self::Person(caller) => Some(&caller.person),
+            Self::Owner | Self::Plugin | Self::Client(_) | Self::Browser(_) => None,
+        }
+    }
+
+    /// Returns the id of the sign-in if the request comes from a browser.
+    #[must_use]
+    pub(crate) fn sign_in(&self) -> Option<&str> {
+        match self {
+            Self::Browser(browser) => Some(&browser.sign_in),
+            Self::Person(caller) => caller.sign_in.as_deref(),
+            Self::Owner | Self::Plugin | Self::Client(_) => None,
         }
     }
 
@@ -125,6 +166,7 @@ impl Caller {
             Self::Browser(browser) => Some(Party::human(&browser.person)),
             Self::Plugin => None,
             Self::Client(token) => Party::client(&token.name),
+            Self::Person(caller) => Some(Party::human(&caller.person.name)),
         };
         party.ok_or_else(|| {
             let message = "only the owner and clients with a token speak as persons";
@@ -149,6 +191,10 @@ impl Caller {
                 let message = format!("this browser may speak only as {}", browser.person);
                 Err(ApiError::forbidden("name_of_another", message))
             }
+            (Self::Person(caller), Some(given)) if given != caller.person.name => {
+                let message = format!("{} may speak only under that name", caller.person.name);
+                Err(ApiError::forbidden("name_of_another", message))
+            }
             (Self::Owner, given) => Ok(person(given)?),
             _ => self.party().map(Actor::party),
         }
@@ -167,6 +213,17 @@ impl Caller {
         }
     }
 
+    /// Returns the name under which a request acts whose route asks for one. A person acts under their own.
+    ///
+    /// # Errors
+    ///
+    /// Returns 403 if a person gives another name.
+    pub(crate) fn acts_as(&self, given: Option<String>) -> Result<Option<String>, ApiError> {
+        let Self::Person(caller) = self else { return Ok(given) };
+        self.speaks(given.as_deref())?;
+        Ok(Some(caller.person.name.clone()))
+    }
+
     /// Refuses the plugin, whose token is only for tool calls. The scope check has already established what a client's
     /// token opens.
     ///
@@ -175,7 +232,7 @@ impl Caller {
     /// Returns an [`ApiError`] with status 403 and this message if the caller is the plugin.
     pub(crate) fn refuse_plugin(&self, message: &str) -> Result<(), ApiError> {
         match self {
-            Self::Owner | Self::Client(_) | Self::Browser(_) => Ok(()),
+            Self::Owner | Self::Client(_) | Self::Browser(_) | Self::Person(_) => Ok(()),
             Self::Plugin => Err(ApiError::forbidden("owner_only", message)),
         }
     }
@@ -183,7 +240,112 @@ impl Caller {
     /// Returns `true` if the caller may see this agent.
     #[must_use]
     pub(crate) fn covers(&self, agent: &AgentId) -> bool {
-        self.client().is_none_or(|token| token.covers(agent))
+        match self {
+            Self::Client(token) => token.covers(agent),
+            Self::Person(caller) => caller.person.covers(agent),
+            Self::Owner | Self::Plugin | Self::Browser(_) => true,
+        }
+    }
+
+    /// Returns the agents that the caller is limited to, or `None` for all of them.
+    #[must_use]
+    pub(crate) fn agents(&self) -> Option<&Vec<AgentId>> {
+        match self {
+            Self::Client(token) => token.agents.as_ref(),
+            Self::Person(caller) => caller.person.agents.as_ref(),
+            Self::Owner | Self::Plugin | Self::Browser(_) => None,
+        }
+    }
+
+    /// Returns `true` if the caller may see a channel.
+    #[must_use]
+    pub(crate) fn covers_channel(&self, channel: &Channel) -> bool {
+        match self {
+            Self::Client(token) => scope::covers_channel(token, channel),
+            Self::Person(caller) => caller.person.is_on(&channel.id),
+            Self::Owner | Self::Plugin | Self::Browser(_) => true,
+        }
+    }
+
+    /// Refuses a channel that the caller may not see. `channel` is the channel, or `None` if there is none with this id.
+    /// They read what the caller posts, and the caller reads what they post.
+    ///
+    /// # Errors
+    ///
+    /// Returns 403 for a client and, as for a channel that does not exist, 404 for a person.
+    pub(crate) fn check_channel(&self, id: &ChannelId, channel: &Channel) -> Result<(), ApiError> {
+        match self {
+            Self::Client(token) if !scope::covers_channel(token, channel) => {
+                Err(scope::agent_not_covered(token))
+            }
+            Self::Person(caller) if !caller.person.is_on(&channel.id) => {
+                Err(SwarmError::NoChannel(id.clone()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns `true` if the caller may see a task.
+    #[must_use]
+    pub(crate) fn covers_task(&self, task: &Task) -> bool {
+        match self {
+            Self::Client(token) => scope::covers_task(token, task),
+            Self::Person(caller) => person_access::sees_task(&caller.person, task),
+            Self::Owner | Self::Plugin | Self::Browser(_) => true,
+        }
+    }
+
+    /// Returns `true` if the caller may see a request of an agent.
+    #[must_use]
+    pub(crate) fn covers_request(&self, row: &RequestRow) -> bool {
+        match self {
+            Self::Person(caller) => person_access::sees_request(&caller.person, row),
+            _ => self.covers(&row.agent),
+        }
+    }
+
+    /// Returns `true` if the caller may read a session of an agent that it may see.
+    #[must_use]
+    pub(crate) fn sees_session(&self, session: &SessionKey) -> bool {
+        match self {
+            Self::Person(caller) => person_access::sees_session(&caller.person, session),
+            _ => self.covers(session.agent()),
+        }
+    }
+
+    /// Refuses a decision about a request of this level.
+    ///
+    /// # Errors
+    ///
+    /// Returns 403 if the role of a person does not allow it.
+    pub(crate) fn check_level(&self, level: Level) -> Result<(), ApiError> {
+        match self {
+            Self::Person(caller) if !person_access::may_decide(caller.person.role, level) => {
+                Err(person_access::level_not_decided(&caller.person, level))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the begin of the peers of sessions that the caller begins with requests, or `None` if they have no mark.
+    #[must_use]
+    pub(crate) fn request_peer(&self) -> Option<String> {
+        match self {
+            Self::Client(token) => Some(scope::peer(token)),
+            Self::Person(caller) => Some(caller.person.request_peer()),
+            Self::Owner | Self::Plugin | Self::Browser(_) => None,
+        }
+    }
+
+    /// Returns `true` if an event may be shown to the caller. `is_covered` says whether a client's token covers the
+    /// channel of the event.
+    #[must_use]
+    pub(crate) fn sees_event(&self, data: &Value, is_covered: bool) -> bool {
+        match self {
+            Self::Client(token) => scope::may_see_event(token, data, |_| is_covered),
+            Self::Person(caller) => person_access::sees_event(&caller.person, data),
+            Self::Owner | Self::Plugin | Self::Browser(_) => true,
+        }
     }
 
     /// Returns the token if the caller is a client.
@@ -191,30 +353,51 @@ impl Caller {
     pub(crate) fn client(&self) -> Option<&ClientToken> {
         match self {
             Self::Client(token) => Some(token),
-            Self::Owner | Self::Plugin | Self::Browser(_) => None,
+            Self::Owner | Self::Plugin | Self::Browser(_) | Self::Person(_) => None,
         }
     }
 
-    /// Refuses a client whose token is not for this agent.
+    /// Refuses an agent that the caller may not see.
     ///
     /// # Errors
     ///
-    /// Returns 403 if the token does not cover the agent.
+    /// Returns 403 if a client's token does not cover the agent. For a person it is 404, as for an agent that does not
+    /// exist.
     pub(crate) fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
-        match self.client() {
-            Some(token) if !token.covers(agent) => Err(scope::agent_not_covered(token)),
+        match self {
+            Self::Client(token) if !token.covers(agent) => Err(scope::agent_not_covered(token)),
+            Self::Person(caller) if !caller.person.covers(agent) => {
+                Err(person_access::unknown_agent(agent.as_str()))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a turn in a session that is not the client's own.
+    /// Refuses a turn in a session that is not the caller's own.
     ///
     /// # Errors
     ///
-    /// Returns 403 if the session does not belong to the client.
+    /// Returns 403 if the session does not belong to the client or the person.
     pub(crate) fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
-        match self.client() {
-            Some(token) if !scope::is_own(token, session) => Err(scope::session_not_owned(token)),
+        match self {
+            Self::Client(token) if !scope::is_own(token, session) => Err(scope::session_not_owned(token)),
+            Self::Person(caller) if !caller.person.owns(session) => {
+                Err(person_access::session_not_owned(&caller.person))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to stop or change a session that a person may not control. The scope check has already refused clients.
+    ///
+    /// # Errors
+    ///
+    /// Returns 403 if the session is another person's, or the role does not allow it.
+    pub(crate) fn check_control(&self, session: &SessionKey) -> Result<(), ApiError> {
+        match self {
+            Self::Person(caller) if !person_access::controls_session(&caller.person, session) => {
+                Err(person_access::session_not_owned(&caller.person))
+            }
             _ => Ok(()),
         }
     }
@@ -228,7 +411,8 @@ impl Caller {
         let message = match (self, is_plugin_path(path)) {
             (Self::Owner | Self::Browser(_), false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
-            (Self::Owner | Self::Client(_) | Self::Browser(_), true) => {
+            (Self::Person(caller), false) => return person_access::check(&caller.person, method, path),
+            (Self::Owner | Self::Client(_) | Self::Browser(_) | Self::Person(_), true) => {
                 "only flock's plugin in OpenClaw may call tools here"
             }
             (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
@@ -324,16 +508,19 @@ pub(crate) async fn authenticate(
     if token.starts_with(PREFIX.as_bytes()) {
         // The lookup is by hash, so its timing reveals nothing about the token.
         let known = client(token).await?.map(|known| Caller::Client(Arc::new(known)));
-        return known.ok_or_else(|| {
-            let message = "the token is unknown, revoked or expired";
-            ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", message).with_hint("flock token list")
-        });
+        return known.ok_or_else(unknown_token);
     }
     // This comes last, because it reads a file.
     if plugin().is_some_and(|plugin| matches_token(token, &plugin)) {
         return Ok(Caller::Plugin);
     }
     Err(unauthorised("wrong_token", "the token is not the one of this home"))
+}
+
+/// Returns the refusal for a token that is not good (any more).
+pub(crate) fn unknown_token() -> ApiError {
+    let message = "the token is unknown, revoked or expired";
+    ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", message).with_hint("flock token list")
 }
 
 /// Compares a token in constant time. Both digests have the same length, so the time reveals neither the content nor
@@ -521,6 +708,7 @@ mod tests {
                 created_at: 0,
                 expires_at: None,
                 revoked_at: None,
+                person: None,
             });
             Ok(token)
         };

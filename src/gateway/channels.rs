@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::id::{AgentId, ChannelId, Party};
+use crate::id::{AgentId, ChannelId, Party, SessionKey};
 use crate::store::{Channel, ChannelState, Database, IdempotencyKey, Page, Post, StoreError};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::{ChannelSpec, MAX_PAGE};
@@ -200,10 +200,13 @@ pub(crate) async fn read<A>(
     Ok(answer)
 }
 
-/// Takes the turns out of an answer of [`read`], for a client whose token does not cover the sessions they are in.
-pub(crate) fn without_turns(mut answer: Value) -> Value {
+/// Takes the turns out of an answer of [`read`] that are in sessions for which `sees` returns `false`.
+pub(crate) fn without_hidden_turns(mut answer: Value, sees: impl Fn(&SessionKey) -> bool) -> Value {
     for message in answer["messages"].as_array_mut().into_iter().flatten() {
-        message["turn"] = Value::Null;
+        let session = message["turn"]["session"].as_str().and_then(|key| key.parse().ok());
+        if !session.is_some_and(|session| sees(&session)) {
+            message["turn"] = Value::Null;
+        }
     }
     answer
 }
@@ -256,13 +259,39 @@ async fn read_with<'q, R: Future<Output = ReadPosts>, S: Future<Output = ReadPos
 /// Returns the store's error if the database can't be read.
 pub(crate) async fn search<A>(database: &Database<A>, asked: &SearchQuery) -> Result<Value, SwarmError> {
     let limit = asked.limit.unwrap_or(MAX_SEARCH_RESULTS).clamp(1, MAX_SEARCH_RESULTS);
-    let found = newest_that_fit(database.posts().search(None, &asked.q, limit).await?);
+    Ok(found_messages(database.posts().search(None, &asked.q, limit).await?))
+}
+
+/// Returns as many of these messages, newest first, as fit into one response.
+fn found_messages(found: Vec<Post>) -> Value {
+    let found = newest_that_fit(found);
     let messages = found.iter().rev().map(|post| {
         let mut shown = message(post);
         shown["channelId"] = json!(post.channel);
         shown
     });
-    Ok(json!({"messages": messages.collect::<Vec<_>>()}))
+    json!({"messages": messages.collect::<Vec<_>>()})
+}
+
+/// Returns the messages of these channels that contain all of these words, newest first.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read.
+pub(crate) async fn search_in<A>(
+    database: &Database<A>,
+    channels: &[ChannelId],
+    asked: &SearchQuery,
+) -> Result<Value, SwarmError> {
+    let limit = asked.limit.unwrap_or(MAX_SEARCH_RESULTS).clamp(1, MAX_SEARCH_RESULTS);
+    let mut found = Vec::new();
+    // Each channel is searched by itself. In one search, messages of other channels would take the places.
+    for channel in channels {
+        found.extend(database.posts().search(Some(channel), &asked.q, limit).await?);
+    }
+    found.sort_by_key(|post| std::cmp::Reverse(post.created_at));
+    found.truncate(limit as usize);
+    Ok(found_messages(found))
 }
 
 /// Creates a channel.

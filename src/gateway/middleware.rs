@@ -112,6 +112,7 @@ impl Middleware {
             .with_state(gateway.clone());
         let pages = Router::new()
             .route("/dashboard", get(dashboard::page))
+            .route("/dashboard/sign-in", post(dashboard::sign_in_with_token))
             .route("/dashboard/{*path}", get(dashboard::page))
             .route("/dashboard/assets/{name}", get(dashboard::asset))
             .with_state(DashboardState { gateway: gateway.clone(), api: api.clone() });
@@ -181,7 +182,7 @@ impl Middleware {
             _ => {
                 let caller = gateway.caller(&parts.headers).await?;
                 caller.check_scope(&parts.method, parts.uri.path())?;
-                if matches!(caller, Caller::Browser(_)) {
+                if caller.sign_in().is_some() {
                     sign_in::check_request(&parts.method, &parts.headers, gateway.port)?;
                 }
                 keep_connection(parts)?;

@@ -38,6 +38,7 @@ pub mod middleware;
 pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
+pub mod person_access;
 pub mod projects;
 pub mod push;
 pub(crate) mod queue;

@@ -114,6 +114,9 @@ impl SessionService for GatewaySessions {
             if let Some(channel) = swarm.charged(parent, None).await.map_err(failed)? {
                 swarm.store().usage().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
+            if let Some(person) = swarm.charged_person(parent, None).await.map_err(failed)? {
+                swarm.store().people().charge_session(child.clone(), person).await.map_err(failed)?;
+            }
             let guidance = vec![format!("The task comes from your own session {parent}.")];
             let tool = Some(Provenance::SPAWN_TOOL.to_owned());
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };

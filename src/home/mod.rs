@@ -17,6 +17,7 @@ pub mod regular;
 pub(crate) mod remove_tree;
 pub(crate) mod scratch;
 pub(crate) mod temp_files;
+pub(crate) mod unlocked;
 pub(crate) mod user_dirs;
 pub mod version;
 pub(crate) mod walk;

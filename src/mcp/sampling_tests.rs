@@ -178,6 +178,7 @@ async fn requests_are_limited_for_each_call_and_each_day() {
             channel: None,
             turn: coder.turn,
             model: "script/demo".parse().unwrap(),
+            person: None,
             server: Some(name()),
             tokens,
             cost: None,

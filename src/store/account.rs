@@ -50,6 +50,9 @@ fn move_memberships(transaction: &Transaction<'_>, from: &Party, to: &Party) -> 
 /// Returns `true` if a name of flock's own people is taken: by another account, a member, an author, or somebody who
 /// created a channel or a link, or has a session with an agent.
 fn is_known(transaction: &Transaction<'_>, person: &Party) -> sql::Result<bool> {
+    if super::person::has_like(transaction, person)? {
+        return Ok(true);
+    }
     // The search through the messages has no index. It runs once for each new account.
     transaction
         .prepare_cached(

@@ -11,10 +11,11 @@ use crate::id::AgentId;
 ///
 /// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
 /// the audit stay, because they tell what happened.
-const DELETE_STATEMENTS: [&str; 15] = [
+const DELETE_STATEMENTS: [&str; 16] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session >= 'agent:' || ?1 || ':' AND session < 'agent:' || ?1 || ';'",
     "DELETE FROM charge WHERE id >= 'agent:' || ?1 || ':' AND id < 'agent:' || ?1 || ';'",
+    "DELETE FROM person_charge WHERE id >= 'agent:' || ?1 || ':' AND id < 'agent:' || ?1 || ';'",
     "DELETE FROM delivery WHERE agent = ?1",
     "DELETE FROM member WHERE member = ?1",
     "DELETE FROM agent_state WHERE agent = ?1",

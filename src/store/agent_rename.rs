@@ -3,8 +3,8 @@
 use super::audit::{self, AuditEntry};
 use super::sql::{self, Transaction};
 use super::subjects::Agents;
-use super::{Database, Store, StoreError};
-use crate::id::AgentId;
+use super::{Database, Store, StoreError, person};
+use crate::id::{AgentId, Party};
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
 const ID_COLUMNS: [(&str, &str); 29] = [
@@ -40,7 +40,7 @@ const ID_COLUMNS: [(&str, &str); 29] = [
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEY_COLUMNS: [(&str, &str); 12] = [
+const KEY_COLUMNS: [(&str, &str); 13] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -50,17 +50,20 @@ const KEY_COLUMNS: [(&str, &str); 12] = [
     ("request", "session"),
     ("usage", "session"),
     ("charge", "id"),
+    ("person_charge", "id"),
     ("idempotency_key", "session"),
     ("submission", "session"),
     ("response", "session"),
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
-const OTHER_STATEMENTS: [&str; 6] = [
+const OTHER_STATEMENTS: [&str; 7] = [
     "UPDATE exchange
      SET pair = CASE WHEN sender < receiver THEN sender || ' ' || receiver ELSE receiver || ' ' || sender END
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
     "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
+     WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",
+    "UPDATE person SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
      WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",
     "UPDATE message SET mentions = replace(mentions, ' ' || ?1 || ' ', ' ' || ?2 || ' ')
      WHERE instr(mentions, ' ' || ?1 || ' ') > 0",
@@ -118,9 +121,12 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::R
 
 impl<A> Agents<&Database<A>> {
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
-    /// memberships, grants, or something that waits for it.
+    /// memberships, grants, or something that waits for it. The name of a person of the home counts too.
     pub(crate) async fn has_data(self, agent: &AgentId) -> Result<bool, StoreError> {
         self.read("look for an agent", |connection| {
+            if person::has_like(connection, &Party::human(agent.as_str()))? {
+                return Ok(true);
+            }
             connection.query_row(
                 "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
                  OR EXISTS (SELECT 1 FROM member WHERE member = ?1)

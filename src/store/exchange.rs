@@ -135,6 +135,7 @@ mod tests {
             kind: TaskKind::Message,
             requester: "a".into(),
             charged: None,
+            person: None,
             origin: None,
             session: session.clone(),
             summary: "s".into(),

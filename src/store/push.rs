@@ -94,6 +94,7 @@ fn list(connection: &Connection<'_>, now: i64) -> sql::Result<Vec<PushSubscripti
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map((), |row| {
         let sign_in = SignIn {
+            token: None,
             id: row.get(1)?,
             person: String::new(),
             browser: String::new(),

@@ -26,6 +26,10 @@ pub(crate) struct SignIn {
     /// Unix milliseconds of the last request, about a minute exact.
     #[serde(rename = "lastUsedAt")]
     pub used_at: i64,
+    /// The name of the person's token with which the browser signed in. The sign-in ends with it. `None` if the browser
+    /// came with a code of the owner.
+    #[serde(skip)]
+    pub token: Option<String>,
 }
 
 impl SignIn {
@@ -43,7 +47,7 @@ impl SignIn {
     }
 }
 
-const COLUMNS: &str = "id, person, browser, created_at, used_at";
+const COLUMNS: &str = "id, person, browser, created_at, used_at, token";
 
 fn row(row: &Row<'_>) -> sql::Result<SignIn> {
     Ok(SignIn {
@@ -52,6 +56,7 @@ fn row(row: &Row<'_>) -> sql::Result<SignIn> {
         browser: row.get(2)?,
         created_at: row.get(3)?,
         used_at: row.get(4)?,
+        token: row.get(5)?,
     })
 }
 
@@ -95,10 +100,18 @@ impl SignIns<&Store> {
                 .execute((now - IDLE_LIMIT, now - LIFETIME))?;
             transaction
                 .prepare_cached(
-                    "INSERT INTO sign_in (id, hash, person, browser, created_at, used_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO sign_in (id, hash, person, browser, created_at, used_at, token)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
-                .execute((&new.id, &hash, &new.person, &new.browser, new.created_at, new.used_at))?;
+                .execute((
+                    &new.id,
+                    &hash,
+                    &new.person,
+                    &new.browser,
+                    new.created_at,
+                    new.used_at,
+                    &new.token,
+                ))?;
             audit::append(transaction, &entry, now)
         })
         .await
@@ -149,6 +162,7 @@ mod tests {
             browser: String::new(),
             created_at,
             used_at,
+            token: None,
         };
         assert!(sign_in(0, 0).is_good(3 * day - 1) && !sign_in(0, 0).is_good(3 * day));
         assert!(sign_in(0, 29 * day).is_good(30 * day - 1) && !sign_in(0, 29 * day).is_good(30 * day));

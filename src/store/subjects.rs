@@ -74,6 +74,8 @@ handles! {
     mcp_tools: McpTools;
     /// The messages that are still to be sent to other platforms.
     outbox: Outbox;
+    /// The people of the home beside its owner.
+    people: People;
     /// The messages in channels.
     posts: Posts;
     /// The sessions' conversations in agent programs.

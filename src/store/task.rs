@@ -13,7 +13,7 @@ use super::sql::{
     Transaction, ValueRef, params_from_iter,
 };
 use super::subjects::Tasks;
-use super::{Database, Store, StoreError, usage};
+use super::{Database, Store, StoreError, person, usage};
 use crate::id::{AgentId, ChannelId, ProjectName, SessionKey, TurnId};
 
 /// The way in which a task was submitted.
@@ -194,6 +194,8 @@ pub struct NewTask {
     pub origin: Option<SessionKey>,
     /// The channel that its model calls are charged to.
     pub charged: Option<ChannelId>,
+    /// The name of the person whose budget its model calls count against.
+    pub person: Option<String>,
     /// The session of the agent that will work on it.
     pub session: SessionKey,
     /// The start of the request, on one line.
@@ -475,6 +477,9 @@ pub(super) fn insert(
     // The channel stays charged for this task, whatever session works on it.
     if let Some(channel) = &new.charged {
         usage::charge(transaction, &id, channel)?;
+    }
+    if let Some(person) = &new.person {
+        person::charge(transaction, &id, person)?;
     }
     // The audit gets a digest, so it can prove the request without containing it.
     let digest = audit::digest(&new.request);

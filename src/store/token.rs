@@ -93,6 +93,9 @@ pub struct ClientToken {
     pub expires_at: Option<i64>,
     /// Unix milliseconds; `None` if it was not revoked.
     pub revoked_at: Option<i64>,
+    /// The person whose token it is. The rights are then those of the person. `None` for a client's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
 }
 
 impl ClientToken {
@@ -122,7 +125,7 @@ pub fn hash(token: &[u8]) -> String {
     crate::id::hex(&Sha256::digest(token))
 }
 
-const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation";
+const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation, person";
 
 fn row(row: &Row<'_>) -> sql::Result<ClientToken> {
     // Lists are stored as words with commas between them. An empty list is not the same as NULL, which means all.
@@ -142,10 +145,15 @@ fn row(row: &Row<'_>) -> sql::Result<ClientToken> {
         created_at: row.get(3)?,
         expires_at: row.get(4)?,
         revoked_at: row.get(5)?,
+        person: row.get(7)?,
     })
 }
 
-fn find(connection: &Connection<'_>, column: &'static str, value: &str) -> sql::Result<Option<ClientToken>> {
+pub(super) fn find(
+    connection: &Connection<'_>,
+    column: &'static str,
+    value: &str,
+) -> sql::Result<Option<ClientToken>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM client_token WHERE {column} = ?1"))?
         .query_row([value], row)
@@ -183,6 +191,11 @@ impl<A> Tokens<&Database<A>> {
         self.read("look a token up", |connection| find(connection, "hash", hash)).await
     }
 
+    /// Finds a token by its name, valid or not.
+    pub(crate) async fn named(self, name: &str) -> Result<Option<ClientToken>, StoreError> {
+        self.read("look a token up", |connection| find(connection, "name", name)).await
+    }
+
     /// Returns all tokens, sorted by name.
     pub async fn list(self) -> Result<Vec<ClientToken>, StoreError> {
         self.read("list the tokens", list).await
@@ -200,7 +213,9 @@ impl Tokens<&Store> {
         now: i64,
     ) -> Result<bool, StoreError> {
         self.write("keep a token", move |transaction| {
-            if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
+            // The name of a person's token stays with it: sign-ins refer to it.
+            let is_taken = |known: &ClientToken| known.is_good(now) || known.person.is_some();
+            if find(transaction, "name", &new.name)?.as_ref().is_some_and(is_taken) {
                 return Ok(false);
             }
             // A revoked name starts a new generation. An expired token is renewed instead, because the client is the

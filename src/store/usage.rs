@@ -25,6 +25,8 @@ pub struct NewUsage {
     pub model: ModelRef,
     /// The MCP server that asked for the call. `None` for a call of the agent's own.
     pub server: Option<McpServerName>,
+    /// The name of the person whose budget the call counts against. `None` for the owner's and for the team's own.
+    pub person: Option<String>,
     /// The most tokens that the call may use.
     pub tokens: TokenCounts,
     /// The most that it may cost, in millionths of a dollar; `None` if the model's price is unknown.
@@ -42,6 +44,8 @@ pub enum UsageScope {
     Channel(ChannelId),
     /// All calls, on any day, of the agents that were made for the race with this number.
     Race(String),
+    /// The calls that count against the budget of the person with this name.
+    Person(String),
 }
 
 /// A limit on the usage of one day.
@@ -86,6 +90,9 @@ pub enum UsageBy {
     Day,
     /// By MCP server: only the calls that the servers asked for (sampling).
     Server,
+    /// By person: only the calls that count against the budget of one.
+    #[value(hide = true)]
+    Person,
 }
 
 /// The selection of usage that is summed.
@@ -163,6 +170,16 @@ impl UsageScope {
                 "agent IN (SELECT agent FROM race_agent WHERE race = CAST(CAST(?2 AS TEXT) AS BIGINT))",
                 race.as_str(),
             ),
+            Self::Person(person) => ("person = ?2", person.as_str()),
+        }
+    }
+
+    /// Returns the table whose rows are added up.
+    const fn table(&self) -> &'static str {
+        match self {
+            // The sums don't say whose calls they are. The calls of one person on one day are few.
+            Self::Person(_) => "usage",
+            _ => "usage_sum",
         }
     }
 
@@ -264,7 +281,8 @@ pub(super) fn used(connection: &Connection<'_>, day: &str, scope: &UsageScope) -
         .prepare_cached(&format!(
             "SELECT coalesce(CAST(sum(input + output + cache_read + cache_write) AS BIGINT), 0),
                 coalesce(CAST(sum(cost) AS BIGINT), 0)
-             FROM usage_sum WHERE {} AND {condition}",
+             FROM {} WHERE {} AND {condition}",
+            scope.table(),
             scope.day_condition()
         ))?
         .query_row((day, value), |row| {
@@ -335,11 +353,14 @@ fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -
         UsageBy::Model => "model",
         UsageBy::Day => "day",
         UsageBy::Server => "server",
+        UsageBy::Person => "person",
     };
-    // The sums don't say which server asked, so the calls themselves are added up. Few of them are a server's.
-    let (from, count, unpriced) = match by {
-        UsageBy::Server => ("usage", "count(*)", "count(*) FILTER (WHERE cost IS NULL)"),
-        _ => ("usage_sum", "sum(calls)", "sum(unpriced)"),
+    // The sums don't say which server asked, nor for whom, so the calls themselves are added up. They are few.
+    let is_of_calls = matches!(by, UsageBy::Server | UsageBy::Person);
+    let (from, count, unpriced) = if is_of_calls {
+        ("usage", "count(*)", "count(*) FILTER (WHERE cost IS NULL)")
+    } else {
+        ("usage_sum", "sum(calls)", "sum(unpriced)")
     };
     // Days are ISO dates, so they compare as text, and an empty start matches all of them.
     let mut conditions = vec!["day >= ?1".to_owned()];
@@ -352,8 +373,10 @@ fn select_sums(connection: &Connection<'_>, filter: &UsageFilter, by: UsageBy) -
         values.push(agent.as_str().to_owned().into());
         conditions.push(format!("agent = ?{}", values.len()));
     }
-    if by == UsageBy::Server {
-        conditions.push("server IS NOT NULL".to_owned());
+    match by {
+        UsageBy::Server => conditions.push("server IS NOT NULL".to_owned()),
+        UsageBy::Person => conditions.push("person IS NOT NULL".to_owned()),
+        _ => {}
     }
     // Releasing all reservations of a sum leaves a row of zeros. HAVING leaves it out.
     let conditions = conditions.join(" AND ");
@@ -534,8 +557,8 @@ impl UsageRecords<&Store> {
             transaction
                 .prepare_cached(
                     "INSERT INTO usage (id, at, day, agent, session, channel, turn, model, input, output,
-                     cache_read, cache_write, cost, server, state)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 'reserved')",
+                     cache_read, cache_write, cost, server, person, state)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'reserved')",
                 )?
                 .execute((
                     new.id,
@@ -552,6 +575,7 @@ impl UsageRecords<&Store> {
                     cache_write,
                     new.cost.map(signed),
                     new.server.as_ref().map(McpServerName::as_str),
+                    new.person.as_deref(),
                 ))?;
             // The sums include the reservation at once, and the next call is checked against them.
             add(transaction, &place, &delta)?;

@@ -21,6 +21,7 @@ fn call(id: i64, agent: &str, channel: Option<&str>, input: u64, cost: Option<u6
         channel: channel.map(|channel| channel.parse().unwrap()),
         turn: TurnId::new(),
         model: "anthropic/claude-opus-4-5".parse().unwrap(),
+        person: None,
         server: None,
         tokens: TokenCounts { input, output: 100, ..TokenCounts::default() },
         cost,

@@ -12,8 +12,8 @@ use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 use crate::store::{
-    BridgeTraffic, ExceededLimit, LimitUse, StoreError, UsageCall, UsageFilter, UsageLimit, UsageScope,
-    UsageSum,
+    BridgeTraffic, ExceededLimit, LimitUse, Person, StoreError, UsageCall, UsageFilter, UsageLimit,
+    UsageScope, UsageSum,
 };
 
 /// A calendar day in a time zone.
@@ -52,6 +52,18 @@ impl Swarm {
             None => self.store().usage().last_charged_channel(session).await,
         }
     }
+
+    /// Returns the name of the person whose budget the calls of a session count against. `None` for the owner, and for
+    /// work of the team's own.
+    pub(crate) async fn charged_person(
+        &self,
+        session: &SessionKey,
+        turn: Option<TurnId>,
+    ) -> Result<Option<String>, StoreError> {
+        let turn = turn.map(|turn| turn.to_string());
+        let person = self.store().people().charged(session, turn.as_deref()).await?;
+        Ok(person.map(|person| person.name))
+    }
 }
 
 /// Returns the limits that apply to an agent's calls, in a channel or elsewhere.
@@ -82,6 +94,13 @@ pub(crate) fn all_limits(budgets: &Budgets, agents: &[AgentId], channels: &[Chan
     day.into_iter().chain(agents).chain(channels).collect()
 }
 
+/// Returns the limit of a person's day, or `None` if the person has none.
+#[must_use]
+pub(crate) fn person_limit(person: &Person) -> Option<UsageLimit> {
+    let allowance = Allowance { tokens: person.day_tokens, micros: person.day_cost };
+    limit(UsageScope::Person(person.name.clone()), allowance)
+}
+
 /// Returns the limit of a scope. A budget without any limit need not be counted.
 fn limit(scope: UsageScope, Allowance { tokens, micros }: Allowance) -> Option<UsageLimit> {
     (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
@@ -96,6 +115,7 @@ pub(crate) fn use_of_limits(day: &Day, limits: &[LimitUse]) -> Value {
             UsageScope::Agent(agent) => ("agent", agent.to_string()),
             UsageScope::Channel(channel) => ("channel", channel.to_string()),
             UsageScope::Race(race) => ("race", race.clone()),
+            UsageScope::Person(person) => ("person", person.clone()),
         };
         let amount = |limit: Option<u64>, used: u64, reserved: u64| {
             limit.map(|limit| {
@@ -156,6 +176,7 @@ fn whose(limit: &UsageLimit) -> String {
         UsageScope::Agent(agent) => format!("the budget of {agent} for the day"),
         UsageScope::Channel(channel) => format!("the budget of channel {channel} for the day"),
         UsageScope::Race(race) => format!("the budget of race {race}"),
+        UsageScope::Person(person) => format!("the budget of {person} for the day"),
     }
 }
 
@@ -174,6 +195,7 @@ pub(crate) fn name(limit: &UsageLimit, agent: &AgentId) -> String {
         UsageScope::Agent(of) => format!("agent {of}"),
         UsageScope::Channel(_) => "channel".to_owned(),
         UsageScope::Race(race) => format!("race {race}"),
+        UsageScope::Person(person) => format!("person {person}"),
     };
     format!("{scope} {agent} {:?} {:?}", limit.tokens, limit.cost)
 }

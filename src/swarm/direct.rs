@@ -33,6 +33,7 @@ impl Swarm {
             // The bridge sends the answer. No session of flock gets it.
             origin: None,
             charged: None,
+            person: None,
             session,
             summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),

@@ -30,6 +30,9 @@ pub enum SwarmError {
     /// No token has this name, or it was revoked.
     #[error("there is no token {0} that could be revoked")]
     NoToken(String),
+    /// Nobody has this name, or the person was removed.
+    #[error("there is no person {0}")]
+    NoPerson(String),
     /// The schedule does not exist.
     #[error("there is no schedule {0}")]
     NoSchedule(ScheduleName),
@@ -68,6 +71,7 @@ impl Explain for SwarmError {
             // Usage errors are the caller's to fix. The others depend on the team's state.
             Self::Invalid(_) | Self::KeyReused => Kind::Usage,
             Self::NoToken(_)
+            | Self::NoPerson(_)
             | Self::NoBridge(_)
             | Self::NoSchedule(_)
             | Self::NoHook(_)
@@ -88,6 +92,7 @@ impl Explain for SwarmError {
             Self::NoAgent(_) => Some("flock list".to_owned()),
             Self::TokenExists(name) => Some(format!("flock token revoke {name}")),
             Self::NoToken(_) => Some("flock token list".to_owned()),
+            Self::NoPerson(_) => Some("flock person list".to_owned()),
             Self::NoSchedule(_) => Some("flock schedule list".to_owned()),
             Self::ScheduleExists(name) => Some(format!("flock schedule show {name}")),
             Self::NoHook(_) => Some("flock hook list".to_owned()),

@@ -23,6 +23,7 @@ mod notifier;
 pub(crate) mod operation;
 pub mod oversight;
 pub(crate) mod pause;
+pub(crate) mod person;
 mod post_trace;
 pub(crate) mod quota;
 pub(crate) mod schedule;

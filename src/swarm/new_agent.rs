@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::Actor;
+use super::{Actor, person};
 use crate::agent::identity::{self, AgentIdentity, IdentityError};
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, ConfigError};
 use crate::error::{Explain, Kind};
 use crate::generation::Origin;
 use crate::home::{Home, HomeError, pending};
-use crate::store::{AuditEntry, Level};
+use crate::store::{AuditEntry, Level, Reader, StoreError};
 
 /// The reason why an agent was not created.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,12 @@ pub(crate) enum NewAgentError {
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Home(#[from] HomeError),
+    /// The id looks like the name of a person.
+    #[error("{0}")]
+    Imitation(String),
+    /// The database can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The task that wrote the files ended without a result.
     #[error("a defect stopped it")]
     Lost,
@@ -37,6 +43,8 @@ impl Explain for NewAgentError {
             Self::Unfinished(_) | Self::TooMany(_) => Kind::Conflict,
             Self::Config(error) => error.kind(),
             Self::Home(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Imitation(_) => Kind::Conflict,
             Self::Identity(_) | Self::Lost => Kind::Failed,
         }
     }
@@ -47,6 +55,8 @@ impl Explain for NewAgentError {
             Self::TooMany(_) => Some("flock list".to_owned()),
             Self::Config(error) => error.hint(),
             Self::Home(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Imitation(_) => Some("flock person list".to_owned()),
         }
     }
 }
@@ -64,6 +74,12 @@ pub(crate) fn entry(by: &Actor, new: &NewAgent) -> AuditEntry {
 pub(crate) async fn create(home: Home, most: Option<usize>, new: NewAgent) -> Result<(), NewAgentError> {
     if let Some(unfinished) = pending::read(&home, &new.id)? {
         return Err(NewAgentError::Unfinished(unfinished.title()));
+    }
+    if let Some(reader) = Reader::open(&home)? {
+        let people = reader.people().list().await?;
+        if let Some(why) = person::why_not_agent(&people, &new.id) {
+            return Err(NewAgentError::Imitation(why));
+        }
     }
     // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
     let origin = Origin::current();

@@ -21,8 +21,8 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Credential, Usage, price};
 use crate::store::{
-    ExceededLimit, Level, NewUsage, RacePlace, Store, StoreError, TokenCounts, UsageAmount, UsageLimit,
-    UsageScope,
+    ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError, TokenCounts, UsageAmount,
+    UsageLimit, UsageScope,
 };
 use crate::sync::lock;
 use crate::tool::CallContext;
@@ -109,12 +109,23 @@ impl TeamOversight {
             Ok(channel) => channel,
             Err(error) => return Err(unknown(&error)),
         };
+        let turn = call.turn.to_string();
+        let person = match self.swarm.store().people().charged(&call.session, Some(&turn)).await {
+            Ok(person) => person,
+            Err(error) => return Err(unknown(&error)),
+        };
+        let is_gone = |person: &&Person| !person.is_active() && person.is_peer_of(&call.session);
+        if let Some(removed) = person.as_ref().filter(is_gone) {
+            // A turn that still runs does nothing more for somebody who is gone.
+            return Err(PauseReason(format!("{} was removed from this home", removed.name)));
+        }
         let price = price::of(&config, &call.model);
         let mut limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
         match race_limit(&self.swarm, &call.agent).await {
             Ok(limit) => limits.extend(limit),
             Err(error) => return Err(unknown(&error)),
         }
+        limits.extend(person.as_ref().filter(|person| person.is_active()).and_then(budget::person_limit));
         // A limit in dollars can't bind a model without a price, so such a model would get around it.
         if price.is_none()
             && !config.budgets.allow_unpriced
@@ -137,6 +148,7 @@ impl TeamOversight {
             turn: call.turn,
             model: call.model.clone(),
             server: call.server.clone(),
+            person: person.map(|person| person.name),
             tokens: most,
             cost: price.map(|price| price::most(&price, call.input_estimate, call.max_output)),
         };
@@ -173,8 +185,8 @@ impl TeamOversight {
         (need, channel): (UsageAmount, Option<&ChannelId>),
         text: &str,
     ) {
-        // A channel's budget does not keep the agent from working elsewhere.
-        let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_));
+        // The budget of a channel or a person does not keep the agent from working elsewhere or for others.
+        let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_) | UsageScope::Person(_));
         // The budget of a race does not come back at midnight.
         let is_race = matches!(exceeded.limit.scope, UsageScope::Race(_));
         let until = if is_race { None } else { day.ends_at };

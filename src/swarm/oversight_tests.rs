@@ -6,7 +6,7 @@ use super::*;
 use crate::agent::NoOversight;
 use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
-use crate::store::{AuditFilter, Page, UsageBy, UsageFilter};
+use crate::store::{AuditFilter, NewPerson, Page, PersonRole, UsageBy, UsageFilter};
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 use crate::swarm::{self, Notifier};
@@ -450,4 +450,108 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     drop(thaw);
     freeze.await.unwrap();
     assert!(rig.swarm.is_frozen(&agent));
+}
+
+#[tokio::test]
+async fn the_budget_of_a_person_holds_for_what_they_begin_and_for_nobody_else() {
+    let rig = rig(json!({})).await;
+    let store = rig.swarm.store();
+    let person = |name: &str, tokens: Option<u64>| NewPerson {
+        name: name.to_owned(),
+        role: PersonRole::Member,
+        agents: None,
+        channels: None,
+        day_tokens: tokens,
+        day_cost: None,
+    };
+    let entry = || Actor::human("owner").entry("person.add", "x", Level::Yellow, String::new());
+    assert!(store.people().add(person("ann", Some(2_500)), entry(), 1).await.unwrap());
+    assert!(store.people().add(person("bob", None), entry(), 1).await.unwrap());
+    // Two calls have room, in whatever session they are, and the third has none.
+    let first = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
+    let second = rig.watch.reserve(&call("tester", "request:person:ann:x")).await.unwrap();
+    let refused = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap_err();
+    assert!(
+        refused.0.contains("the budget of ann for the day") && refused.0.contains("2000 of 2500 tokens"),
+        "{refused:?}"
+    );
+    for others in ["main:bob", "main:owner", "dm:tester", "request:person:bob:x"] {
+        rig.watch.reserve(&call("coder", others)).await.unwrap();
+    }
+    assert!(rig.swarm.paused().is_empty(), "the agent works on for others");
+    // In a channel, the calls count for the person who wrote last.
+    let dev = "dev".parse().unwrap();
+    rig.swarm.post(&Actor::human("bob"), &dev, "work".to_owned(), true).await.unwrap();
+    rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    rig.swarm.post(&Actor::human("ann"), &dev, "work".to_owned(), true).await.unwrap();
+    let text = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err().0;
+    assert!(text.contains("the budget of ann"), "{text}");
+    assert_eq!(pause_messages(&rig).await.len(), 1);
+    rig.swarm.post(&Actor::human("owner"), &dev, "work".to_owned(), true).await.unwrap();
+    rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    let limit = UsageLimit { scope: UsageScope::Person("ann".to_owned()), tokens: Some(2_500), cost: None };
+    let today = budget::day(unix_ms(), &TimeZone::system()).name;
+    let in_use = store.usage().limits_in_use(today, vec![limit]).await.unwrap();
+    assert_eq!((in_use[0].used.tokens, in_use[0].reserved.tokens), (2000, 2000));
+    for reservation in [first, second] {
+        rig.watch.settle(reservation, CallUsage::Nothing);
+    }
+    store.settle().await.unwrap();
+    rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
+    let sums = store.usage().sums(&UsageFilter::default(), UsageBy::Person).await.unwrap();
+    let names: Vec<(&str, u64)> = sums.iter().map(|sum| (sum.name.as_str(), sum.calls)).collect();
+    assert_eq!(names, [("ann", 1), ("bob", 3)]);
+}
+
+#[tokio::test]
+async fn work_that_goes_on_elsewhere_still_counts_for_the_person_who_began_it() {
+    let rig = rig(json!({})).await;
+    let store = rig.swarm.store();
+    let new = NewPerson {
+        name: "ann".to_owned(),
+        role: PersonRole::Member,
+        agents: None,
+        channels: None,
+        day_tokens: Some(1_500),
+        day_cost: None,
+    };
+    let entry = Actor::human("owner").entry("person.add", "x", Level::Yellow, String::new());
+    assert!(store.people().add(new, entry, 1).await.unwrap());
+    let asked = call("coder", "main:ann");
+    let by = Actor {
+        party: Party::Agent(asked.agent.clone()),
+        session: Some(asked.session),
+        turn: Some(asked.turn),
+    };
+    let tester = "tester".parse().unwrap();
+    let task = rig.swarm.send_message(&by, &tester, "do it", None).await.unwrap();
+    let person = rig.swarm.charged_person(&task.session, None).await.unwrap();
+    assert_eq!(person, None, "the session of two agents is nobody's, only this task in it is hers");
+    let turn = TurnId::new();
+    store.inbox().take(task.session.clone(), turn).await.unwrap().unwrap();
+    let worked = ModelCall { turn, session: task.session, ..call("tester", "dm:coder") };
+    rig.watch.reserve(&worked).await.unwrap();
+    let refused = rig.watch.reserve(&worked).await.unwrap_err().0;
+    assert!(refused.contains("the budget of ann"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_turn_of_a_removed_person_asks_no_model_any_more() {
+    let rig = rig(json!({})).await;
+    let store = rig.swarm.store();
+    let new = NewPerson {
+        name: "ann".to_owned(),
+        role: PersonRole::Member,
+        agents: None,
+        channels: None,
+        day_tokens: None,
+        day_cost: None,
+    };
+    let entry = |action| Actor::human("owner").entry(action, "x", Level::Yellow, String::new());
+    assert!(store.people().add(new, entry("person.add"), 1).await.unwrap());
+    rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
+    store.people().remove("ann".to_owned(), entry("person.remove"), 2).await.unwrap();
+    let refused = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap_err().0;
+    assert!(refused.contains("ann was removed"), "{refused}");
+    rig.watch.reserve(&call("coder", "main:bob")).await.unwrap();
 }

@@ -270,7 +270,12 @@ pub(crate) fn a2a_requester(client: &str) -> String {
 pub(crate) fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
     // The client's name is part of the key. Otherwise a client could enter another one's conversation by naming its
     // context.
-    let client = if client == OWNER_CLIENT { String::new() } else { format!("token:{client}:") };
+    let client = match client.strip_prefix("human:") {
+        _ if client == OWNER_CLIENT => String::new(),
+        // A client can be named `human:2`, but no person.
+        Some(person) if person.starts_with(|c: char| c.is_ascii_lowercase()) => format!("person:{person}:"),
+        _ => format!("token:{client}:"),
+    };
     SessionKey::new(agent, SessionKind::Dm, &format!("{A2A_PREFIX}{client}{context}"))
 }
 
@@ -336,12 +341,18 @@ impl Swarm {
             Some(session) => self.charged(session, by.turn).await?,
             None => None,
         };
+        // So is it to the person for whom it began.
+        let person = match &by.session {
+            Some(session) => self.charged_person(session, by.turn).await?,
+            None => None,
+        };
         let new = NewTask {
             context: session.to_string(),
             kind: TaskKind::Message,
             requester: sender.to_string(),
             origin: by.session.clone(),
             charged,
+            person,
             session,
             summary: clean::summary(text, MAX_SUMMARY),
             request,
@@ -380,6 +391,7 @@ impl Swarm {
             // The client fetches the answer or follows a stream. No session of flock gets it.
             origin: None,
             charged: None,
+            person: None,
             session: a2a_session(to, client, context),
             summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),

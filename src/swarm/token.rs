@@ -27,7 +27,7 @@ pub(crate) async fn add(
 ) -> Result<(String, ClientToken), SwarmError> {
     let now = unix_ms();
     let new = validate(config, new, now)?;
-    let token = format!("{PREFIX}{}", crate::id::hex(&rand::random::<[u8; 32]>()));
+    let token = new_token();
     let entry = by.entry("token.add", &new.name, Level::Yellow, describe(&new));
     let kept = ClientToken {
         name: new.name.clone(),
@@ -37,6 +37,7 @@ pub(crate) async fn add(
         created_at: now,
         expires_at: new.expires_at,
         revoked_at: None,
+        person: None,
     };
     if !store.tokens().add(new, token_hash(token.as_bytes()), entry, now).await? {
         return Err(SwarmError::TokenExists(kept.name));
@@ -44,6 +45,11 @@ pub(crate) async fn add(
     // On disk before anybody gets the token: a power failure must not lose a token that is in use.
     store.sync().await?;
     Ok((token, kept))
+}
+
+/// Returns a new token.
+pub(super) fn new_token() -> String {
+    format!("{PREFIX}{}", crate::id::hex(&rand::random::<[u8; 32]>()))
 }
 
 /// Revokes a token. From then on, the gateway refuses it and ends the streams that it opened.

@@ -10,7 +10,7 @@ use super::file::{File, FileShape, FileView};
 use super::{requests, sessions};
 use crate::dashboard::format::Moment;
 use crate::dashboard::layout::{Layout, NavItem};
-use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::dashboard::{Api, ApiFailure, Offer, Page, Viewer, fetch, fetch_if, query};
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::markdown;
 use crate::swarm::{attachment, triage};
@@ -27,7 +27,7 @@ struct Messages {
     after: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct BridgeList {
     bridges: Vec<Bridge>,
 }
@@ -134,7 +134,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, id: &str, query: &str) 
     let (channel, page, bridges) = tokio::join!(
         fetch::<Channel>(api, &base),
         fetch::<Messages>(api, &messages_path),
-        fetch::<BridgeList>(api, "/api/bridges"),
+        fetch_if::<BridgeList>(viewer.has(Offer::Administer), api, "/api/bridges"),
     );
     let (channel, page, bridges) = (channel?, page?, bridges?);
     let requests = linked_requests(api, &page.messages).await;

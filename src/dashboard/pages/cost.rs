@@ -227,6 +227,7 @@ fn budget_views(texts: &Texts, budget: &Budget) -> Vec<BudgetView> {
     let name = match budget.scope.as_str() {
         "agent" => fill(texts.budget_of_agent, &[&budget.name]),
         "channel" => fill(texts.budget_of_channel, &[&budget.name]),
+        "person" => fill(texts.budget_of_person, &[&budget.name]),
         _ => texts.budget_of_day.to_owned(),
     };
     let row = |amount: &Amount, shown: &dyn Fn(u64) -> String| {

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::dashboard::layout::Layout;
-use crate::dashboard::{ApiFailure, Language, Page, Viewer};
+use crate::dashboard::{ApiFailure, Language, Page, SignInFailure, Viewer};
 
 #[derive(Template)]
 #[template(path = "message.html")]
@@ -14,25 +14,38 @@ struct MessagePage {
     command: Option<String>,
     /// The page that the browser goes on to by itself.
     leads_to: Option<&'static str>,
+    /// `true` if the page has a form for a person's token.
+    takes_token: bool,
 }
 
 /// Returns the page for a browser that has just signed in.
 pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
     let mut layout = Layout::signed_out(language);
     layout.title = layout.texts.signed_in.to_owned();
-    Page::of(&MessagePage { layout, message: String::new(), command: None, leads_to: Some("/dashboard") })
+    Page::of(&MessagePage {
+        layout,
+        message: String::new(),
+        command: None,
+        leads_to: Some("/dashboard"),
+        takes_token: false,
+    })
 }
 
 /// Returns the page for a browser that is not signed in.
-pub(crate) fn signed_out(language: Language, code_failed: bool) -> Result<Page, ApiFailure> {
+pub(crate) fn signed_out(
+    language: Language,
+    failure: Option<SignInFailure>,
+    takes_token: bool,
+) -> Result<Page, ApiFailure> {
     let layout = Layout::signed_out(language);
     let texts = layout.texts;
-    let message = if code_failed {
-        format!("{} {}", texts.code_failed, texts.signed_out_how)
-    } else {
-        texts.signed_out_how.to_owned()
+    let message = match failure {
+        Some(SignInFailure::Code) => format!("{} {}", texts.code_failed, texts.signed_out_how),
+        Some(SignInFailure::Token) => format!("{} {}", texts.token_failed, texts.signed_out_how),
+        None => texts.signed_out_how.to_owned(),
     };
-    Page::of(&MessagePage { layout, message, command: Some("flock dashboard".to_owned()), leads_to: None })
+    let command = Some("flock dashboard".to_owned());
+    Page::of(&MessagePage { layout, message, command, leads_to: None, takes_token })
 }
 
 /// Returns the page that says why another one can't be shown.
@@ -43,5 +56,6 @@ pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiF
         message: failure.message.clone(),
         command: failure.hint.clone(),
         leads_to: None,
+        takes_token: false,
     })
 }

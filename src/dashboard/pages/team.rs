@@ -11,7 +11,7 @@ use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
-use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
+use crate::dashboard::{Api, ApiFailure, Offer, Page, Viewer, fetch, fetch_if};
 use crate::id::{AgentId, SessionKey};
 
 /// Width and height of the plot of an agent's cost, in its own units: one for each hour, and the highest bar.
@@ -54,7 +54,7 @@ struct Activity {
     request: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Status {
     containers: Option<Vec<Container>>,
     docker: Option<Engine>,
@@ -67,7 +67,7 @@ struct Container {
     probe: Option<Probe>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Hours {
     agents: Vec<AgentHours>,
 }
@@ -139,10 +139,11 @@ struct Bar {
 
 /// Returns the page.
 pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFailure> {
+    let surveys = viewer.has(Offer::Survey);
     let (listed, status, hours, requests) = tokio::join!(
         fetch::<AgentList>(api, "/api/agents"),
-        fetch::<Status>(api, "/api/status"),
-        fetch::<Hours>(api, "/api/usage/hours"),
+        fetch_if::<Status>(surveys, api, "/api/status"),
+        fetch_if::<Hours>(surveys, api, "/api/usage/hours"),
         fetch::<Requests>(api, "/api/approvals"),
     );
     let (listed, status, hours, requests) = (listed?, status?, hours?, requests?);

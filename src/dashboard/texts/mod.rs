@@ -74,7 +74,7 @@ texts! {
     pages, skip, keys, keys_title, keys_close, key_go, key_help, key_compose, key_leave, sign_out,
     signed_in_as, freeze_all, thaw_all, all_frozen, waiting_requests,
     // Pages without content of the team.
-    signed_in, signed_out, signed_out_how, code_failed, no_such_page, failed, run_this, back_to_team,
+    signed_in, signed_out, signed_out_how, code_failed, token_failed, your_token, sign_in, no_such_page, failed, run_this, back_to_team,
     // Team.
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,
@@ -114,7 +114,7 @@ texts! {
     // Cost.
     cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
     output, cache, calls, export_csv, no_channel, budgets, budget, budget_of_day,
-    budget_of_agent, budget_of_channel, used, reserved, limit, used_up, count_of_tokens,
+    budget_of_agent, budget_of_channel, budget_of_person, used, reserved, limit, used_up, count_of_tokens,
     // Graph.
     graph, last_hours, timeline, turns_between, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,

@@ -63,7 +63,7 @@ pub(crate) async fn home_card(
     headers: HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
     let cards = cards(&gateway, &caller).await?;
-    let first = || cards.first().filter(|_| caller.client().is_some());
+    let first = || cards.first().filter(|_| caller.agents().is_some() || caller.client().is_some());
     let found =
         cards.iter().find(|card| card.role == Role::Orchestrator).or_else(first).ok_or_else(|| {
             ApiError::not_found("agent_not_found", "this home has no orchestrator").with_hint("flock init")

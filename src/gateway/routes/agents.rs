@@ -46,8 +46,8 @@ pub(crate) async fn list(
     let requests = store.requests().list(true, MAX_REQUESTS).await.map_err(ApiError::explained)?;
     let turns = gateway.driver.list();
     let problems = model_problems(&gateway, &config).await?;
-    // A token of a client may be for fewer sessions than the agent has.
-    let asked = if caller.client().is_some() {
+    // A client or a person may see fewer sessions than the agent has.
+    let asked = if caller.client().is_some() || caller.home_person().is_some() {
         Vec::new()
     } else {
         config.agents.iter().map(|agent| agent.id.clone()).collect()
@@ -69,8 +69,14 @@ pub(crate) async fn list(
                 parked: parked.iter().find(|park| park.agents.contains(&agent.id)),
                 problem: problems.get(&agent.id),
                 state: states.iter().find(|state| state.agent == agent.id),
-                turns: turns.iter().filter(|(_, turn)| turn.agent == agent.id).collect(),
-                requests: requests.iter().filter(|row| row.agent == agent.id).collect(),
+                turns: turns
+                    .iter()
+                    .filter(|(_, turn)| turn.agent == agent.id && caller.sees_session(&turn.session))
+                    .collect(),
+                requests: requests
+                    .iter()
+                    .filter(|row| row.agent == agent.id && caller.covers_request(row))
+                    .collect(),
             };
             value["activity"] = json!(activity::activity(&facts));
             value

@@ -90,7 +90,7 @@ pub(crate) async fn list(
         Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
     };
     let mut rows = team.swarm.store().requests().list(open, MAX_LISTED).await.map_err(ApiError::internal)?;
-    rows.retain(|row| caller.covers(&row.agent));
+    rows.retain(|row| caller.covers_request(row));
     let mut requests = Vec::with_capacity(rows.len());
     for row in &rows {
         requests.push(with_granted(&team, row).await?);
@@ -107,7 +107,7 @@ pub(crate) async fn show(
     caller.refuse_plugin(OWNER_ONLY)?;
     let row = team.swarm.store().requests().find(&id).await.map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
-    caller.check_agent(&row.agent)?;
+    check_request(&caller, &row)?;
     Ok(Json(json!({"request": with_granted(&team, &row).await?})))
 }
 
@@ -236,9 +236,18 @@ async fn deciding_party(
 ) -> Result<Party, ApiError> {
     caller.refuse_plugin(OWNER_ONLY)?;
     if let Some(row) = team.swarm.store().requests().find(id).await.map_err(ApiError::internal)? {
-        caller.check_agent(&row.agent)?;
+        check_request(caller, &row)?;
+        caller.check_level(row.level)?;
     }
     caller.person(name)
+}
+
+/// Refuses a request that the caller may not see: for a person as one that does not exist.
+fn check_request(caller: &Caller, row: &RequestRow) -> Result<(), ApiError> {
+    if caller.home_person().is_some() && !caller.covers_request(row) {
+        return Err(refused(DecideError::Unknown(view::id(&row.id))));
+    }
+    caller.check_agent(&row.agent)
 }
 
 fn refused(error: DecideError) -> ApiError {

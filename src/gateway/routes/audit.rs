@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderValue, Response, header};
 use axum::response::IntoResponse as _;
 use serde::Deserialize;
@@ -12,10 +12,12 @@ use serde_json::json;
 
 use super::JsonResult;
 use crate::clock::unix_ms;
+use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
+use crate::gateway::person_access;
 use crate::gateway::state::Gateway;
-use crate::store::{AuditFilter, UsageBy};
+use crate::store::{AuditFilter, UsageBy, UsageScope};
 use crate::swarm::budget;
 
 /// The query parameters for rows of the audit.
@@ -67,7 +69,10 @@ pub(crate) async fn hours(State(gateway): State<Arc<Gateway>>) -> JsonResult {
 }
 
 /// Returns the budgets of today, with what is used and reserved.
-pub(crate) async fn budgets(State(gateway): State<Arc<Gateway>>) -> JsonResult {
+pub(crate) async fn budgets(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+) -> JsonResult {
     // Days are those of this machine's time zone.
     let now = jiff::Zoned::now();
     let day = budget::day(now.timestamp().as_millisecond(), now.time_zone());
@@ -77,7 +82,12 @@ pub(crate) async fn budgets(State(gateway): State<Arc<Gateway>>) -> JsonResult {
     let channels: Vec<_> = channels.iter().filter_map(|sum| sum.name.parse().ok()).collect();
     let config = gateway.config();
     let agents: Vec<_> = config.agents.iter().map(|agent| agent.id.clone()).collect();
-    let limits = budget::all_limits(&config.budgets, &agents, &channels);
+    let mut limits = budget::all_limits(&config.budgets, &agents, &channels);
+    let people = gateway.swarm.store().people().list().await.map_err(ApiError::internal)?;
+    limits.extend(people.iter().filter(|person| person.is_active()).filter_map(budget::person_limit));
+    if let Some(person) = caller.home_person() {
+        limits.retain(|limit| person_access::sees_budget(person, &limit.scope));
+    }
     let limits = usage.limits_in_use(day.name.clone(), limits).await.map_err(ApiError::internal)?;
     Ok(Json(budget::use_of_limits(&day, &limits)))
 }
@@ -97,6 +107,7 @@ pub(crate) struct UsageQuery {
 /// Returns sums of usage, for today unless the query names days.
 pub(crate) async fn usage(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Query(sums): Query<UsageQuery>,
 ) -> Result<Response<Body>, ApiError> {
     let is_csv = match sums.format.as_deref() {
@@ -110,7 +121,10 @@ pub(crate) async fn usage(
     // Days are those of this machine's time zone.
     let filter = budget::usage_filter(sums.day, sums.since, jiff::Zoned::now().date(), agent);
     let usage = gateway.swarm.store().usage();
-    let found = usage.sums(&filter, sums.by).await.map_err(ApiError::internal)?;
+    let mut found = usage.sums(&filter, sums.by).await.map_err(ApiError::internal)?;
+    if let Some(person) = caller.home_person().filter(|_| sums.by == UsageBy::Person) {
+        found.retain(|sum| person_access::sees_budget(person, &UsageScope::Person(sum.name.clone())));
+    }
     if is_csv {
         let mut response = Response::new(Body::from(budget::csv(&found)));
         let kind = HeaderValue::from_static("text/csv; charset=utf-8");

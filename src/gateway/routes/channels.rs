@@ -15,8 +15,8 @@ use crate::gateway::channels::{
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::idempotency;
-use crate::gateway::{scope, uploads};
-use crate::id::ChannelId;
+use crate::gateway::uploads;
+use crate::id::{ChannelId, Party, SessionKey};
 use crate::store::Channel;
 use crate::swarm::channel::MAX_MESSAGE;
 
@@ -32,7 +32,7 @@ pub(crate) async fn list(
     Query(filter): Query<ChannelFilter>,
 ) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
-    let is_shown = move |channel: &Channel| covers(&caller, channel);
+    let is_shown = move |channel: &Channel| caller.covers_channel(channel);
     Ok(axum::Json(channels::list(team.swarm.store(), &filter, is_shown).await?))
 }
 
@@ -47,6 +47,7 @@ pub(crate) async fn create(
     if let Some(message) = &new.message {
         check_size(message)?;
     }
+    let new = CreateChannel { name: caller.acts_as(new.name)?, ..new };
     Ok((StatusCode::CREATED, axum::Json(channels::create(&team.swarm, new).await?)))
 }
 
@@ -74,7 +75,8 @@ pub(crate) async fn read(
     check_covered(&team, &caller, &id).await?;
     let answer = channels::read(team.swarm.store(), &id, &reading).await?;
     let answer = files::add_to(&team, &id, answer).await?;
-    Ok(axum::Json(if caller.client().is_some() { channels::without_turns(answer) } else { answer }))
+    let sees = |session: &SessionKey| caller.client().is_none() && caller.sees_session(session);
+    Ok(axum::Json(channels::without_hidden_turns(answer, sees)))
 }
 
 /// Returns the messages of all channels that contain some words.
@@ -84,7 +86,12 @@ pub(crate) async fn search(
     Query(asked): Query<SearchQuery>,
 ) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
-    Ok(axum::Json(channels::search(team.swarm.store(), &asked).await?))
+    let store = team.swarm.store();
+    let answer = match caller.home_person().and_then(|person| person.channels.as_ref()) {
+        Some(on) => channels::search_in(store, on, &asked).await?,
+        None => channels::search(store, &asked).await?,
+    };
+    Ok(axum::Json(answer))
 }
 
 /// Posts a message in a channel.
@@ -121,9 +128,16 @@ pub(crate) async fn assign(
     Path(id): Path<String>,
     JsonBody(change): JsonBody<ChangeMembers>,
 ) -> JsonResult {
-    // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
+    // No client's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
     caller.refuse_plugin(OWNER_ONLY)?;
-    Ok(axum::Json(channels::assign(&team.swarm, &channel(&id)?, change).await?))
+    let id = channel(&id)?;
+    check_covered(&team, &caller, &id).await?;
+    let change = ChangeMembers { name: caller.acts_as(change.name)?, ..change };
+    // A person can't bring an agent into a channel that they may not see.
+    for agent in change.add.iter().chain(&change.remove).filter_map(Party::agent) {
+        caller.check_agent(agent)?;
+    }
+    Ok(axum::Json(channels::assign(&team.swarm, &id, change).await?))
 }
 
 /// Changes the shown name or the topic of a channel.
@@ -134,7 +148,10 @@ pub(crate) async fn retitle(
     JsonBody(change): JsonBody<RenameChannel>,
 ) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
-    Ok(axum::Json(channels::retitle(&team.swarm, &channel(&id)?, change).await?))
+    let id = channel(&id)?;
+    check_covered(&team, &caller, &id).await?;
+    let change = RenameChannel { name: caller.acts_as(change.name)?, ..change };
+    Ok(axum::Json(channels::retitle(&team.swarm, &id, change).await?))
 }
 
 /// Archives a channel, cancels that, or reopens the channel.
@@ -145,22 +162,18 @@ pub(crate) async fn archive(
     JsonBody(step): JsonBody<ArchiveRequest>,
 ) -> JsonResult {
     caller.refuse_plugin(OWNER_ONLY)?;
-    Ok(axum::Json(channels::archive(&team.swarm, &channel(&id)?, step).await?))
+    let id = channel(&id)?;
+    check_covered(&team, &caller, &id).await?;
+    let step = ArchiveRequest { name: caller.acts_as(step.name)?, ..step };
+    Ok(axum::Json(channels::archive(&team.swarm, &id, step).await?))
 }
 
-fn covers(caller: &Caller, channel: &Channel) -> bool {
-    caller.client().is_none_or(|token| scope::covers_channel(token, channel))
-}
-
-/// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
-/// client reads what they post.
+/// Refuses a channel that the caller may not see.
 pub(super) async fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
-    match caller.client() {
-        Some(token) if !scope::covers_channel(token, &team.swarm.channel(id).await?) => {
-            Err(scope::agent_not_covered(token))
-        }
-        _ => Ok(()),
+    if caller.client().is_none() && caller.home_person().is_none() {
+        return Ok(());
     }
+    caller.check_channel(id, &team.swarm.channel(id).await?)
 }
 
 pub(super) fn channel(id: &str) -> Result<ChannelId, ApiError> {

@@ -25,7 +25,6 @@ use crate::gateway::openai::response_format::correction_prompt;
 use crate::gateway::openai::{
     AnswerLimits, AnswerWriter as _, ChatRequest, CompletionHead, ResponseFormat, completion, finish_reason,
 };
-use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{StreamBody, StreamWriter, event_stream};
 use crate::gateway::turn_error::{describe_failure, failed, never_ran, refusal};
@@ -71,7 +70,7 @@ pub(crate) async fn complete(
     }
     let request: ChatRequest = parsed(&body)?;
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
-    caller.check_agent(&agent)?;
+    caller.check_agent(&agent).map_err(as_model)?;
     refuse_frozen(&gateway, &headers, &agent)?;
     let key = session_key(&gateway, &headers, &agent).await?;
     key.as_ref().map_or(Ok(()), |key| caller.check_session(key))?;
@@ -198,9 +197,9 @@ pub(super) fn place(
     TurnPlace { session: key.unwrap_or_else(new), command }
 }
 
-/// Returns the peer of a session that begins with this turn. A client's session is marked as the client's own.
+/// Returns the peer of a session that begins with this turn. The session of a client or a person is marked as theirs.
 fn new_peer(caller: &Caller, turn: TurnId) -> String {
-    caller.client().map_or_else(|| turn.to_string(), |token| format!("{}:{turn}", scope::peer(token)))
+    caller.request_peer().map_or_else(|| turn.to_string(), |peer| format!("{peer}:{turn}"))
 }
 
 /// Lets a turn with an idempotency key continue without its client, because the client may repeat the request to get

@@ -10,14 +10,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, 
 use serde_json::Value;
 use tower_service::Service as _;
 
-use crate::dashboard::{self, Api, ApiFailure, Asset, Language, Page, Viewer};
+use crate::dashboard::{self, Api, ApiFailure, Asset, Language, Offer, Page, SignInFailure, Viewer};
 use crate::gateway::auth::Caller;
+use crate::gateway::body::RawBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::limits::ServerLimits;
+use crate::gateway::person_access;
 use crate::gateway::sign_in::{self, cookie, csrf};
 use crate::gateway::state::Gateway;
+use crate::id::Party;
 use crate::provider::BoxFuture;
+use crate::store::Person;
 
 /// Largest answer of a route that a page is made of.
 const MAX_ANSWER: usize = 64 << 20;
@@ -61,23 +65,24 @@ pub(crate) async fn page(
         let redeemed = sign_in::redeem(&state.gateway, &code, browser).await.map_err(ApiError::explained)?;
         return match redeemed {
             Some(value) => signed_in(&state.gateway, &headers, &value, language),
-            None => html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, true)?),
+            None => signed_out(&state.gateway, language, Some(SignInFailure::Code)).await,
         };
     }
     let gateway = &state.gateway;
-    let (Some(Extension(Caller::Browser(browser))), Some(cookie)) =
-        (caller.clone(), cookie::value(&headers, gateway.port))
-    else {
-        return html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, false)?);
+    let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
+        return signed_out(gateway, language, None).await;
+    };
+    let Party::Human(person) = caller.party()? else {
+        return Err(ApiError::forbidden("name_of_another", "only a person looks at pages"));
     };
     let viewer = Viewer {
-        person: browser.person.clone(),
+        person,
+        offers: offers(&caller),
         csrf: csrf::token(cookie),
         last_event: gateway.events.id(gateway.events.now()),
         language,
     };
-    let api =
-        RouterApi { router: state.api.clone(), caller: Caller::Browser(browser), limits: gateway.limits };
+    let api = RouterApi { router: state.api.clone(), caller, limits: gateway.limits };
     match dashboard::render(uri.path(), query, &viewer, &api).await {
         Ok(page) => html(StatusCode::OK, page),
         Err(failure) => {
@@ -85,6 +90,26 @@ pub(crate) async fn page(
             html(status, dashboard::failed(&viewer, &failure)?)
         }
     }
+}
+
+/// Returns what the pages offer to the caller: what the routes would not refuse.
+fn offers(caller: &Caller) -> Vec<Offer> {
+    let Some(person) = caller.home_person() else { return Offer::ALL.to_vec() };
+    // Each offer stands for requests of one kind, and one of them is tried.
+    let is_allowed = |offer: &Offer| {
+        let (method, path) = match offer {
+            Offer::Talk => (Method::POST, "/api/message"),
+            Offer::Decide => (Method::POST, "/api/approvals/x/approve"),
+            Offer::Survey => (Method::GET, "/api/status"),
+            Offer::Oversee => (Method::GET, "/api/audit"),
+            Offer::Manage => (Method::PUT, "/api/settings"),
+            Offer::ManageTeam => (Method::POST, "/api/freeze"),
+            Offer::Administer => (Method::GET, "/api/bridges"),
+            Offer::Configure => (Method::PUT, "/api/config/value"),
+        };
+        person_access::check(person, &method, path).is_ok()
+    };
+    Offer::ALL.into_iter().filter(is_allowed).collect()
 }
 
 /// Returns a script, a style or a picture of the pages.
@@ -107,6 +132,36 @@ pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Resul
     }
     add_headers(&mut response);
     Ok(response)
+}
+
+/// Signs a browser in with the token of a person of the home. The middleware has refused forms of other sites by their
+/// Origin, so nobody can be signed in as somebody else without noticing.
+pub(crate) async fn sign_in_with_token(
+    State(state): State<DashboardState>,
+    headers: HeaderMap,
+    RawBody(body): RawBody,
+) -> Result<Response<Body>, ApiError> {
+    let language = dashboard::language(text(&headers, header::ACCEPT_LANGUAGE));
+    sign_in::check_form(&headers)?;
+    let token = dashboard::query_value(std::str::from_utf8(&body).unwrap_or_default(), "token");
+    let token = token.ok_or_else(|| ApiError::invalid("invalid_body", "the form has no token"))?;
+    let browser = text(&headers, header::USER_AGENT);
+    let signed = sign_in::with_token(&state.gateway, &token, browser).await;
+    match signed.map_err(ApiError::explained)? {
+        Some(value) => signed_in(&state.gateway, &headers, &value, language),
+        None => signed_out(&state.gateway, language, Some(SignInFailure::Token)).await,
+    }
+}
+
+async fn signed_out(
+    gateway: &Gateway,
+    language: Language,
+    failure: Option<SignInFailure>,
+) -> Result<Response<Body>, ApiError> {
+    // Where nobody has a token of a person, the page says nothing about such tokens.
+    let people = gateway.swarm.store().people().list().await.map_err(ApiError::explained)?;
+    let takes_token = people.iter().any(Person::is_active);
+    html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, failure, takes_token)?)
 }
 
 /// Returns the response that gives a browser its cookie and leads it to the first page, without the code in its address.
@@ -162,6 +217,8 @@ struct RouterApi {
 
 impl RouterApi {
     async fn call(&self, path: &str) -> Result<Value, ApiError> {
+        // The middleware is not in this way, so what the person may ask for is checked here.
+        self.caller.check_scope(&Method::GET, path.split('?').next().unwrap_or_default())?;
         let mut request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
         if let Ok(request) = &mut request {
             request.extensions_mut().insert(self.caller.clone());

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use crate::gateway::auth::Caller;
 use crate::gateway::events::{EventRead, GatewayEvent, WantedEvents};
 use crate::gateway::extract::Query;
-use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{SILENCE, event_stream};
 
@@ -86,21 +85,23 @@ struct Reader {
 
 impl Reader {
     /// Returns `true` if the reader wants an event and may see it. A client with a token for some agents sees only events
-    /// that name nothing but these agents.
+    /// that name nothing but these agents, and a person only those that name nothing which is not theirs to see.
     async fn is_shown(&self, event: &GatewayEvent) -> bool {
         if self.wanted.as_ref().is_some_and(|wanted| !wanted.has(event.name())) {
             return false;
         }
-        let Some(token) = self.caller.client() else { return true };
+        if self.caller.client().is_none() && self.caller.home_person().is_none() {
+            return true;
+        }
         let data = event.data();
         let is_covered = match data["channel"].as_str().map(str::parse) {
-            Some(Ok(id)) => {
+            Some(Ok(id)) if self.caller.client().is_some() => {
                 let channel = self.gateway.swarm.channel(&id).await;
-                channel.is_ok_and(|channel| scope::covers_channel(token, &channel))
+                channel.is_ok_and(|channel| self.caller.covers_channel(&channel))
             }
             _ => false,
         };
-        scope::may_see_event(token, &data, |_| is_covered)
+        self.caller.sees_event(&data, is_covered)
     }
 
     /// Returns the next piece, or `None` at the end. The server asks for a piece only if the connection has room for

@@ -68,8 +68,7 @@ pub(crate) async fn say(
     if prompt.trim().is_empty() {
         return Err(ApiError::invalid("no_user_message", "the prompt is empty"));
     }
-    let agent = chosen(&gateway, agent.as_deref(), session_key.as_deref())?;
-    caller.check_agent(&agent.id)?;
+    let agent = chosen_for(&gateway, &caller, agent.as_deref(), session_key.as_deref())?;
     // A frozen agent is refused before a key is claimed, so the same request may be repeated later.
     refuse_frozen(&gateway, &headers, &agent.id)?;
     let session = resolve_session(&gateway, &caller, &agent, session_key.as_deref()).await?;
@@ -169,9 +168,9 @@ pub(crate) async fn list(
         return Err(ApiError::invalid("invalid_query", format!("limit is a number from 1 to {MAX_LIMIT}")));
     }
     let key = filter.session_key.as_deref();
-    let agent = chosen(&gateway, filter.agent.as_deref(), key)?;
-    caller.check_agent(&agent.id)?;
+    let agent = chosen_for(&gateway, &caller, filter.agent.as_deref(), key)?;
     let session = resolve_session(&gateway, &caller, &agent, key).await?;
+    sessions::check_readable(&caller, &session)?;
     let messages = gateway.engine.messages(&session, limit, with_trace).await.map_err(failure_of)?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
     Ok(Answer(json!({"messages": messages})))
@@ -211,10 +210,27 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
     }
     let config = gateway.config();
     let orchestrator = config.agents.iter().find(|agent| agent.role == config::Role::Orchestrator);
-    orchestrator.cloned().ok_or_else(|| {
-        ApiError::not_found("agent_not_found", "there is no orchestrator; name an agent")
-            .with_hint("flock list")
-    })
+    orchestrator.cloned().ok_or_else(no_orchestrator)
+}
+
+/// Returns the agent as [`chosen`] does, unless the caller may not see it.
+pub(super) fn chosen_for(
+    gateway: &Gateway,
+    caller: &Caller,
+    agent: Option<&str>,
+    key: Option<&str>,
+) -> Result<Agent, ApiError> {
+    let found = chosen(gateway, agent, key)?;
+    let is_named = agent.is_some() || key.is_some();
+    match caller.check_agent(&found.id) {
+        // The refusal would name an agent that the person does not know.
+        Err(_) if !is_named && caller.home_person().is_some() => Err(no_orchestrator()),
+        checked => checked.map(|()| found),
+    }
+}
+
+fn no_orchestrator() -> ApiError {
+    ApiError::not_found("agent_not_found", "there is no orchestrator; name an agent").with_hint("flock list")
 }
 
 /// Returns the session that is named, otherwise the session that the client or this home's user has with the agent.
@@ -236,6 +252,7 @@ fn own_session(caller: &Caller, agent: &AgentId) -> SessionKey {
     let peer = match caller {
         Caller::Client(token) => scope::peer(token),
         Caller::Browser(browser) => browser.person.clone(),
+        Caller::Person(caller) => caller.person.name.clone(),
         Caller::Owner | Caller::Plugin => login(),
     };
     SessionKey::new(agent, SessionKind::Main, &peer)

@@ -32,7 +32,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
 ) -> JsonResult {
     let agent = gateway.agent(agent_name(&name)).map_err(as_model)?;
-    caller.check_agent(&agent.id)?;
+    caller.check_agent(&agent.id).map_err(as_model)?;
     Ok(Json(model(&gateway, &agent.id)))
 }
 

@@ -1,18 +1,89 @@
-//! `/api/people`: people who come from other platforms, and their accounts there.
+//! `/api/people`: the people of the home with their roles and tokens, and people who come from other platforms with their
+//! accounts there.
 
 use axum::extract::{Extension, State};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{JsonResult, TeamState};
+use crate::clean::looks_like;
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
-use crate::id::Party;
+use crate::gateway::extract::{Path, Query};
+use crate::id::{AgentId, ChannelId, Party};
 use crate::process;
-use crate::store::{Account, Level, RenameOutcome};
-use crate::swarm::SwarmError;
+use crate::store::{
+    Account, ClientToken, Level, NewPerson, Person, PersonChange, PersonRole, RenameOutcome, SignIn,
+};
+use crate::swarm::{SwarmError, budget, person as home_person};
+
+/// A request for a new person.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AddPerson {
+    pub(crate) name: String,
+    pub(crate) role: PersonRole,
+    /// The agents that the person may see. `None` stands for all of them.
+    pub(crate) agents: Option<Vec<AgentId>>,
+    /// The channels that the person is on. `None` stands for all of them, or for none if `agents` is given.
+    pub(crate) channels: Option<Vec<ChannelId>>,
+    /// The most tokens of a day.
+    pub(crate) day_tokens: Option<u64>,
+    /// The most millionths of a dollar of a day.
+    pub(crate) day_cost_micros: Option<u64>,
+    /// Name of the person who asks, for the audit.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+}
+
+/// A change of a person. What is left out stays, and `null` is no limit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ChangePerson {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<PersonRole>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub(crate) agents: Option<Option<Vec<AgentId>>>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub(crate) channels: Option<Option<Vec<ChannelId>>>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub(crate) day_tokens: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub(crate) day_cost_micros: Option<Option<u64>>,
+    /// Name of the person who asks, for the audit.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+}
+
+/// Reads a field that is there, also if it is `null`.
+fn given<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// A request for a new token of a person.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreatePersonToken {
+    /// Unix milliseconds at which the token expires. `None` stands for never.
+    #[serde(default)]
+    pub(crate) expires_at: Option<i64>,
+    /// Name of the person who asks, for the audit.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+}
+
+/// The query parameters of a removal.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RemovePersonQuery {
+    by: Option<String>,
+}
 
 /// A request to bind an account to a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,10 +111,105 @@ pub(crate) struct RenamePerson {
     pub(crate) by: Option<String>,
 }
 
-/// Returns the people with their accounts.
+/// Returns the people of the home, and those of other platforms with their accounts.
 pub(crate) async fn list(State(team): State<TeamState>) -> JsonResult {
-    let accounts = team.swarm.store().accounts().list().await.map_err(ApiError::explained)?;
-    Ok(axum::Json(json!({"accounts": accounts})))
+    let store = team.swarm.store();
+    let accounts = store.accounts().list().await.map_err(ApiError::explained)?;
+    let people = store.people().list().await.map_err(ApiError::explained)?;
+    Ok(axum::Json(json!({"accounts": accounts, "people": people})))
+}
+
+/// Adds a person to the home.
+pub(crate) async fn add(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(wanted): JsonBody<AddPerson>,
+) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
+    let by = caller.speaks(wanted.by.as_deref())?;
+    let new = NewPerson {
+        name: wanted.name,
+        role: wanted.role,
+        agents: wanted.agents,
+        channels: wanted.channels,
+        day_tokens: wanted.day_tokens,
+        day_cost: wanted.day_cost_micros,
+    };
+    let added = home_person::add(team.swarm.store(), &team.swarm.config(), &by, new).await?;
+    Ok((StatusCode::CREATED, axum::Json(json!(added))))
+}
+
+/// Returns a person of the home with their tokens and browsers, and what is used of their budget today.
+pub(crate) async fn show(State(team): State<TeamState>, Path(name): Path<String>) -> JsonResult {
+    let store = team.swarm.store();
+    let person = home_person::find(store, &name).await?;
+    let mut tokens = store.tokens().list().await.map_err(ApiError::explained)?;
+    tokens.retain(|token: &ClientToken| token.person.as_ref() == Some(&person.name));
+    let mut browsers = store.sign_ins().list().await.map_err(ApiError::explained)?;
+    let now = unix_ms();
+    browsers.retain(|browser: &SignIn| browser.person == person.name && browser.is_good(now));
+    let mut shown = json!(person);
+    shown["tokens"] = json!(tokens);
+    shown["browsers"] = json!(browsers.len());
+    shown["budget"] = used_today(&team, &person).await?;
+    Ok(axum::Json(shown))
+}
+
+/// Returns what is used of a person's budget today, or `null` if the person has none.
+async fn used_today(team: &TeamState, person: &Person) -> Result<Value, ApiError> {
+    let Some(limit) = budget::person_limit(person) else { return Ok(Value::Null) };
+    // Days are those of this machine's time zone.
+    let now = jiff::Zoned::now();
+    let day = budget::day(now.timestamp().as_millisecond(), now.time_zone());
+    let usage = team.swarm.store().usage();
+    let found = usage.limits_in_use(day.name.clone(), vec![limit]).await.map_err(ApiError::internal)?;
+    Ok(budget::use_of_limits(&day, &found)["budgets"][0].take())
+}
+
+/// Changes the role, the limits or the budget of a person.
+pub(crate) async fn change(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    JsonBody(wanted): JsonBody<ChangePerson>,
+) -> JsonResult {
+    let by = caller.speaks(wanted.by.as_deref())?;
+    let change = PersonChange {
+        role: wanted.role,
+        agents: wanted.agents,
+        channels: wanted.channels,
+        day_tokens: wanted.day_tokens,
+        day_cost: wanted.day_cost_micros,
+    };
+    let changed = home_person::change(team.swarm.store(), &team.swarm.config(), &by, &name, change).await?;
+    Ok(axum::Json(json!(changed)))
+}
+
+/// Removes a person. Their tokens, browsers and streams end.
+pub(crate) async fn remove(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Query(who): Query<RemovePersonQuery>,
+) -> JsonResult {
+    let by = caller.speaks(who.by.as_deref())?;
+    home_person::remove(team.swarm.store(), &by, &name).await?;
+    Ok(axum::Json(json!({"name": name.to_ascii_lowercase(), "removed": true})))
+}
+
+/// Makes a token of a person and returns it. It is never shown again.
+pub(crate) async fn add_token(
+    State(team): State<TeamState>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    JsonBody(wanted): JsonBody<CreatePersonToken>,
+) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
+    let by = caller.speaks(wanted.by.as_deref())?;
+    let made = home_person::add_token(team.swarm.store(), &by, &name, wanted.expires_at).await?;
+    let (token, known) = made;
+    let mut shown = json!(known);
+    // Only a digest of the token is stored, so this response is the only place where it appears.
+    shown["token"] = token.into();
+    Ok((StatusCode::CREATED, axum::Json(shown)))
 }
 
 /// Binds an account to a person, or forgets it.
@@ -65,6 +231,7 @@ pub(crate) async fn bind(
         };
     };
     let person = person(&team, name)?;
+    check_home_people(&team, &person).await?;
     let account = Account {
         platform,
         username: wanted.account.clone(),
@@ -93,6 +260,14 @@ pub(crate) async fn rename(
             format!("{name} is the owner or among approvers; an account gets that name by flock person link");
         return Err(SwarmError::Refused(text).into());
     }
+    // A person of the home keeps their name, and no account is given it by a renaming.
+    for party in [&from, &to] {
+        check_home_people(&team, party).await?;
+        if is_of_home(&team, party).await? {
+            let text = format!("{party} is a person of this home, whose name does not change");
+            return Err(SwarmError::Refused(text).into());
+        }
+    }
     let entry = by.entry("person.rename", &to.to_string(), Level::Yellow, format!("was {from}"));
     let renamed = team.swarm.store().accounts().rename(from.clone(), to.clone(), entry, unix_ms()).await;
     match renamed.map_err(ApiError::explained)? {
@@ -108,6 +283,25 @@ pub(crate) async fn rename(
             Err(SwarmError::Refused(text).into())
         }
     }
+}
+
+async fn is_of_home(team: &TeamState, person: &Party) -> Result<bool, ApiError> {
+    let Party::Human(name) = person else { return Ok(false) };
+    let found = team.swarm.store().people().find(name).await.map_err(ApiError::explained)?;
+    Ok(found.is_some())
+}
+
+/// Refuses a name that would be taken for a person of the home, unless it is the name of one.
+async fn check_home_people(team: &TeamState, person: &Party) -> Result<(), ApiError> {
+    let Party::Human(name) = person else { return Ok(()) };
+    for known in team.swarm.store().people().list().await.map_err(ApiError::explained)? {
+        let is_theirs = known.name == *name && known.is_active();
+        if looks_like(&known.name, name) && !is_theirs {
+            let text = format!("{person} looks like {}, who is or was a person of this home", known.name);
+            return Err(SwarmError::Refused(text).into());
+        }
+    }
+    Ok(())
 }
 
 /// Returns the people whom the configuration and this machine name: those who approve, and the owner.

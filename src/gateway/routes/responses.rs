@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::JsonResult;
 use super::chat::{self, TurnPlace};
 use super::client_calls;
+use super::models::as_model;
 use crate::agent::{TurnError, TurnEvent, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
 use crate::error::chain;
@@ -45,7 +46,7 @@ pub(crate) async fn create(
     check_enabled(&gateway)?;
     let mut request: ResponseRequest = parsed(&body)?;
     let agent = chat::chosen_agent(&gateway, &headers, &request.model)?;
-    caller.check_agent(&agent)?;
+    caller.check_agent(&agent).map_err(as_model)?;
     chat::refuse_frozen(&gateway, &headers, &agent)?;
     let key = continued(&gateway, &caller, &headers, &agent, &request).await?;
     let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();

@@ -47,8 +47,8 @@ pub(crate) async fn list(
 ) -> JsonResult {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
-    let sessions = match caller.client().and_then(|token| token.agents.as_ref()) {
-        // The list is read for each of the token's agents, because its length is limited and the sessions of other
+    let mut sessions = match caller.agents() {
+        // The list is read for each of the caller's agents, because its length is limited and the sessions of other
         // agents would use it up.
         Some(agents) if agent.is_none() => {
             let mut all = Vec::new();
@@ -59,13 +59,18 @@ pub(crate) async fn list(
         }
         _ => gateway.records.sessions(agent.as_ref()).await?,
     };
+    if caller.home_person().is_some() {
+        // The sessions that other people have are not shown.
+        let key = |session: &Value| session["key"].as_str().and_then(|key| key.parse::<SessionKey>().ok());
+        sessions.retain(|session| key(session).is_some_and(|key| caller.sees_session(&key)));
+    }
     let mut active = gateway.driver.list();
     // The oldest first, so those of a session that wait stand in the order of its queue.
     active.sort_by_key(|(id, turn)| (turn.since, *id));
     let turns: Vec<Value> = active
         .into_iter()
         .filter(|(_, turn)| {
-            agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.covers(&turn.agent)
+            agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.sees_session(&turn.session)
         })
         .map(|(id, turn)| {
             let state = if turn.waits() { "waiting" } else { "running" };
@@ -94,7 +99,7 @@ pub(crate) async fn compact(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
+    let key = controlled_key(&gateway, &caller, &key).await?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
     // The last compaction is reported only if it is a new one.
@@ -108,7 +113,7 @@ pub(crate) async fn reset(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
+    let key = controlled_key(&gateway, &caller, &key).await?;
     let known = gateway.engine.session(&key).await.map_err(ApiError::explained)?;
     if known.is_none() {
         return Err(failure(TurnError::NoSession(key).into()));
@@ -161,13 +166,13 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
 }
 
 /// Parses the key of a session of an agent that exists, and returns it in its stored spelling.
-pub(super) async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
+async fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key = session_key(key)?;
     gateway.agent(key.agent().as_str())?;
     gateway.swarm.store().sessions().canonical_key(&key).await.map_err(ApiError::internal)
 }
 
-/// Parses the key of a session as [`parse_key`] does, and refuses it if the caller can't see its agent.
+/// Parses the key of a session as [`parse_key`] does, and refuses it if the caller can't see it.
 pub(super) async fn readable_key(
     gateway: &Gateway,
     caller: &Caller,
@@ -175,7 +180,29 @@ pub(super) async fn readable_key(
 ) -> Result<SessionKey, ApiError> {
     let key = parse_key(gateway, key).await?;
     caller.check_agent(key.agent())?;
+    check_readable(caller, &key)?;
     Ok(key)
+}
+
+/// Parses the key of a session as [`parse_key`] does, and refuses it if the caller may not stop or change it.
+pub(super) async fn controlled_key(
+    gateway: &Gateway,
+    caller: &Caller,
+    key: &str,
+) -> Result<SessionKey, ApiError> {
+    let key = parse_key(gateway, key).await?;
+    caller.check_agent(key.agent())?;
+    caller.check_control(&key)?;
+    Ok(key)
+}
+
+/// Refuses a session that the caller may not read, as one that does not exist.
+pub(super) fn check_readable(caller: &Caller, key: &SessionKey) -> Result<(), ApiError> {
+    // A client's token is for whole agents, which is checked elsewhere.
+    if caller.home_person().is_none() || caller.sees_session(key) {
+        return Ok(());
+    }
+    Err(failure(TurnError::NoSession(key.clone()).into()))
 }
 
 /// Parses a session key.

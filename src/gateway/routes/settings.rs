@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::JsonResult;
-use super::messages::chosen;
+use super::messages::chosen_for;
 use crate::clock::unix_ms;
 use crate::config::setting::{self, Setting};
 use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role};
 use crate::error::Explain as _;
+use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::generation::Origin;
 use crate::home::Home;
-use crate::id::ModelRef;
+use crate::id::{ModelRef, Party};
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
@@ -62,9 +63,10 @@ impl<'de> Deserialize<'de> for EffortChange {
 /// Applies the change. It takes effect with the agent's next turn.
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
 ) -> JsonResult {
-    let agent = chosen(&gateway, agent.as_deref(), None)?;
+    let agent = chosen_for(&gateway, &caller, agent.as_deref(), None)?;
     check_runtime(&gateway, &agent, &wanted)?;
     if let Some(program) = program::named(&wanted) {
         // The search looks at the file system, so it runs on a thread for blocking work.
@@ -80,6 +82,12 @@ pub async fn change(
         });
         looked.await.map_err(ApiError::internal)??;
     }
+    // The owner's token has no name of its own here, and neither has a browser of the owner.
+    let party = match caller.home_person() {
+        Some(_) => caller.party()?,
+        None => Party::human("owner"),
+    };
+    let who = party.to_string();
     let home = gateway.home().clone();
     let id = agent.id.clone();
     // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
@@ -94,13 +102,13 @@ pub async fn change(
             }
             setting::set(document, &id, &changes)
         };
-        Origin::new("human:owner", "agent.settings, by the API").run(|| config::edit(&home, edit))
+        Origin::new(who, "agent.settings, by the API").run(|| config::edit(&home, edit))
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
     let changed = gateway.agent(agent.id.as_str())?;
     let shown = json!({"agent": changed.id, "cli": changed.runtime, "model": changed.model,
         "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
-    let by = Actor::human("owner");
+    let by = Actor::party(party);
     let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
     gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
     Ok(Answer(shown))

@@ -13,10 +13,10 @@ use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
-use crate::gateway::sign_in::codes;
+use crate::gateway::sign_in::codes::{self, Visitor};
 use crate::gateway::state::Gateway;
 use crate::id::Party;
-use crate::store::{Level, PushSubscription, SignIn};
+use crate::store::{Level, PersonRole, PushSubscription, SignIn};
 use crate::swarm::Actor;
 
 /// A request for a code.
@@ -44,7 +44,12 @@ pub(crate) async fn create_code(
         return Err(ApiError::forbidden("name_of_another", "only a person signs in"));
     };
     let lifetime = i64::try_from(codes::LIFETIME.as_millis()).unwrap_or(i64::MAX);
-    let code = gateway.sign_in_codes.create(person);
+    // A code that a person makes with their own token lets in nobody whom the token does not.
+    let token = match &caller {
+        Caller::Person(caller) => caller.token.clone(),
+        _ => None,
+    };
+    let code = gateway.sign_in_codes.create(Visitor { person, token });
     Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
 }
 
@@ -52,7 +57,12 @@ pub(crate) async fn create_code(
 pub(crate) async fn list(State(team): State<TeamState>, Extension(caller): Extension<Caller>) -> JsonResult {
     let now = unix_ms();
     let mut found = team.swarm.store().sign_ins().list().await.map_err(ApiError::explained)?;
-    found.retain(|sign_in| sign_in.is_good(now));
+    // The browsers of others are the owner's business.
+    let is_shown = |sign_in: &SignIn| match caller.home_person() {
+        Some(person) if person.role != PersonRole::Owner => sign_in.person == person.name,
+        _ => true,
+    };
+    found.retain(|sign_in| sign_in.is_good(now) && is_shown(sign_in));
     let told = team.swarm.store().push_subscriptions().list(now).await.map_err(ApiError::explained)?;
     let notifications = |sign_in: &SignIn| told.iter().find(|told| told.sign_in == sign_in.id);
     let sessions = found.iter().map(|sign_in| describe(sign_in, notifications(sign_in), &caller));
@@ -67,8 +77,8 @@ pub(crate) async fn end(
     Path(id): Path<String>,
     Query(who): Query<EndQuery>,
 ) -> JsonResult {
-    let id = match &caller {
-        Caller::Browser(browser) if id == "current" => browser.sign_in.clone(),
+    let id = match caller.sign_in() {
+        Some(sign_in) if id == "current" => sign_in.to_owned(),
         _ => id,
     };
     let ended = end_some(&team, &caller, Some(id.clone()), &who).await?;
@@ -107,7 +117,7 @@ async fn end_some(
 
 /// Returns a sign-in in the JSON form of the API.
 pub(crate) fn describe(sign_in: &SignIn, told: Option<&PushSubscription>, caller: &Caller) -> Value {
-    let is_current = matches!(caller, Caller::Browser(browser) if browser.sign_in == sign_in.id);
+    let is_current = caller.sign_in() == Some(sign_in.id.as_str());
     let mut shown = json!(sign_in);
     shown["expiresAt"] = sign_in.expires_at().into();
     shown["current"] = is_current.into();

@@ -11,7 +11,6 @@ use super::JsonResult;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
-use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 use crate::store::{Database, StoreError, SubmissionFilter, Task, TaskFilter, TaskState};
@@ -64,7 +63,7 @@ async fn covered(
         let page = gateway.swarm.store().tasks().list(&filter, limit).await?;
         filter.before = page.last().map(|task| task.id.clone());
         let is_last = page.len() < limit as usize;
-        found.extend(page.into_iter().filter(|task| covers(caller, task)));
+        found.extend(page.into_iter().filter(|task| caller.covers_task(task)));
         // Tasks that the caller may not see take no place in the response, so further pages are read.
         if is_last || found.len() >= limit as usize {
             break;
@@ -82,7 +81,7 @@ pub(crate) async fn show(
 ) -> JsonResult {
     let task = find(&gateway, &id).await.map_err(ApiError::explained)?;
     // A task that the caller may not see looks like a missing one.
-    let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
+    let task = task.filter(|task| caller.covers_task(task)).ok_or_else(unknown)?;
     let mut shown = describe(gateway.swarm.store(), &task).await.map_err(ApiError::explained)?;
     for (key, text) in [
         ("request", Some(&task.request)),
@@ -96,10 +95,19 @@ pub(crate) async fn show(
 }
 
 /// Stops a task and the turn that works on it. The response comes when the turn has ended.
-pub(crate) async fn cancel(State(gateway): State<Arc<Gateway>>, Path(id): Path<String>) -> JsonResult {
+pub(crate) async fn cancel(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> JsonResult {
     // A missing task is 404, and one that has ended is 409.
-    find(&gateway, &id).await.map_err(ApiError::explained)?.ok_or_else(unknown)?;
-    match gateway.stop_task("owner", &id).await {
+    let task = find(&gateway, &id).await.map_err(ApiError::explained)?;
+    task.filter(|task| caller.covers_task(task)).ok_or_else(unknown)?;
+    let by = match caller.home_person() {
+        Some(_) => caller.party()?.to_string(),
+        None => "owner".to_owned(),
+    };
+    match gateway.stop_task(&by, &id).await {
         Ok(task) => {
             let shown = describe(gateway.swarm.store(), &task).await;
             shown.map(Json).map_err(ApiError::explained)
@@ -107,10 +115,6 @@ pub(crate) async fn cancel(State(gateway): State<Arc<Gateway>>, Path(id): Path<S
         Err(SwarmError::Refused(reason)) => Err(ApiError::conflict("task_ended", reason)),
         Err(error) => Err(ApiError::explained(error)),
     }
-}
-
-fn covers(caller: &Caller, task: &Task) -> bool {
-    caller.client().is_none_or(|token| scope::covers_task(token, task))
 }
 
 async fn find(gateway: &Gateway, id: &str) -> Result<Option<Task>, StoreError> {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::JsonResult;
-use super::sessions::{parse_key, readable_key, record};
+use super::sessions::{controlled_key, readable_key, record};
 use crate::agent::turn_listing::{ListingPlace, TurnSelection};
 use crate::gateway::auth::Caller;
 use crate::gateway::driver::Withdrawal;
@@ -86,7 +86,7 @@ pub(crate) async fn withdraw(
     Extension(caller): Extension<Caller>,
     Path((key, turn)): Path<(String, TurnId)>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
+    let key = controlled_key(&gateway, &caller, &key).await?;
     match gateway.driver.withdraw(&key, turn) {
         Withdrawal::Cancelled(end) => {
             record(&gateway, &caller, &key, "session.withdraw").await?;
@@ -108,7 +108,7 @@ pub(crate) async fn stop(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> JsonResult {
-    let key = parse_key(&gateway, &key).await?;
+    let key = controlled_key(&gateway, &caller, &key).await?;
     let turns = gateway.driver.list().into_iter().filter(|(_, turn)| turn.session == key);
     let ends: Vec<_> = turns.filter_map(|(id, _)| gateway.driver.cancel_turn(id)).collect();
     if !ends.is_empty() {

@@ -7,10 +7,11 @@ pub(crate) mod csrf;
 
 use axum::http::{HeaderMap, Method, StatusCode};
 
+use self::codes::Visitor;
 use super::error::ApiError;
 use super::state::Gateway;
 use crate::clock::unix_ms;
-use crate::store::{Level, SignIn, StoreError, token_hash};
+use crate::store::{ClientToken, Level, SignIn, StoreError, token_hash};
 use crate::swarm::Actor;
 
 /// Milliseconds after which a use is recorded again. Recording each request would write at each of them.
@@ -29,16 +30,43 @@ pub(crate) async fn redeem(
     code: &str,
     browser: &str,
 ) -> Result<Option<String>, StoreError> {
-    let Some(person) = gateway.sign_in_codes.take(code) else { return Ok(None) };
+    let Some(visitor) = gateway.sign_in_codes.take(code) else { return Ok(None) };
+    sign_in(gateway, visitor, browser).await.map(Some)
+}
+
+/// Signs a browser in with a token of a person of the home. Returns the value of its cookie, or `None` if the token is
+/// not good. A client's token and the owner's sign nobody in.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read or written.
+pub(crate) async fn with_token(
+    gateway: &Gateway,
+    token: &str,
+    browser: &str,
+) -> Result<Option<String>, StoreError> {
+    let store = gateway.swarm.store();
+    // The lookup is by hash, so its timing reveals nothing about the token.
+    let found = store.tokens().find(&token_hash(token.trim().as_bytes())).await?;
+    let found = found.filter(|found| found.is_good(unix_ms()));
+    let Some(ClientToken { name, person: Some(person), .. }) = found else { return Ok(None) };
+    if !store.people().find(&person).await?.is_some_and(|person| person.is_active()) {
+        return Ok(None);
+    }
+    sign_in(gateway, Visitor { person, token: Some(name) }, browser).await.map(Some)
+}
+
+async fn sign_in(gateway: &Gateway, visitor: Visitor, browser: &str) -> Result<String, StoreError> {
     let cookie = crate::id::hex(&rand::random::<[u8; 32]>());
     let now = unix_ms();
     let new = SignIn {
         id: crate::id::hex(&rand::random::<[u8; 4]>()),
-        person,
+        person: visitor.person,
         // A browser may send anything.
         browser: crate::clean::summary(browser, MAX_BROWSER),
         created_at: now,
         used_at: now,
+        token: visitor.token,
     };
     let entry =
         Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
@@ -46,7 +74,7 @@ pub(crate) async fn redeem(
     store.sign_ins().add(new, token_hash(cookie.as_bytes()), entry, now).await?;
     // On disk before the browser gets the cookie: a power failure must not sign it out again.
     store.sync().await?;
-    Ok(Some(cookie))
+    Ok(cookie)
 }
 
 /// Returns the sign-in that the cookie of a request belongs to, or `None` if there is no cookie or it is not good.
@@ -60,6 +88,13 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
     // The lookup is by hash, so its timing reveals nothing about the cookie.
     let now = unix_ms();
     let found = sign_ins.find(token_hash(cookie.as_bytes())).await?.filter(|found| found.is_good(now));
+    if let Some(SignIn { token: Some(name), person, .. }) = &found {
+        let token = gateway.swarm.store().tokens().named(name).await?;
+        let is_theirs = |token: &ClientToken| token.is_good(now) && token.person.as_ref() == Some(person);
+        if !token.as_ref().is_some_and(is_theirs) {
+            return Ok(None);
+        }
+    }
     if let Some(found) = found.as_ref().filter(|found| now - found.used_at > TOUCH_INTERVAL) {
         sign_ins.touch(found.id.clone(), now).await?;
     }
@@ -91,6 +126,19 @@ pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> 
     }
     let message = "a browser's request that changes something needs the token of the page";
     Err(ApiError::forbidden("csrf", message).with_hint("reload the page"))
+}
+
+/// Checks that a form comes from one of the gateway's own pages.
+///
+/// # Errors
+///
+/// Returns 403 if it comes from another page.
+pub(crate) fn check_form(headers: &HeaderMap) -> Result<(), ApiError> {
+    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    if matches!(site, None | Some(b"same-origin")) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden("foreign_origin", "forms of other pages are refused"))
 }
 
 /// Returns the refusal for a cookie that is not good (any more).

@@ -9,7 +9,7 @@ use crate::store::audit::{self, AuditEntry};
 use crate::store::session::parsed;
 use crate::store::sql;
 use crate::store::subjects::Grants;
-use crate::store::{Database, Store, StoreError, token};
+use crate::store::{Database, Store, StoreError, person, token};
 
 impl<A> Grants<&Database<A>> {
     /// Returns an agent's requests of this kind whose grants somebody revoked, last revoked first.
@@ -78,7 +78,8 @@ impl<A> Grants<&Database<A>> {
                 .query_map((), |row| parsed(row, 0))?
                 .collect::<sql::Result<_>>()?;
             // A token can name an agent that has never made a request.
-            let mut all = [granted, token::named_agents(connection)?].concat();
+            let mut all =
+                [granted, token::named_agents(connection)?, person::named_agents(connection)?].concat();
             all.sort_unstable();
             all.dedup();
             Ok(all)
@@ -213,7 +214,11 @@ impl Grants<&Store> {
                     denied += 1;
                 }
             }
-            let narrowed = if only.is_none() { token::remove_agent(transaction, &agent)? } else { 0 };
+            let narrowed = if only.is_none() {
+                token::remove_agent(transaction, &agent)? + person::remove_agent(transaction, &agent)?
+            } else {
+                0
+            };
             // A call that changed nothing leaves no audit row.
             if revoked + denied + narrowed > 0 {
                 audit::append(transaction, &entry, now)?;

@@ -413,6 +413,7 @@ fn task(
         // The answer stays in the task and in the session.
         origin: None,
         charged: None,
+        person: None,
         session,
         summary: clean::summary(&schedule.text, MAX_SUMMARY),
         request: text,

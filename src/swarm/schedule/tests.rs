@@ -256,6 +256,7 @@ async fn a_used_up_budget_skips_a_slot_and_says_so_once() {
             channel: Some(dev()),
             turn,
             model: "script/demo".parse().unwrap(),
+            person: None,
             server: None,
             tokens: crate::store::TokenCounts { input: 90, output: 20, ..Default::default() },
             cost: None,
@@ -344,6 +345,7 @@ async fn a_budget_in_dollars_ends_and_can_be_raised() {
             model: "script/demo".parse().unwrap(),
             tokens: crate::store::TokenCounts { input: 9, ..Default::default() },
             cost,
+            person: None,
             server: None,
         };
         team.store.usage().reserve(used, Vec::<UsageLimit>::new()).await.unwrap().unwrap();

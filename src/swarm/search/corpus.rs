@@ -69,7 +69,7 @@ impl Corpus {
             channels: None,
             has_channels: true,
             is_whole: true,
-            database: swarm.store().inode(),
+            database: swarm.store().identity(),
         })
     }
 
@@ -113,7 +113,7 @@ impl Corpus {
             channels: Some(channels),
             has_channels,
             is_whole: false,
-            database: swarm.store().inode(),
+            database: swarm.store().identity(),
         };
         Ok((corpus, closed))
     }

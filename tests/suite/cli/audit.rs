@@ -64,6 +64,7 @@ async fn use_is_summed_and_what_has_no_price_is_named() {
             channel: Some("dev".parse().unwrap()),
             turn: flock::id::TurnId::new(),
             model: model.parse().unwrap(),
+            person: None,
             server: None,
             tokens: flock::store::TokenCounts { input: 1000, output: 10, ..Default::default() },
             cost,

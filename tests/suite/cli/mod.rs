@@ -3,6 +3,7 @@
 
 mod add;
 mod audit;
+mod backup;
 mod bridge;
 mod bundle;
 mod chat;
@@ -17,6 +18,7 @@ mod init;
 mod killed;
 mod mcp;
 mod own_update;
+mod person;
 mod programs;
 mod prompt;
 mod receipt;

@@ -53,6 +53,7 @@ async fn names_of_channels_are_shown_only_if_they_are_asked_for() {
         channel: Some("merger".parse().unwrap()),
         turn: TurnId::new(),
         model: "lab/qwen3".parse().unwrap(),
+        person: None,
         server: None,
         tokens: TokenCounts { input: 1000, output: 10, ..TokenCounts::default() },
         cost: Some(2_500_000),

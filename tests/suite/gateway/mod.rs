@@ -21,6 +21,7 @@ mod mcp_sessions;
 mod messages;
 mod metrics;
 pub mod openapi;
+mod people;
 pub mod process;
 mod push;
 mod queue;

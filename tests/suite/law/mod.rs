@@ -7,6 +7,7 @@ mod hints;
 mod layers;
 mod openapi;
 mod package;
+pub(crate) mod people;
 mod places;
 mod programs;
 mod promises;

@@ -28,6 +28,11 @@ impl Tab {
         [Self::Overview, Self::Checks, Self::Logs, Self::Audit, Self::Config, Self::Generations]
     }
 
+    /// Returns `true` for a page that is the owner's business.
+    const fn is_owners(self) -> bool {
+        matches!(self, Self::Logs | Self::Config | Self::Generations)
+    }
+
     const fn address(self) -> &'static str {
         match self {
             Self::Overview => "/dashboard/machine",

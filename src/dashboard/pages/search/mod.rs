@@ -21,6 +21,11 @@ impl Tab {
         [Self::Everything, Self::Messages]
     }
 
+    /// Returns `true` for a page that is the owner's business: it looks into the memories of all agents.
+    const fn is_owners(self) -> bool {
+        matches!(self, Self::Everything)
+    }
+
     /// Returns the address of the page with the same words.
     fn address(self, words: &str) -> String {
         let page = match self {

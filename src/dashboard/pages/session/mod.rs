@@ -15,7 +15,7 @@ use crate::agent::Command;
 use crate::clean;
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
-use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch, query};
+use crate::dashboard::{Api, ApiFailure, Offer, Page, Viewer, fetch, query};
 use crate::id::{AgentId, SessionKey};
 
 pub(super) use turn::state_text;
@@ -43,6 +43,8 @@ struct SessionPage {
     agent: AgentId,
     /// `true` if the person's messages belong here: in the session of a channel or of another agent they do not.
     can_write: bool,
+    /// `true` if the viewer may stop the turns.
+    can_stop: bool,
     turns: Vec<TurnView>,
     /// The address of the part with the turns before these.
     earlier: Option<String>,
@@ -97,7 +99,9 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, key: &str, query: &str)
     Page::of(&SessionPage {
         layout: Layout::new(viewer, Some(NavItem::Sessions), agent.as_str()),
         frozen: agents.agents.into_iter().find(|one| one.id == agent).and_then(|one| one.frozen),
-        can_write: key == sessions::own_key(&agent, &viewer.person),
+        can_write: viewer.has(Offer::Talk) && key == sessions::own_key(&agent, &viewer.person),
+        can_stop: viewer.has(Offer::Manage)
+            || viewer.has(Offer::Talk) && key == sessions::own_key(&agent, &viewer.person),
         agent,
         turns: transcript.turns.into_iter().map(|turn| TurnView::new(texts, &key, turn)).collect(),
         earlier: transcript.before.map(|before| format!("{address}?before={before}")),

@@ -135,6 +135,7 @@ async fn every_answer_fits_the_document() {
     skills::use_skills(&scene).await;
     use_up(&scene).await;
     use_the_dashboard(&scene).await;
+    use_people(&scene).await;
     use_mcp_servers(&scene).await;
     use_the_machine(&scene).await;
     look_at_receipts_and_generations(&scene).await;
@@ -753,6 +754,41 @@ async fn use_the_machine(scene: &Scene) {
 }
 
 /// A browser signs in, looks at pages, changes something, and signs out.
+async fn use_people(scene: &Scene) {
+    let new = json!({"name": "zoe", "role": "member", "agents": ["coder"], "channels": null, "dayTokens": 5000,
+        "dayCostMicros": 1_000_000, "by": "ann"});
+    scene.post("/api/people", new.clone()).await;
+    scene.fails("POST", "/api/people", new, 409, "refused").await;
+    scene.fails("POST", "/api/people", json!({"name": "Zoe", "role": "member"}), 400, "usage").await;
+    scene.fails("POST", "/api/people", json!({"name": "x", "role": "boss"}), 400, "invalid_body").await;
+    let unknown = json!({"name": "yan", "role": "member", "agents": ["nobody"]});
+    scene.fails("POST", "/api/people", unknown, 404, "agent_not_found").await;
+    let change = json!({"role": "viewer", "agents": null, "channels": null, "dayTokens": null});
+    scene.document.done(&scene.owner, "PUT", "/api/people/zoe", &change).await;
+    scene.fails("PUT", "/api/people/nobody", json!({"role": "viewer"}), 404, "person_not_found").await;
+    scene.fails("PUT", "/api/people/zoe", json!({"x": 1}), 400, "invalid_body").await;
+    let made = scene.post("/api/people/zoe/tokens", json!({"expiresAt": later()})).await;
+    scene.fails("POST", "/api/people/zoe/tokens", json!({"expiresAt": 1}), 400, "usage").await;
+    scene.fails("POST", "/api/people/nobody/tokens", json!({}), 404, "person_not_found").await;
+    let zoe = Client::new(port(&scene.home)).with_token(made["token"].as_str().unwrap());
+    for path in ["/api/openapi.json", "/api/agents", "/api/channels", "/api/status", "/api/search?q=welcome"]
+    {
+        scene.document.get(&zoe, path).await;
+    }
+    assert_eq!(scene.document.fails(&zoe, "POST", "/api/freeze", &NOTHING, 403).await, "out_of_scope");
+    let shown = scene.get("/api/people/zoe").await;
+    assert_eq!(shown["budget"]["scope"], "person", "{shown}");
+    scene.fails("GET", "/api/people/nobody", NOTHING, 404, "person_not_found").await;
+    assert!(scene.get("/api/tokens").await.to_string().contains("\"person\":\"zoe\""));
+    let budgets = scene.get("/api/usage/budgets").await;
+    assert!(budgets["budgets"].as_array().unwrap().iter().any(|budget| budget["name"] == "zoe"), "{budgets}");
+    scene.get("/api/usage?by=person").await;
+    scene.fails("POST", "/dashboard/sign-in", json!({}), 400, "invalid_body").await;
+    scene.delete("/api/people/zoe?by=ann").await;
+    scene.fails("DELETE", "/api/people/zoe", NOTHING, 404, "person_not_found").await;
+    assert_eq!(scene.get("/api/people").await["people"][0]["name"], "zoe");
+}
+
 async fn use_the_dashboard(scene: &Scene) {
     let document = &scene.document;
     let browser = Client::new(port(&scene.home));

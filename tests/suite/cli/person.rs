@@ -1,0 +1,97 @@
+//! `flock person` where no gateway runs.
+
+use serde_json::{Value, json};
+
+use crate::support::home::TempHome;
+
+#[test]
+fn without_people_nothing_of_them_is_to_be_seen() {
+    let home = TempHome::new().init();
+    let listed = home.flock(["person", "list"]).ok();
+    assert!(
+        listed.stdout.is_empty() && listed.stderr.contains("Nobody came from another platform yet"),
+        "{listed:?}"
+    );
+    assert_eq!(home.flock(["person", "list", "--json"]).ok().json(), json!({"accounts": []}));
+    for args in [["status"], ["list"], ["usage"]] {
+        let said = home.flock(args);
+        let said = (said.stdout + &said.stderr).to_lowercase();
+        assert!(!said.contains("person") && !said.contains("people"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_person_is_added_shown_changed_and_removed() {
+    let home = TempHome::new().init();
+    home.flock(["person", "add", "bea"]).fails(2);
+    home.flock(["person", "add", "bea", "--role", "boss"]).fails(2);
+    home.flock(["person", "add", "Bea", "--role", "member"]).fails(2);
+    home.flock(["person", "add", "orchestrator", "--role", "member"]).fails(1);
+    home.flock(["person", "add", "bea", "--role", "member", "--agents", "nobody"]).fails(1);
+    home.flock(["person", "add", "bea", "--role", "owner", "--agents", "orchestrator"]).fails(2);
+    home.flock(["person", "add", "bea", "--role", "member", "--budget-usd", "many"]).fails(2);
+    let args = [
+        "person",
+        "add",
+        "bea",
+        "--role",
+        "member",
+        "--agents",
+        "orchestrator",
+        "--budget-tokens",
+        "5000",
+        "--json",
+    ];
+    let added = home.flock(args).ok().json();
+    assert_eq!((&added["role"], &added["agents"]), (&json!("member"), &json!(["orchestrator"])), "{added}");
+    assert_eq!((&added["channels"], &added["dayTokens"]), (&json!([]), &json!(5000)), "{added}");
+    home.flock(args).fails(1);
+    let made = home.flock(["person", "token", "bea", "--expires", "30d"]).ok();
+    let token = made.stdout.trim();
+    assert!(token.starts_with("flk_") && token.len() == 68, "{made:?}");
+    let listed = home.flock(["person", "list"]).ok().stdout;
+    assert!(
+        listed.contains("human:bea") && listed.contains("member") && listed.contains("orchestrator"),
+        "{listed}"
+    );
+    let shown = home.flock(["person", "show", "bea"]).ok().stdout;
+    assert!(
+        shown.contains("bea.1, until") && shown.contains("0 of 5000") && !shown.contains(token),
+        "{shown}"
+    );
+    home.flock(["person", "set", "bea"]).fails(2);
+    home.flock(["person", "set", "bea", "--role", "owner"]).fails(2);
+    let args = [
+        "person",
+        "set",
+        "human:bea",
+        "--role",
+        "operator",
+        "--agents",
+        "all",
+        "--channels",
+        "all",
+        "--budget-tokens",
+        "none",
+    ];
+    home.flock(args).ok();
+    let shown = home.flock(["person", "show", "bea", "--json"]).ok().json();
+    assert_eq!((&shown["role"], &shown["agents"]), (&json!("operator"), &Value::Null), "{shown}");
+    assert_eq!((&shown["dayTokens"], &shown["budget"]), (&Value::Null, &Value::Null), "{shown}");
+    assert!(home.flock(["token", "list"]).ok().stdout.contains("those of bea"));
+    home.flock(["person", "remove", "nobody"]).fails(1);
+    home.flock(["person", "remove", "../bea"]).fails(1);
+    home.flock(["person", "remove", "bea"]).ok();
+    home.flock(["person", "remove", "bea"]).fails(1);
+    home.flock(["person", "token", "bea"]).fails(1);
+    home.flock(["person", "set", "bea", "--role", "viewer"]).fails(1);
+    assert!(home.flock(["person", "list"]).ok().stdout.contains("removed"));
+    home.flock(["person", "add", "bea", "--role", "viewer"]).fails(1);
+    let audit = home.flock(["audit", "--json", "--action", "person"]).ok().json();
+    let actions: Vec<&str> =
+        audit["rows"].as_array().unwrap().iter().map(|row| row["action"].as_str().unwrap()).collect();
+    for action in ["person.add", "person.token", "person.change", "person.remove"] {
+        assert_eq!(actions.iter().filter(|found| **found == action).count(), 1, "{action}: {audit}");
+    }
+    home.flock(["audit", "--verify"]).ok();
+}

@@ -1,0 +1,769 @@
+//! People of a home beside its owner: what each role opens, what one never sees of another, under which name they act,
+//! and how they end.
+
+use std::sync::atomic::Ordering;
+
+use flock::id::AgentId;
+use flock::store::{Along, AuditEntry, Level, NewRequest, RequestState, Scope};
+use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvents};
+use flock::swarm::triage::{Execution, FiledRequest, Request};
+use serde_json::{Value, json};
+
+use super::house::{House, LIMIT, ask, ask_streamed, until};
+use crate::law::people::ACTIONS;
+
+/// Words that stand only in what `bob` may see.
+const SECRET: &str = "geheimwort";
+
+async fn send(client: &Client, call: Call) -> (u16, Value) {
+    let answer = client.send(call, LIMIT).await.unwrap();
+    let status = answer.status();
+    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
+}
+
+async fn text(answer: Answer) -> (u16, String) {
+    let status = answer.status();
+    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
+}
+
+/// Adds a person.
+async fn add(house: &House, name: &str, role: &str, limits: Value) -> (u16, Value) {
+    let mut wanted = json!({"name": name, "role": role, "by": "boss"});
+    for (key, value) in limits.as_object().unwrap() {
+        wanted[key] = value.clone();
+    }
+    send(&house.owner(), Call::post("/api/people").json(&wanted).unwrap()).await
+}
+
+/// A new token of a person.
+async fn token(house: &House, name: &str) -> String {
+    let call = Call::post(&format!("/api/people/{name}/tokens")).json(&json!({"by": "boss"})).unwrap();
+    let (status, made) = send(&house.owner(), call).await;
+    assert_eq!((status, &made["person"]), (201, &json!(name)), "{made}");
+    made["token"].as_str().unwrap().to_owned()
+}
+
+/// A new person with a token.
+async fn person(house: &House, name: &str, role: &str, limits: Value) -> Client {
+    let (status, added) = add(house, name, role, limits).await;
+    assert_eq!(status, 201, "{added}");
+    Client::new(house.port).with_token(&token(house, name).await)
+}
+
+async fn channel(house: &House, id: &str, member: &str) {
+    let made = json!({"id": id, "topic": "work", "members": [member]});
+    let (status, body) = send(&house.owner(), Call::post("/api/channels").json(&made).unwrap()).await;
+    assert_eq!(status, 201, "{body}");
+}
+
+fn post(channel: &str, content: &str) -> Call {
+    Call::post(&format!("/api/channels/{channel}/messages")).json(&json!({"content": content})).unwrap()
+}
+
+fn chat(agent: &str) -> Call {
+    let mut asked = ask("say hello");
+    asked["model"] = agent.into();
+    Call::post("/v1/chat/completions").json(&asked).unwrap()
+}
+
+/// `ann` with `coder` in `alpha-room`, and `bob` with `tester` in `beta-room`.
+async fn two_people(house: &House) -> (Client, Client) {
+    channel(house, "alpha-room", "coder").await;
+    channel(house, "beta-room", "tester").await;
+    let ann = person(house, "ann", "member", json!({"agents": ["coder"], "channels": ["alpha-room"]})).await;
+    let bob = person(house, "bob", "member", json!({"agents": ["tester"], "channels": ["beta-room"]})).await;
+    (ann, bob)
+}
+
+async fn next_event(events: &mut ServerSentEvents) -> String {
+    let event = events.next(LIMIT).await.unwrap().expect("the stream goes on");
+    format!("{} {}", event.name, event.data)
+}
+
+/// Reads a stream to its end.
+async fn read_to_its_end(mut answer: Answer) {
+    while answer.chunk(LIMIT).await.unwrap().is_some() {}
+}
+
+fn called(word: &str, path: &str) -> Call {
+    let path: Vec<&str> =
+        path.split('/').map(|part| if part.starts_with('{') { "x" } else { part }).collect();
+    let path = path.join("/");
+    match word {
+        "GET" => Call::get(&path),
+        "PUT" => Call::put(&path),
+        "DELETE" => Call::delete(&path),
+        _ => Call::post(&path),
+    }
+}
+
+#[tokio::test]
+async fn a_role_refuses_every_route_that_it_does_not_open() {
+    let house = House::new().await;
+    let refused: [(&str, &[&str]); 4] = [
+        ("owner", &["root"]),
+        ("operator", &["root", "administer"]),
+        ("member", &["root", "administer", "manage", "oversee"]),
+        ("viewer", &["root", "administer", "manage", "oversee", "talk", "decide"]),
+    ];
+    for (role, kinds) in refused {
+        let someone = person(&house, &format!("{role}-role"), role, json!({})).await;
+        let mut count = 0;
+        for (word, path, kind) in ACTIONS.iter().filter(|(_, _, kind)| kinds.contains(kind)) {
+            let (status, body) = send(&someone, called(word, path)).await;
+            assert_eq!(status, 403, "{role}: {word} {path} ({kind})");
+            // The relay answers in the words of a provider.
+            if !path.starts_with("/relay/") {
+                assert_eq!(body["error"]["code"], "out_of_scope", "{role}: {word} {path} ({kind})");
+            }
+            count += 1;
+        }
+        assert!(count > 10, "{role}");
+        for path in ["/api/agents", "/api/channels", "/api/status", "/api/openapi.json", "/api/projects"] {
+            assert_eq!(send(&someone, Call::get(path)).await.0, 200, "{role}: {path}");
+        }
+        let talks = send(&someone, chat("coder")).await.0;
+        assert_eq!(talks, if role == "viewer" { 403 } else { 200 }, "{role}");
+        let freezes = send(&someone, Call::post("/api/agents/coder/freeze")).await.0;
+        assert_eq!(freezes, if matches!(role, "owner" | "operator") { 200 } else { 403 }, "{role}");
+        send(&house.owner(), Call::post("/api/agents/coder/thaw")).await;
+        let looks = send(&someone, Call::get("/api/audit")).await.0;
+        assert_eq!(looks, if matches!(role, "owner" | "operator") { 200 } else { 403 }, "{role}");
+        let administers = send(&someone, Call::get("/api/people")).await.0;
+        assert_eq!(administers, if role == "owner" { 200 } else { 403 }, "{role}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_sees_nothing_of_agents_and_channels_that_are_not_theirs() {
+    let house = House::new().await;
+    let (ann, bob) = two_people(&house).await;
+    assert_eq!(send(&bob, post("beta-room", SECRET)).await.0, 201);
+    assert_eq!(send(&ann, post("alpha-room", "public words")).await.0, 201);
+    assert_eq!(send(&bob, chat("tester")).await.0, 200);
+    assert_eq!(send(&ann, chat("coder")).await.0, 200);
+    for path in [
+        "/v1/models",
+        "/api/agents",
+        "/api/channels",
+        "/api/channels/alpha-room",
+        "/api/channels/alpha-room/messages",
+        "/api/sessions",
+        "/api/tasks",
+        "/api/approvals",
+        "/api/approvals?state=all",
+        "/api/search?q=geheimwort",
+        "/api/search?q=words",
+        "/api/usage/budgets",
+        "/api/dashboard/sessions",
+        "/flock/.well-known/agent-card.json",
+        "/.well-known/agent-card.json",
+    ] {
+        let (status, shown) = text(ann.send(Call::get(path), LIMIT).await.unwrap()).await;
+        assert_eq!(status, 200, "{path}: {shown}");
+        for hidden in ["tester", "beta-room", "bob", SECRET] {
+            assert!(!shown.replace("q=geheimwort", "").contains(hidden), "{path} shows {hidden}: {shown}");
+        }
+    }
+    let (_, found) = send(&ann, Call::get("/api/search?q=words")).await;
+    assert_eq!(found["messages"].as_array().unwrap().len(), 1, "{found}");
+    let (_, found) = send(&bob, Call::get("/api/search?q=geheimwort")).await;
+    assert_eq!(found["messages"].as_array().unwrap().len(), 1, "{found}");
+    for path in
+        ["/api/status", "/api/usage", "/api/audit", "/api/graph", "/api/projects", "/metrics", "/api/logs"]
+    {
+        assert_eq!(send(&ann, Call::get(path)).await.0, 403, "{path} shows all agents");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_may_not_see_is_refused_as_what_does_not_exist() {
+    let house = House::new().await;
+    let (ann, bob) = two_people(&house).await;
+    assert_eq!(send(&bob, post("beta-room", SECRET)).await.0, 201);
+    assert_eq!(send(&bob, chat("tester")).await.0, 200);
+    let message = |agent: &str, key: Option<&str>| {
+        let body = json!({"prompt": "say x", "agent": agent, "sessionKey": key});
+        Call::post("/api/message").json(&body).unwrap()
+    };
+    type Make<'a> = &'a dyn Fn(&str) -> Call;
+    // With the name of the hidden thing, and one that nobody has.
+    let pairs: [(&str, &str, Make<'_>); 12] = [
+        ("tester", "nobody", &|name| Call::get(&format!("/v1/models/{name}"))),
+        ("tester", "nobody", &|name| chat(name)),
+        ("tester", "nobody", &|name| message(name, None)),
+        ("tester", "nobody", &|name| Call::get(&format!("/api/messages?agent={name}"))),
+        ("tester", "nobody", &|name| Call::get(&format!("/api/sessions?agent={name}"))),
+        ("tester", "nobody", &|name| {
+            Call::get(&format!("/api/sessions/agent:{name}:flock:main:bob/transcript"))
+        }),
+        ("tester", "nobody", &|name| Call::get(&format!("/api/sessions/agent:{name}:flock:main:bob"))),
+        ("tester", "nobody", &|name| Call::post(&format!("/api/sessions/agent:{name}:flock:main:bob/stop"))),
+        ("beta-room", "no-room", &|name| Call::get(&format!("/api/channels/{name}"))),
+        ("beta-room", "no-room", &|name| Call::get(&format!("/api/channels/{name}/messages"))),
+        ("beta-room", "no-room", &|name| post(name, "hello")),
+        ("beta-room", "no-room", &|name| Call::get(&format!("/api/channels/{name}/messages/1/files/0"))),
+    ];
+    for (hidden, unknown, call) in pairs {
+        let (status, body) = send(&ann, call(hidden)).await;
+        let (as_status, as_body) = send(&ann, call(unknown)).await;
+        let plain = |body: &Value, name: &str| body.to_string().replace(name, "NAME");
+        assert_eq!((status, plain(&body, hidden)), (as_status, plain(&as_body, unknown)), "{hidden}");
+        assert_eq!(status, 404, "{body}");
+    }
+    // The session of another person with an agent that both may see.
+    let carl = person(&house, "carl", "operator", json!({})).await;
+    for known in ["agent:tester:flock:main:bob", "agent:tester:flock:main:nobody"] {
+        for path in ["transcript", "prompt"] {
+            let (status, body) = send(&carl, Call::get(&format!("/api/sessions/{known}/{path}"))).await;
+            assert_eq!(
+                (status, &body["error"]["code"]),
+                (404, &json!("session_not_found")),
+                "{known} {path}: {body}"
+            );
+        }
+        let (status, body) = send(&carl, Call::get(&format!("/api/messages?sessionKey={known}"))).await;
+        assert_eq!(status, 404, "{body}");
+        assert_eq!(send(&carl, Call::post(&format!("/api/sessions/{known}/stop"))).await.0, 403, "{known}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_events_has_only_what_is_the_persons() {
+    let house = House::new().await;
+    let (ann, bob) = two_people(&house).await;
+    let mut events = ann.ask(Call::get("/api/events"), LIMIT).await.unwrap().events();
+    assert_eq!(send(&bob, post("beta-room", SECRET)).await.0, 201);
+    assert_eq!(send(&bob, chat("tester")).await.0, 200);
+    assert_eq!(send(&house.owner(), chat("coder")).await.0, 200);
+    assert_eq!(send(&ann, post("alpha-room", "mine")).await.0, 201);
+    assert_eq!(send(&ann, chat("coder")).await.0, 200);
+    let first = next_event(&mut events).await;
+    assert!(first.starts_with("channel.message") && first.contains("alpha-room"), "{first}");
+    let mut seen = String::new();
+    while !seen.contains("turn.ended") {
+        let event = next_event(&mut events).await;
+        assert!(event.contains("flock:request:person:ann:"), "{event}");
+        seen = event;
+    }
+}
+
+#[tokio::test]
+async fn a_person_acts_under_their_own_name_alone() {
+    let house = House::new().await;
+    channel(&house, "dev", "coder").await;
+    let ann = person(&house, "ann", "operator", json!({})).await;
+    assert_eq!(send(&ann, post("dev", "hello")).await.0, 201);
+    for other in ["owner", "bob", "boss", "coder", "token:ci", "flock"] {
+        let said = json!({"content": "x", "as": other});
+        let call = Call::post("/api/channels/dev/messages").json(&said).unwrap();
+        assert_eq!(send(&ann, call).await.1["error"]["code"], "name_of_another", "{other}");
+        let topic = json!({"topic": "x", "as": other});
+        assert_eq!(send(&ann, Call::put("/api/channels/dev").json(&topic).unwrap()).await.0, 403, "{other}");
+        let members = json!({"add": ["tester"], "as": other});
+        let call = Call::post("/api/channels/dev/members").json(&members).unwrap();
+        assert_eq!(send(&ann, call).await.0, 403, "{other}");
+        let new = json!({"id": "new", "topic": "x", "as": other});
+        assert_eq!(send(&ann, Call::post("/api/channels").json(&new).unwrap()).await.0, 403, "{other}");
+        let call = Call::post(&format!("/api/agents/coder/freeze?by={other}"));
+        assert_eq!(send(&ann, call).await.0, 403, "{other}");
+    }
+    let new = json!({"id": "new", "topic": "x"});
+    let (status, made) = send(&ann, Call::post("/api/channels").json(&new).unwrap()).await;
+    assert_eq!((status, &made["createdBy"]), (201, &json!("human:ann")), "{made}");
+    assert_eq!(send(&ann, chat("coder")).await.0, 200);
+    assert_eq!(send(&ann, Call::post("/api/agents/coder/freeze")).await.0, 200);
+    assert_eq!(send(&ann, Call::post("/api/agents/coder/thaw")).await.0, 200);
+    let (_, read) = send(&house.owner(), Call::get("/api/channels/dev/messages")).await;
+    let authors: Vec<&Value> =
+        read["messages"].as_array().unwrap().iter().map(|said| &said["author"]).collect();
+    assert!(authors.contains(&&json!("human:ann")), "{read}");
+    let (_, audit) = send(&house.owner(), Call::get("/api/audit?limit=100")).await;
+    let rows = audit["rows"].as_array().unwrap();
+    for action in ["chat.turn", "channel.create", "agent.freeze", "agent.thaw"] {
+        let by = rows.iter().find(|row| row["action"] == action).map(|row| row["actor"].clone());
+        assert_eq!(by, Some(json!("human:ann")), "{action}: {audit}");
+    }
+    assert!(rows.iter().any(|row| row["action"] == "person.add" && row["actor"] == "human:boss"), "{audit}");
+}
+
+#[tokio::test]
+async fn a_person_has_turns_only_in_sessions_of_their_own() {
+    let house = House::new().await;
+    let ann = person(&house, "ann", "operator", json!({})).await;
+    let said = |key: Option<&str>| {
+        let said = json!({"agent": "coder", "prompt": "say hello", "sessionKey": key});
+        Call::post("/api/message").json(&said).unwrap()
+    };
+    assert_eq!(send(&ann, said(None)).await.0, 200);
+    assert_eq!(house.runner.last().session.as_str(), "agent:coder:flock:main:ann");
+    assert_eq!(send(&ann, chat("coder")).await.0, 200);
+    let new = house.runner.last().session.to_string();
+    assert!(new.starts_with("agent:coder:flock:request:person:ann:"), "{new}");
+    for own in ["agent:coder:flock:main:ANN", "agent:coder:flock:request:person:ann:work", &new] {
+        assert_eq!(send(&ann, said(Some(own))).await.0, 200, "{own}");
+    }
+    for other in [
+        "agent:coder:flock:main:bob",
+        "agent:coder:flock:main:owner",
+        "agent:coder:flock:main:token:ci",
+        "agent:coder:flock:request:person:anna:x",
+        "agent:coder:flock:request:0192",
+        "agent:coder:flock:channel:dev",
+        "agent:coder:flock:dm:tester",
+        "agent:coder:flock:dm:human:ann",
+    ] {
+        assert_eq!(send(&ann, said(Some(other))).await.0, 403, "{other}");
+        let call = chat("coder").header("x-openclaw-session-key", other);
+        assert_eq!(send(&ann, call).await.0, 403, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_gives_themselves_more_than_they_have() {
+    let house = House::new().await;
+    for role in ["operator", "member", "viewer"] {
+        let name = format!("{role}-x");
+        let one = person(&house, &name, role, json!({})).await;
+        let calls = [
+            Call::post("/api/people").json(&json!({"name": "zoe", "role": "owner"})).unwrap(),
+            Call::put(&format!("/api/people/{name}")).json(&json!({"role": "owner"})).unwrap(),
+            Call::put(&format!("/api//people/{name}/")).json(&json!({"role": "owner"})).unwrap(),
+            Call::post(&format!("/api/people/{name}/tokens")).json(&json!({})).unwrap(),
+            Call::post("/api/people/accounts")
+                .json(&json!({"name": name, "bridge": "matrix", "account": "x"}))
+                .unwrap(),
+            Call::post("/api/tokens").json(&json!({"name": "ci", "rights": ["approve"]})).unwrap(),
+            Call::delete("/api/tokens/ci"),
+            Call::put("/api/config/value")
+                .json(&json!({"path": "gateway.auth.token", "value": "x"}))
+                .unwrap(),
+            Call::get("/api/config"),
+            Call::get("/api/search/memory?q=a"),
+            Call::post("/api/sessions")
+                .json(&json!({"key": "agent:coder:flock:main:bob", "file": "x"}))
+                .unwrap(),
+            Call::put("/api/dashboard/push").json(&json!({})).unwrap(),
+        ];
+        for call in calls {
+            let (status, body) = send(&one, call).await;
+            assert!(status == 403 || status == 404, "{role}: {status} {body}");
+        }
+        let (_, people) = send(&house.owner(), Call::get("/api/people")).await;
+        let found =
+            people["people"].as_array().unwrap().iter().find(|one| one["name"] == *name).unwrap().clone();
+        assert_eq!(found["role"], role);
+    }
+    // The role owner manages people, but never the configuration with the owner's token.
+    let chief = person(&house, "chief", "owner", json!({})).await;
+    let call =
+        Call::put("/api/config/value").json(&json!({"path": "gateway.auth.token", "value": "x"})).unwrap();
+    assert_eq!(send(&chief, call).await.0, 403);
+    assert_eq!(send(&chief, Call::get("/api/config/backups/x")).await.0, 403);
+    let (status, shown) = text(chief.send(Call::get("/api/config"), LIMIT).await.unwrap()).await;
+    assert!(status == 200 && !shown.contains(super::house::TOKEN), "{shown}");
+    let wanted = json!({"name": "dana", "role": "viewer"});
+    let (status, added) = send(&chief, Call::post("/api/people").json(&wanted).unwrap()).await;
+    assert_eq!((status, &added["addedBy"]), (201, &json!("human:chief")), "{added}");
+    // A person who is limited can't be the owner of everything.
+    let limits = json!({"role": "owner"});
+    add(&house, "eve", "member", json!({"agents": ["coder"]})).await;
+    let (status, body) = send(&house.owner(), Call::put("/api/people/eve").json(&limits).unwrap()).await;
+    assert_eq!(status, 400, "{body}");
+}
+
+#[tokio::test]
+async fn a_limited_operator_manages_only_what_is_theirs() {
+    let house = House::new().await;
+    channel(&house, "alpha-room", "coder").await;
+    channel(&house, "beta-room", "tester").await;
+    let limits = json!({"agents": ["coder"], "channels": ["alpha-room"]});
+    let ann = person(&house, "ann", "operator", limits).await;
+    assert_eq!(send(&ann, Call::post("/api/agents/coder/freeze")).await.0, 200);
+    assert_eq!(send(&ann, Call::post("/api/agents/coder/thaw")).await.0, 200);
+    for path in ["/api/agents/tester/freeze", "/api/agents/%74ester/freeze", "/api/agents/nobody/freeze"] {
+        assert_eq!(send(&ann, Call::post(path)).await.0, 404, "{path}");
+    }
+    for path in ["/api/freeze", "/api/thaw", "/api/quota/resume", "/api/races"] {
+        assert_eq!(send(&ann, Call::post(path)).await.0, 403, "{path}");
+    }
+    let topic = json!({"topic": "x"});
+    assert_eq!(send(&ann, Call::put("/api/channels/alpha-room").json(&topic).unwrap()).await.0, 200);
+    assert_eq!(send(&ann, Call::put("/api/channels/beta-room").json(&topic).unwrap()).await.0, 404);
+    let members = json!({"add": ["tester"]});
+    let call = Call::post("/api/channels/alpha-room/members").json(&members).unwrap();
+    assert_eq!(send(&ann, call).await.0, 404, "an agent that she may not see");
+    let settings = json!({"agent": "tester", "cli": "native"});
+    assert_eq!(send(&ann, Call::put("/api/settings").json(&settings).unwrap()).await.0, 404);
+    let (_, agents) = send(&house.owner(), Call::get("/api/agents")).await;
+    let tester =
+        agents["agents"].as_array().unwrap().iter().find(|one| one["id"] == "tester").unwrap().clone();
+    assert_eq!((&tester["frozen"], &tester["runtime"]), (&Value::Null, &json!("native")));
+}
+
+/// Puts a request of an agent that waits for a decision into the database.
+async fn request(house: &House, id: &str, agent: &str, session: &str, level: Level) -> String {
+    let agent: AgentId = agent.parse().unwrap();
+    let mut request: Request = serde_json::from_value(json!({"kind": "command", "command": "true"})).unwrap();
+    if let Request::Command { execution, .. } = &mut request {
+        *execution = Some(Execution::new(&house.home, id));
+    }
+    let new = NewRequest {
+        id: id.to_owned(),
+        kind: request.kind(),
+        session: format!("agent:{agent}:flock:{session}").parse().unwrap(),
+        channel: None,
+        body: FiledRequest { agent: agent.clone(), request }.body(),
+        agent,
+        reason: "tests".to_owned(),
+        floor: level,
+        why: vec!["a rule".to_owned()],
+        state: RequestState::Waiting,
+        scope: Scope::Once,
+        asks_sysadmin: false,
+        expires_at: flock::clock::unix_ms() + 3_600_000,
+        exchange: None,
+        now: flock::clock::unix_ms(),
+    };
+    let entry = AuditEntry {
+        actor: "coder".to_owned(),
+        action: "request.ask",
+        subject: id.to_owned(),
+        level,
+        detail: String::new(),
+        session: None,
+        turn: None,
+    };
+    let store = house.gateway.swarm.store();
+    assert!(store.requests().add(new, Along::audit(entry)).await.unwrap());
+    let (_, shown) = send(&house.owner(), Call::get(&format!("/api/approvals/{id}"))).await;
+    shown["request"]["sha256"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_is_decided_by_the_person_whose_role_and_sessions_allow_it() {
+    let house = House::new().await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let bob = person(&house, "bob", "member", json!({})).await;
+    let carl = person(&house, "carl", "operator", json!({})).await;
+    let vera = person(&house, "vera", "viewer", json!({})).await;
+    request(&house, "r-mine", "coder", "main:ann", Level::Yellow).await;
+    let red = request(&house, "r-red", "coder", "main:ann", Level::Red).await;
+    let deny = |id: &str| Call::post(&format!("/api/approvals/{id}/deny")).json(&json!({})).unwrap();
+    for client in [&bob, &vera] {
+        let (_, listed) = send(client, Call::get("/api/approvals")).await;
+        assert_eq!(listed["requests"], json!([]), "it belongs to a session of ann");
+        assert_eq!(send(client, Call::get("/api/approvals/r-mine")).await.0, 404);
+    }
+    assert_eq!(send(&bob, deny("r-mine")).await.0, 404);
+    assert_eq!(send(&vera, deny("r-mine")).await.0, 403);
+    let (_, listed) = send(&ann, Call::get("/api/approvals")).await;
+    assert_eq!(listed["requests"].as_array().unwrap().len(), 2, "{listed}");
+    let approve = json!({"sha256": red});
+    let call = Call::post("/api/approvals/r-red/approve").json(&approve).unwrap();
+    let (status, body) = send(&ann, call.clone()).await;
+    assert_eq!((status, &body["error"]["code"]), (403, &json!("not_approver")), "{body}");
+    let (status, decided) = send(&ann, deny("r-mine")).await;
+    assert_eq!((status, &decided["request"]["decidedBy"]), (200, &json!("human:ann")), "{decided}");
+    let (status, decided) = send(&carl, call).await;
+    assert_eq!((status, &decided["request"]["decidedBy"]), (200, &json!("human:carl")), "{decided}");
+    let as_other = json!({"by": "carl"});
+    request(&house, "r-more", "coder", "main:ann", Level::Yellow).await;
+    let call = Call::post("/api/approvals/r-more/deny").json(&as_other).unwrap();
+    assert_eq!(send(&ann, call).await.0, 403, "nobody decides in the name of another");
+}
+
+#[tokio::test]
+async fn a_removed_person_has_nothing_any_more() {
+    let house = House::new().await;
+    channel(&house, "dev", "coder").await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let browser = signed_in(&house, &token(&house, "ann").await).await;
+    let other = person(&house, "bob", "member", json!({})).await;
+    let events = ann.send(Call::get("/api/events"), LIMIT).await.unwrap();
+    let asked = Call::post("/v1/chat/completions").json(&ask_streamed("wait-streaming")).unwrap();
+    let turn = ann.send(asked, LIMIT).await.unwrap();
+    let page_events = Client::new(house.port)
+        .send(Call::get("/api/events").header("cookie", &browser), LIMIT)
+        .await
+        .unwrap();
+    assert_eq!((events.status(), turn.status(), page_events.status()), (200, 200, 200));
+    assert_eq!(send(&ann, post("dev", "before")).await.0, 201);
+    let (status, removed) = send(&house.owner(), Call::delete("/api/people/ann?by=boss")).await;
+    assert_eq!((status, removed), (200, json!({"name": "ann", "removed": true})));
+    read_to_its_end(events).await;
+    read_to_its_end(page_events).await;
+    read_to_its_end(turn).await;
+    until("the turn ends with the stream", || house.runner.cancelled.load(Ordering::SeqCst) == 1).await;
+    for call in [Call::get("/api/agents"), post("dev", "after"), chat("coder"), Call::get("/api/events")] {
+        let (status, body) = send(&ann, call).await;
+        assert_eq!((status, &body["error"]["code"]), (401, &json!("wrong_token")), "{body}");
+    }
+    let page = Client::new(house.port)
+        .send(Call::get("/dashboard").header("cookie", &browser), LIMIT)
+        .await
+        .unwrap();
+    assert_eq!(page.status(), 401);
+    let route = Client::new(house.port)
+        .send(Call::get("/api/agents").header("cookie", &browser), LIMIT)
+        .await
+        .unwrap();
+    assert_eq!(route.status(), 401);
+    assert_eq!(send(&other, Call::get("/api/agents")).await.0, 200, "others stay");
+    // What she said and did keeps the name, and nobody gets it.
+    let (_, read) = send(&house.owner(), Call::get("/api/channels/dev/messages")).await;
+    assert!(read.to_string().contains("human:ann"), "{read}");
+    for again in ["ann", "a.nn", "an-n"] {
+        assert_eq!(add(&house, again, "member", json!({})).await.0, 409, "{again}");
+    }
+    assert_eq!(send(&house.owner(), Call::delete("/api/people/ann")).await.0, 404);
+    let call = Call::post("/api/people/ann/tokens").json(&json!({})).unwrap();
+    assert_eq!(send(&house.owner(), call).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_browser_ends_with_the_token_that_signed_it_in() {
+    let house = House::new().await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let browser = signed_in(&house, &token(&house, "ann").await).await;
+    let looks = async || {
+        let call = Call::get("/api/agents").header("cookie", &browser);
+        Client::new(house.port).send(call, LIMIT).await.unwrap().status()
+    };
+    assert_eq!(looks().await, 200);
+    assert_eq!(send(&house.owner(), Call::delete("/api/tokens/ann.2")).await.0, 200);
+    assert_eq!(looks().await, 401);
+    assert_eq!(send(&ann, Call::get("/api/agents")).await.0, 200, "her other token stays");
+    // Neither a client's token nor the owner's signs a browser in here.
+    let wanted = json!({"name": "ci", "rights": ["chat", "read", "approve"]});
+    let (_, made) = send(&house.owner(), Call::post("/api/tokens").json(&wanted).unwrap()).await;
+    for wrong in [made["token"].as_str().unwrap(), super::house::TOKEN, "flk_x", ""] {
+        let answer = sign_in(&house, wrong, &[]).await;
+        assert!(answer.status() == 401 && answer.header("set-cookie").is_none(), "{wrong}");
+    }
+}
+
+/// Sends the form of the sign-in page.
+async fn sign_in(house: &House, token: &str, headers: &[(&'static str, &str)]) -> Answer {
+    let call = Call::post("/dashboard/sign-in")
+        .bytes(format!("token={token}").as_bytes())
+        .header("content-type", "application/x-www-form-urlencoded");
+    let call = headers.iter().fold(call, |call, (name, value)| call.header(name, value));
+    Client::new(house.port).send(call, LIMIT).await.unwrap()
+}
+
+/// Signs a browser in, and returns its cookie.
+async fn signed_in(house: &House, token: &str) -> String {
+    let origin = format!("http://127.0.0.1:{}", house.port);
+    let answer = sign_in(house, token, &[("origin", &origin), ("sec-fetch-site", "same-origin")]).await;
+    assert_eq!(answer.status(), 200);
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
+async fn page(house: &House, cookie: &str, path: &str) -> (u16, String) {
+    text(Client::new(house.port).send(Call::get(path).header("cookie", cookie), LIMIT).await.unwrap()).await
+}
+
+#[tokio::test]
+async fn a_page_has_only_what_the_role_allows() {
+    let house = House::new().await;
+    let stranger = Client::new(house.port);
+    let (_, shown) = text(stranger.send(Call::get("/dashboard"), LIMIT).await.unwrap()).await;
+    assert!(!shown.contains("<form"), "without people, nothing is asked: {shown}");
+    channel(&house, "alpha-room", "coder").await;
+    channel(&house, "beta-room", "tester").await;
+    let limits = json!({"agents": ["coder"], "channels": ["alpha-room"]});
+    for (name, role, limits) in [
+        ("vera", "viewer", limits.clone()),
+        ("mia", "member", limits),
+        ("otto", "operator", json!({})),
+        ("olga", "owner", json!({})),
+    ] {
+        add(&house, name, role, limits).await;
+    }
+    let (_, shown) = text(stranger.send(Call::get("/dashboard"), LIMIT).await.unwrap()).await;
+    assert!(
+        shown.contains("action=\"/dashboard/sign-in\"") && shown.contains("name=\"referrer\""),
+        "{shown}"
+    );
+    let has = |page: &str, what: &str| page.contains(what);
+    for (name, talks, manages, administers) in [
+        ("vera", false, false, false),
+        ("mia", true, false, false),
+        ("otto", true, true, false),
+        ("olga", true, true, true),
+    ] {
+        let cookie = signed_in(&house, &token(&house, name).await).await;
+        let (status, team) = page(&house, &cookie, "/dashboard").await;
+        assert_eq!(status, 200, "{team}");
+        assert!(has(&team, "data-agent=\"coder\""), "{name}: {team}");
+        assert_eq!(has(&team, "data-agent=\"tester\""), manages, "{name}");
+        for button in [
+            "data-action=\"freeze\"",
+            "data-action=\"freeze-all\"",
+            "data-form=\"add-agent\"",
+            "data-form=\"settings\"",
+        ] {
+            assert_eq!(has(&team, button), manages, "{name}: {button}");
+        }
+        for link in ["href=\"/dashboard/machine\"", "href=\"/dashboard/graph\"", "href=\"/dashboard/cost\""] {
+            assert_eq!(has(&team, link), manages, "{name}: {link}");
+        }
+        let (status, room) = page(&house, &cookie, "/dashboard/channels/alpha-room").await;
+        assert_eq!(status, 200, "{room}");
+        assert_eq!(has(&room, "data-form=\"post\""), talks, "{name}");
+        assert_eq!(has(&room, "data-form=\"topic\""), manages, "{name}");
+        let hidden = page(&house, &cookie, "/dashboard/channels/beta-room").await.0;
+        assert_eq!(hidden, if manages { 200 } else { 404 }, "{name}");
+        let machine = page(&house, &cookie, "/dashboard/machine/audit").await.0;
+        assert_eq!(machine, if manages { 200 } else { 403 }, "{name}");
+        let logs = page(&house, &cookie, "/dashboard/machine/config").await.0;
+        assert_eq!(logs, if administers { 200 } else { 403 }, "{name}");
+        // What the page leaves out, the route refuses, also with the page's own token.
+        let csrf = team.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0;
+        let call = Call::post("/api/agents/coder/freeze").header("cookie", &cookie);
+        let without = stranger.send(call.clone(), LIMIT).await.unwrap().status();
+        assert_eq!(without, 403, "{name}: a change needs the page's token");
+        let status = stranger.send(call.header("x-flock-csrf", csrf), LIMIT).await.unwrap().status();
+        assert_eq!(status, if manages { 200 } else { 403 }, "{name}");
+        send(&house.owner(), Call::post("/api/agents/coder/thaw")).await;
+        let out = Call::delete("/api/dashboard/sessions/current")
+            .header("cookie", &cookie)
+            .header("x-flock-csrf", csrf);
+        assert_eq!(stranger.send(out, LIMIT).await.unwrap().status(), 200, "{name} signs out");
+        assert_eq!(page(&house, &cookie, "/dashboard").await.0, 401, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_signs_nobody_in() {
+    let house = House::new().await;
+    add(&house, "ann", "member", json!({})).await;
+    let token = token(&house, "ann").await;
+    for headers in [
+        [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")],
+        [("origin", "null"), ("sec-fetch-site", "same-origin")],
+        [("accept", "*/*"), ("sec-fetch-site", "same-site")],
+        [("accept", "*/*"), ("sec-fetch-site", "none")],
+    ] {
+        let answer = sign_in(&house, &token, &headers).await;
+        assert!(answer.status() == 403 && answer.header("set-cookie").is_none(), "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_of_the_owner_under_a_persons_name_gets_that_persons_rights() {
+    let house = House::new().await;
+    let code = async || {
+        let call = Call::post("/api/dashboard/codes").json(&json!({"by": "ann"})).unwrap();
+        let (_, made) = send(&house.owner(), call).await;
+        let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+        let answer = Client::new(house.port).send(Call::get(&path), LIMIT).await.unwrap();
+        answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+    };
+    let before = code().await;
+    assert!(page(&house, &before, "/dashboard").await.1.contains("data-action=\"freeze-all\""));
+    add(&house, "ann", "viewer", json!({})).await;
+    assert_eq!(page(&house, &before, "/dashboard").await.0, 401, "it had the owner's rights");
+    let after = code().await;
+    assert!(!page(&house, &after, "/dashboard").await.1.contains("data-action=\"freeze-all\""));
+    let call = Call::get("/api/bridges").header("cookie", &after);
+    assert_eq!(Client::new(house.port).send(call, LIMIT).await.unwrap().status(), 403);
+}
+
+#[tokio::test]
+async fn a_name_imitates_nobody() {
+    let house = House::new().await;
+    assert_eq!(add(&house, "ann", "member", json!({})).await.0, 201);
+    for wrong in
+        ["", "Ann", "ann b", "1ann", ".ann", "änn", "аnn", "human:ann", "a/b", "token:ci", &"x".repeat(33)]
+    {
+        let (status, body) = add(&house, wrong, "member", json!({})).await;
+        assert_eq!((status, &body["error"]["code"]), (400, &json!("usage")), "{wrong:?}: {body}");
+    }
+    for taken in [
+        "ann", "a.n.n", "an_n", "coder", "c0der", "co-der", "tester", "owner", "own-er", "flock", "f1ock",
+        "system", "plugin", "human", "token", "person", "accounts", "rename", "all", "al1",
+    ] {
+        let (status, body) = add(&house, taken, "member", json!({})).await;
+        assert_eq!(status, 409, "{taken}: {body}");
+    }
+    // An agent can't take the name of a person either.
+    for id in ["ann", "a-nn"] {
+        let (status, body) =
+            send(&house.owner(), Call::post("/api/agents").json(&json!({"id": id})).unwrap()).await;
+        assert_eq!(status, 409, "{id}: {body}");
+    }
+    for (limits, status) in [
+        (json!({"agents": ["nobody"]}), 404),
+        (json!({"channels": ["no-room"]}), 404),
+        (json!({"agents": ["coder"], "x": 1}), 400),
+    ] {
+        assert_eq!(add(&house, "zed", "member", limits.clone()).await.0, status, "{limits}");
+    }
+    assert_eq!(add(&house, "zed", "boss", json!({})).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_change_of_a_person_counts_at_once() {
+    let house = House::new().await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let events = ann.send(Call::get("/api/events"), LIMIT).await.unwrap();
+    assert_eq!(send(&ann, chat("tester")).await.0, 200);
+    let change = json!({"role": "viewer", "agents": ["coder"], "by": "boss"});
+    let (status, changed) = send(&house.owner(), Call::put("/api/people/ann").json(&change).unwrap()).await;
+    assert_eq!((status, &changed["channels"]), (200, &json!([])), "{changed}");
+    read_to_its_end(events).await;
+    assert_eq!(send(&ann, chat("coder")).await.0, 403);
+    assert_eq!(send(&ann, Call::get("/v1/models")).await.1["data"].as_array().unwrap().len(), 1);
+    house.remove("coder");
+    let (_, models) = send(&ann, Call::get("/v1/models")).await;
+    assert_eq!(models["data"], json!([]));
+}
+
+#[tokio::test]
+async fn a_removal_while_somebody_posts_leaves_no_post_behind_it() {
+    let house = House::new().await;
+    channel(&house, "dev", "coder").await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let posts = (0..24).map(|n| {
+        let ann = ann.clone();
+        tokio::spawn(async move { send(&ann, post("dev", &format!("post {n}"))).await.0 })
+    });
+    let posts: Vec<_> = posts.collect();
+    let removed = send(&house.owner(), Call::delete("/api/people/ann")).await.0;
+    assert_eq!(removed, 200);
+    // From here on, nothing of hers is taken.
+    assert_eq!(send(&ann, post("dev", "late")).await.0, 401);
+    let mut taken = 0;
+    for post in posts {
+        match post.await.unwrap() {
+            201 => taken += 1,
+            status => assert_eq!(status, 401),
+        }
+    }
+    let (_, read) = send(&house.owner(), Call::get("/api/channels/dev/messages?limit=200")).await;
+    let found =
+        read["messages"].as_array().unwrap().iter().filter(|said| said["author"] == "human:ann").count();
+    assert_eq!(found, taken, "each post that was taken is there, and no other: {read}");
+    assert!(!read.to_string().contains("late"));
+}
+
+#[tokio::test]
+async fn two_people_do_not_share_files_and_repeated_requests() {
+    let house = House::new().await;
+    channel(&house, "dev", "coder").await;
+    let ann = person(&house, "ann", "member", json!({})).await;
+    let bob = person(&house, "bob", "member", json!({})).await;
+    let (status, file) = send(&ann, Call::put("/api/files?name=a.txt").bytes(b"hello")).await;
+    assert_eq!(status, 201, "{file}");
+    let with_file = |id: &Value| {
+        let body = json!({"content": "look", "files": [id]});
+        Call::post("/api/channels/dev/messages").json(&body).unwrap()
+    };
+    assert_eq!(send(&bob, with_file(&file["id"])).await.0, 404, "the file is ann's");
+    let keyed = || post("dev", "once").header("idempotency-key", "k");
+    let first = send(&ann, keyed()).await.1;
+    assert_eq!(send(&ann, keyed()).await.1["seq"], first["seq"]);
+    assert_ne!(send(&bob, keyed()).await.1["seq"], first["seq"], "the key of one is not that of another");
+}
