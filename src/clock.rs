@@ -29,6 +29,14 @@ pub(crate) fn local_day(at: i64) -> String {
     Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system()).date().to_string()
 }
 
+/// Returns a time, given in Unix milliseconds, in this machine's time zone, as a part of a file's name, as in
+/// `2026-02-28-093000`.
+#[must_use]
+pub(crate) fn file_time(at: i64) -> String {
+    let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system());
+    time.strftime("%Y-%m-%d-%H%M%S").to_string()
+}
+
 /// Returns a time, given in Unix milliseconds, for readers in any place, as in `2026-02-28 09:30 UTC`.
 #[must_use]
 pub(crate) fn utc(at: i64) -> String {

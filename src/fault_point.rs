@@ -68,6 +68,18 @@ pub enum FaultPoint {
     PackageStaged,
     /// A step of putting a package into its place is done. Each package passes this moment five times.
     PackagePlacing,
+    /// A backup has a copy of the database, and nothing in its archive.
+    BackupCopied,
+    /// The archive of a backup is written, and has not its name.
+    BackupWritten,
+    /// The archive of a backup is verified, and has not its name.
+    BackupVerified,
+    /// An archive is unpacked beside the place of the home, and not checked.
+    RestoreUnpacked,
+    /// A restored home is complete, and not in its place.
+    RestoreReady,
+    /// A restored home is in its place.
+    RestorePlaced,
     /// A part of a source is in the search index. A catch-up passes this moment many times.
     Indexing,
 }

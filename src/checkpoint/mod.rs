@@ -14,7 +14,6 @@ mod gate;
 mod index;
 mod journal;
 mod objects;
-mod open;
 mod packages;
 mod plan;
 mod record;

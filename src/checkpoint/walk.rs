@@ -22,9 +22,9 @@ use super::content::ContentId;
 use super::error::CheckpointError;
 use super::index::{Index, IndexedFile, NewFolder, Stamp};
 use super::objects::Objects;
-use super::open::{Unlocked, names, open_file};
 use super::scan::{Named, Scan, ScanInput};
 use super::tree::{Node, TreeEntry};
+use crate::home::unlocked::{Unlocked, names, open_file};
 use crate::sync::lock;
 
 /// The age up to which a file's times do not prove that it is unchanged: two ticks of a slow kernel clock.

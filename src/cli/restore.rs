@@ -1,4 +1,7 @@
-//! `flock restore`: restores the database from its newest undamaged backup, with what can be read of the damaged one.
+//! `flock restore`: restores the database from its newest undamaged backup, with what can be read of the damaged one, or a
+//! whole home from an archive.
+
+mod whole;
 
 use std::path::{Path, PathBuf};
 
@@ -12,34 +15,49 @@ use crate::config;
 use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
-use crate::store::{BackupKind, Level, RestoreOutcome, Store, backups, restore};
+use crate::store::{self, BackupKind, Level, RestoreOutcome, Store, backups, restore};
 use crate::swarm::Actor;
 use crate::ui::StyledLine;
 
-/// Restore a damaged or lost database from its newest intact backup
+/// Restore a home from a backup, or a damaged database from its newest intact copy
 ///
-/// Asks for confirmation. Nothing of the home may run. flock keeps the old database, and takes over its newer data as
-/// far as it can be read. It also takes over sessions that exist only in their transcripts.
+/// With ARCHIVE, a file of `flock backup`, a whole home is made, at the place that --home names. Nothing may be there yet,
+/// unless --replace is given. Without ARCHIVE, the database is restored, after a question: flock keeps the old one, and takes
+/// over its newer data as far as it can be read, and sessions that exist only in their transcripts. Nothing of the home may
+/// run in either case.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Backup to start with [default: the newest intact one]
+    /// Backup of a whole home to restore
+    #[arg(value_name = "ARCHIVE", conflicts_with_all = ["from", "list"])]
+    archive: Option<PathBuf>,
+    /// Move the home that is there aside first, and say where it is then
+    #[arg(long, requires = "archive")]
+    replace: bool,
+    /// Backup of the database to start with [default: the newest intact one]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// List the backups, and restore nothing
+    /// List the backups of the database, and restore nothing
     #[arg(long)]
     list: bool,
 }
 
-/// Restores the database.
+/// Restores the database, or a whole home.
 ///
 /// # Errors
 ///
-/// Returns an error if something of the home runs, if the person did not agree, or if a step fails. The database is
-/// then unchanged.
+/// Returns an error if something of the home runs, if the person did not agree, or if a step fails. What was there is then
+/// unchanged.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    if let Some(archive) = &args.archive {
+        return whole::run(archive, args.replace, context);
+    }
     let home = context.writable_home()?;
     if args.list {
         return Ok(list(&home, context));
+    }
+    if let Some(from) = args.from.as_deref().filter(|from| from.to_string_lossy().ends_with(".tar.gz")) {
+        let text = format!("{} is a backup of a whole home, not of the database alone", from.display());
+        return Err(Failure::new(Kind::Usage, text).hint(format!("flock restore {}", from.display())));
     }
     if !context.yes() {
         let unasked = Failure::new(Kind::Usage, "replacing the database must be confirmed");
@@ -137,23 +155,9 @@ pub(crate) fn restore_database(
     from: Option<&Path>,
     context: &Context,
 ) -> Result<RestoreReport, Failure> {
-    let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
+    store::database_file(home, "restore the database")?;
     // The lock is held until the end, so that no supervisor can start during the restore.
-    let _lock = match Lock::try_acquire(&home.supervisor_lock()) {
-        Ok(lock) => lock,
-        Err(HomeError::Held { .. }) => return Err(running()),
-        Err(error) => return Err(error.into()),
-    };
-    // A gateway without a supervisor does not hold that lock, so it is looked for separately. One of an older version
-    // holds no lock of its own either.
-    if team::lives(home) {
-        return Err(running());
-    }
-    if let Ok(config) = config::read(home)
-        && context.block_on(team::gateway(home, &config))?.is_some()
-    {
-        return Err(running());
-    }
+    let _lock = require_stopped(home, "the database is in use: flock runs", context)?;
     home.make_folders()?;
     let mut lost = Vec::new();
     for path in inspect::all(home) {
@@ -183,4 +187,29 @@ pub(crate) fn restore_database(
         Ok(sessions)
     })?;
     Ok(RestoreReport { restored, sessions })
+}
+
+/// Checks that nothing of a home runs, and takes the lock that keeps a supervisor from starting.
+///
+/// # Errors
+///
+/// Returns a failure with this message if a supervisor or a gateway runs, and another error if that can't be found out.
+fn require_stopped(home: &Home, message: &str, context: &Context) -> Result<Lock, Failure> {
+    let running = || Failure::new(Kind::Conflict, message).hint("flock stop");
+    let lock = match Lock::try_acquire(&home.supervisor_lock()) {
+        Ok(lock) => lock,
+        Err(HomeError::Held { .. }) => return Err(running()),
+        Err(error) => return Err(error.into()),
+    };
+    // A gateway without a supervisor does not hold that lock, so it is looked for separately. One of an older version
+    // holds no lock of its own either.
+    if team::lives(home) {
+        return Err(running());
+    }
+    if let Ok(config) = config::read(home)
+        && context.block_on(team::gateway(home, &config))?.is_some()
+    {
+        return Err(running());
+    }
+    Ok(lock)
 }

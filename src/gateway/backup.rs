@@ -15,8 +15,12 @@ const INITIAL_DELAY: Duration = Duration::from_secs(60);
 /// Longest time between two looks. It is short so that a machine that was suspended is not a day late.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Makes a backup whenever one is due, until `stop` is cancelled.
+/// Makes a backup whenever one is due, until `stop` is cancelled. A database on a server is left to that server.
 pub(crate) async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
+    if store.is_on_server() {
+        tracing::info!("the server of the database has to make its backups: flock makes none");
+        return;
+    }
     let mut wait = INITIAL_DELAY;
     // A failed backup is tried again at each look, but the failure is logged only once.
     let mut has_failed = false;

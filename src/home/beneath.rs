@@ -21,7 +21,7 @@ use nix::fcntl::{
     renameat2,
 };
 use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat};
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, symlinkat, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, linkat, symlinkat, unlinkat};
 
 use crate::error::Explain;
 
@@ -304,6 +304,21 @@ impl Root {
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         symlinkat(to, &folder, name).map_err(errno_error("make", path, "a link"))
+    }
+
+    /// Gives a file a further name. Nothing may exist at the new path.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if there is no file, if something has the new name, or if the name can't be made.
+    pub(crate) fn hard_link(&self, path: &Path, other: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+            .map_err(errno_error("look at", path, "a file"))?;
+        expect_file(path, &stat)?;
+        let (other_folder, other_name) = self.parent(other)?;
+        linkat(&folder, name, &other_folder, other_name, AtFlags::empty())
+            .map_err(errno_error("make", other, "a file"))
     }
 
     /// Removes a file, or a link without its target. A folder is refused.

@@ -35,7 +35,12 @@ impl Kept {
             previous: ProgramRecord::previous(home).map(|program| program.version),
             program,
             schema: schema(home),
-            backups: store::backups(home),
+            // Those of a database that was a file before have nothing to do with the one on a server.
+            backups: if matches!(store::server_address(home), Ok(None)) {
+                store::backups(home)
+            } else {
+                Vec::new()
+            },
         })
     }
 

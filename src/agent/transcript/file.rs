@@ -201,7 +201,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents/coder/sessions/x.jsonl");
-        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        let syncer = Syncer::of_files(folder.path().join("head")).unwrap();
         let mut transcript = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
         transcript.append(&[said("a"), said("b")]).unwrap();
         drop(transcript);
@@ -218,7 +218,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, "\n \n").unwrap();
-        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        let syncer = Syncer::of_files(folder.path().join("head")).unwrap();
         Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("a")]).unwrap();
         let text = fs_err::read_to_string(&path).unwrap();
         assert!(text.starts_with("\n \n{\"type\":\"session\"") && text.lines().count() == 4, "{text}");
@@ -228,7 +228,7 @@ mod tests {
     fn a_torn_last_line_is_cut_before_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
-        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        let syncer = Syncer::of_files(folder.path().join("head")).unwrap();
         Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("good")]).unwrap();
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.extend_from_slice(br#"{"type":"message","id":"torn"#);

@@ -48,7 +48,8 @@ pub(crate) fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfU
     Ok(copy(path, &old_file(home), 0o755)?)
 }
 
-/// Copies the database before the new version migrates it. Nothing may write to it meanwhile.
+/// Copies the database before the new version migrates it. Nothing may write to it meanwhile. A database on a server is
+/// not copied: that is the server's part, and other homes may use it.
 ///
 /// # Errors
 ///
@@ -56,6 +57,9 @@ pub(crate) fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfU
 pub(crate) fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
     let folder = database_backup(home);
     drop(fs_err::remove_dir_all(&folder));
+    if store::server_address(home)?.is_some() {
+        return Ok(());
+    }
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     // The head of the audit chain must fit the database: with a newer head, rows would seem to be cut off.
     if home.audit_head().exists() {

@@ -2,7 +2,7 @@
 //! configuration and database.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -107,12 +107,16 @@ fn copy(home: &Home, backup: Option<&Path>, folder: &Path) -> Result<(), SelfUpd
     there.make_folders().map_err(|error| io("make the folders of", folder)(std::io::Error::other(error)))?;
     // The head of the audit chain is copied before the rows. Rows that are added in between do no harm, but a missing
     // row would look like a cut.
-    let files: [(PathBuf, PathBuf); 4] = [
+    let mut files = vec![
         (home.config(), there.config()),
         (home.version(), there.version()),
         (home.instance(), there.instance()),
-        (home.audit_head(), there.audit_head()),
     ];
+    // The program is tried with a database of its own: one on a server is in use, also by other homes.
+    let is_file = store::server_address(home)?.is_none();
+    if is_file {
+        files.push((home.audit_head(), there.audit_head()));
+    }
     for (from, to) in files {
         if from.exists() {
             regular::copy(&from, &to).map_err(io("copy", from))?;
@@ -125,7 +129,7 @@ fn copy(home: &Home, backup: Option<&Path>, folder: &Path) -> Result<(), SelfUpd
         return Ok(());
     }
     // A running gateway may be writing, so the database is copied by SQLite itself.
-    if home.database().exists() {
+    if is_file && home.database().exists() {
         store::snapshot(home, &there.database())?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The process is killed at every named moment of a message's way; the next one loses nothing and shows
 //! nothing twice. What else goes wrong around a team, a file for each.
 
+mod backup;
 mod checkpoint;
 mod compaction;
 mod damage;

@@ -1,0 +1,165 @@
+//! Restores a whole home from an archive of `flock backup`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::super::backup::ProgressWatcher;
+use super::super::{Context, Exit, Failure};
+use super::require_stopped;
+use crate::backup::manifest::{Manifest, Part};
+use crate::backup::restore::{UnpackedHome, require_empty, unpack};
+use crate::clock::{self, unix_ms};
+use crate::config::{self, ConfigError};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::id::hex;
+use crate::openclaw;
+use crate::sandbox::containers;
+use crate::sandbox::engine::Engine;
+use crate::store::{Level, Store};
+use crate::swarm::Actor;
+use crate::ui::StyledLine;
+
+/// Makes a home of an archive. With `replace`, a home that is there is moved aside.
+///
+/// # Errors
+///
+/// Returns an error if something is there and `replace` is not set, if something of it runs, if the person did not agree,
+/// or if the archive is not whole. What was there is then unchanged.
+pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Exit, Failure> {
+    let home = context.place()?;
+    let empty = require_empty(&home, archive);
+    // A place that is not empty, where nothing runs, is kept from starting until the end.
+    let _stopped = match empty {
+        Ok(()) => None,
+        Err(error) if !replace => return Err(error.into()),
+        Err(_) => {
+            agree(&home, archive, context)?;
+            hold(&home, context)?
+        }
+    };
+    let watcher = ProgressWatcher(context.printer.progress("restoring the home"));
+    let unpacked = unpack(archive, &home, &watcher)?;
+    watcher.0.step("opening the database");
+    open_database(&unpacked, archive, context)?;
+    let manifest = unpacked.manifest.clone();
+    let aside = unpacked.place(&home, (archive, replace))?;
+    let mut notes = Vec::new();
+    // From here on the home is restored. What follows is done by the next command if this one is killed.
+    if let Err(failure) = settle(&home, context) {
+        notes.push(format!("the configuration needs attention: {}", failure.text()));
+    }
+    if aside.is_some() {
+        notes.extend(remove_containers(&home, context));
+    }
+    let (files, _) = manifest.totals();
+    watcher.0.done(&format!("restored {files} files to {}", home.root().display()));
+    report(&home, &manifest, (aside.as_deref(), notes), context);
+    Ok(Exit::Done)
+}
+
+fn agree(home: &Home, archive: &Path, context: &Context) -> Result<(), Failure> {
+    if context.yes() {
+        return Ok(());
+    }
+    let unasked = Failure::new(Kind::Usage, format!("replacing {} must be confirmed", home.root().display()))
+        .hint(format!("flock restore {} --replace --yes", archive.display()));
+    let question = format!("Move {} aside and put the backup in its place?", home.root().display());
+    context.confirm(&question, unasked, "nothing was changed")
+}
+
+/// Keeps the home that is replaced from starting. A folder without a `run` is no home in which something could run.
+fn hold(home: &Home, context: &Context) -> Result<Option<Lock>, Failure> {
+    if !home.run().is_dir() {
+        return Ok(None);
+    }
+    require_stopped(home, "the home is in use: flock runs", context).map(Some)
+}
+
+/// Opens the restored database as a start would, which brings one of an older flock to this version, and records the
+/// restore in the audit.
+fn open_database(unpacked: &UnpackedHome, archive: &Path, context: &Context) -> Result<(), Failure> {
+    let home = unpacked.home();
+    let store = Store::open(&home)?;
+    let made = clock::utc(unpacked.manifest.at);
+    let detail = format!("from {}, the backup of {made}", archive.display());
+    let entry = Actor::system().entry("home.restore", "home", Level::Red, detail);
+    context.block_on(async {
+        store.audit().append(entry, unix_ms()).await?;
+        Ok(store.settle().await?)
+    })
+}
+
+/// Gives a home without keys a token of its own, and brings the configuration to its new place.
+fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
+    let (_, mut document) = config::file::read_document(home)?;
+    let has_token = auth(&mut document)
+        .is_none_or(|auth| auth.get("token").and_then(Value::as_str).is_some_and(|token| !token.is_empty()));
+    if !has_token {
+        let token = hex(&rand::random::<[u8; 32]>());
+        // Without a token, the configuration is not usable before the change.
+        config::complete(home, |document| {
+            if let Some(auth) = auth(document) {
+                auth.insert("token".to_owned(), json!(token));
+            }
+            Ok::<_, ConfigError>(())
+        })?;
+    }
+    context.writable_home().map(drop)
+}
+
+/// Returns the block with the token of the gateway.
+fn auth(document: &mut Value) -> Option<&mut Map<String, Value>> {
+    document.pointer_mut("/gateway/auth").and_then(Value::as_object_mut)
+}
+
+/// Removes the containers of the home that was replaced: their workspaces are the old ones. Returns a note if that fails.
+fn remove_containers(home: &Home, context: &Context) -> Option<String> {
+    let engine = Engine::from_env();
+    if engine.socket().is_some_and(|socket| !socket.exists()) {
+        return None;
+    }
+    let removed = context.block_on(async { Ok(containers::remove_all(&engine, home).await?) });
+    removed.err().map(|failure| format!("its old sandboxes could not be removed: {}", failure.text()))
+}
+
+fn report(home: &Home, manifest: &Manifest, (aside, notes): (Option<&Path>, Vec<String>), context: &Context) {
+    let printer = &context.printer;
+    let needs_openclaw = config::read(home).is_ok_and(|config| openclaw::agents(&config).next().is_some());
+    if printer.is_json() {
+        printer.json(&json!({
+            "home": home.root(),
+            "at": manifest.at,
+            "flock": manifest.flock,
+            "from": manifest.home.path,
+            "replaced": aside,
+            "without": manifest.without,
+            "enterAgain": manifest.enter_again,
+            "needsOpenclaw": needs_openclaw,
+            "notes": notes,
+        }));
+        return;
+    }
+    printer.say(format!("it is the home of {}", clock::local(manifest.at)).as_str());
+    if let Some(aside) = aside {
+        printer.say(format!("the home that was there is kept in {}", aside.display()).as_str());
+    }
+    for note in &notes {
+        printer.warn(note);
+    }
+    if manifest.without.contains(&Part::Secrets) && !manifest.enter_again.is_empty() {
+        printer.warn(&format!(
+            "these keys are not in the backup, enter them again: {}",
+            manifest.enter_again.join(", ")
+        ));
+    }
+    if manifest.without.contains(&Part::Workspaces) {
+        printer.warn("the workspaces and checkpoints are not in the backup");
+    }
+    if needs_openclaw {
+        printer.say(StyledLine::new().plain("install OpenClaw again with ").accent("flock update"));
+    }
+    printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
+}
