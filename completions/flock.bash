@@ -28,6 +28,9 @@ _flock() {
             flock,audit)
                 cmd="flock__subcmd__audit"
                 ;;
+            flock,backup)
+                cmd="flock__subcmd__backup"
+                ;;
             flock,bridge)
                 cmd="flock__subcmd__bridge"
                 ;;
@@ -454,6 +457,9 @@ _flock() {
             flock__subcmd__help,audit)
                 cmd="flock__subcmd__help__subcmd__audit"
                 ;;
+            flock__subcmd__help,backup)
+                cmd="flock__subcmd__help__subcmd__backup"
+                ;;
             flock__subcmd__help,bridge)
                 cmd="flock__subcmd__help__subcmd__bridge"
                 ;;
@@ -784,14 +790,29 @@ _flock() {
             flock__subcmd__help__subcmd__nix,rollback)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__rollback"
                 ;;
+            flock__subcmd__help__subcmd__person,add)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__add"
+                ;;
             flock__subcmd__help__subcmd__person,link)
                 cmd="flock__subcmd__help__subcmd__person__subcmd__link"
                 ;;
             flock__subcmd__help__subcmd__person,list)
                 cmd="flock__subcmd__help__subcmd__person__subcmd__list"
                 ;;
+            flock__subcmd__help__subcmd__person,remove)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__remove"
+                ;;
             flock__subcmd__help__subcmd__person,rename)
                 cmd="flock__subcmd__help__subcmd__person__subcmd__rename"
+                ;;
+            flock__subcmd__help__subcmd__person,set)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__set"
+                ;;
+            flock__subcmd__help__subcmd__person,show)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__person,token)
+                cmd="flock__subcmd__help__subcmd__person__subcmd__token"
                 ;;
             flock__subcmd__help__subcmd__person,unlink)
                 cmd="flock__subcmd__help__subcmd__person__subcmd__unlink"
@@ -1135,6 +1156,9 @@ _flock() {
             flock__subcmd__nix__subcmd__help,rollback)
                 cmd="flock__subcmd__nix__subcmd__help__subcmd__rollback"
                 ;;
+            flock__subcmd__person,add)
+                cmd="flock__subcmd__person__subcmd__add"
+                ;;
             flock__subcmd__person,help)
                 cmd="flock__subcmd__person__subcmd__help"
                 ;;
@@ -1147,11 +1171,29 @@ _flock() {
             flock__subcmd__person,ls)
                 cmd="flock__subcmd__person__subcmd__list"
                 ;;
+            flock__subcmd__person,remove)
+                cmd="flock__subcmd__person__subcmd__remove"
+                ;;
             flock__subcmd__person,rename)
                 cmd="flock__subcmd__person__subcmd__rename"
                 ;;
+            flock__subcmd__person,rm)
+                cmd="flock__subcmd__person__subcmd__remove"
+                ;;
+            flock__subcmd__person,set)
+                cmd="flock__subcmd__person__subcmd__set"
+                ;;
+            flock__subcmd__person,show)
+                cmd="flock__subcmd__person__subcmd__show"
+                ;;
+            flock__subcmd__person,token)
+                cmd="flock__subcmd__person__subcmd__token"
+                ;;
             flock__subcmd__person,unlink)
                 cmd="flock__subcmd__person__subcmd__unlink"
+                ;;
+            flock__subcmd__person__subcmd__help,add)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__add"
                 ;;
             flock__subcmd__person__subcmd__help,help)
                 cmd="flock__subcmd__person__subcmd__help__subcmd__help"
@@ -1162,8 +1204,20 @@ _flock() {
             flock__subcmd__person__subcmd__help,list)
                 cmd="flock__subcmd__person__subcmd__help__subcmd__list"
                 ;;
+            flock__subcmd__person__subcmd__help,remove)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__remove"
+                ;;
             flock__subcmd__person__subcmd__help,rename)
                 cmd="flock__subcmd__person__subcmd__help__subcmd__rename"
+                ;;
+            flock__subcmd__person__subcmd__help,set)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__set"
+                ;;
+            flock__subcmd__person__subcmd__help,show)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__show"
+                ;;
+            flock__subcmd__person__subcmd__help,token)
+                cmd="flock__subcmd__person__subcmd__help__subcmd__token"
                 ;;
             flock__subcmd__person__subcmd__help,unlink)
                 cmd="flock__subcmd__person__subcmd__help__subcmd__unlink"
@@ -1556,7 +1610,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1962,6 +2016,28 @@ _flock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__backup)
+            opts="-q -v -y -h --verify --without-workspaces --without-secrets --no-verify --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3652,7 +3728,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore uninstall completions chat acp dashboard top channel session prompt replay sim help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3792,6 +3868,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__audit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__backup)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4842,8 +4932,22 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__person)
-            opts="list link unlink rename"
+            opts="add list show set token remove link unlink rename"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4883,7 +4987,63 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__person__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__person__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__set)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__person__subcmd__token)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -7344,7 +7504,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__person)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list ls link unlink rename help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show set token remove rm link unlink rename help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -7365,9 +7525,65 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        flock__subcmd__person__subcmd__help)
-            opts="list link unlink rename help"
+        flock__subcmd__person__subcmd__add)
+            opts="-q -v -y -h --role --agents --channels --budget-tokens --budget-usd --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -W "owner operator member viewer" -- "${cur}"))
+                    return 0
+                    ;;
+                --agents)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-usd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help)
+            opts="add list show set token remove link unlink rename help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -7421,7 +7637,63 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__person__subcmd__help__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__person__subcmd__help__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__set)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__help__subcmd__token)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -7493,6 +7765,28 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__person__subcmd__remove)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__person__subcmd__rename)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -7500,6 +7794,96 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__set)
+            opts="-q -v -y -h --role --agents --channels --budget-tokens --budget-usd --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -W "owner operator member viewer" -- "${cur}"))
+                    return 0
+                    ;;
+                --agents)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-usd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__show)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__person__subcmd__token)
+            opts="-q -v -y -h --expires --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -8854,7 +9238,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__restore)
-            opts="-q -v -y -h --from --list --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --replace --from --list --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
