@@ -150,7 +150,7 @@ fn write(
         },
         database: moment.facts.as_ref().map(database_record),
         without: without.to_vec(),
-        enter_again: moment.enter_again.clone(),
+        enter_again: moment.enter_again,
         left_out,
         entries: Vec::new(),
     };

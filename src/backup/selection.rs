@@ -47,7 +47,7 @@ pub(super) fn is_wanted(path: &Path, without: &[Part]) -> bool {
         ["skills", ".flock-staging"] => false,
         ["projects", name] => !name.ends_with(".creating"),
         ["projects", _, "incoming"] => false,
-        ["projects", _, .., name] => !Path::new(name).extension().is_some_and(|ending| ending == "lock"),
+        ["projects", _, .., name] => Path::new(name).extension().is_none_or(|ending| ending != "lock"),
         // Versions of OpenClaw and of flock are installed again. OpenClaw's own state is people's and agents' data, and
         // the commits that tags first pointed to protect a later update.
         ["gateways", rest @ ..] => matches!(

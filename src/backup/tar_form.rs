@@ -158,8 +158,11 @@ mod tests {
         Node::File { mode: 0o640, modified: 7, size, sha256: Digest([0; 32]), data, changed: false }
     }
 
-    /// Returns what a reader of tar files finds in these entries: path, kind, link and content.
-    fn read(entries: &[(Entry, Vec<u8>)]) -> Vec<(Vec<u8>, EntryType, Option<Vec<u8>>, Vec<u8>)> {
+    /// Path, kind, link and content of an entry.
+    type FoundEntry = (Vec<u8>, EntryType, Option<Vec<u8>>, Vec<u8>);
+
+    /// Returns what a reader of tar files finds in these entries.
+    fn read(entries: &[(Entry, Vec<u8>)]) -> Vec<FoundEntry> {
         let mut bytes = Vec::new();
         for (entry, content) in entries {
             bytes.extend(head(entry, 3));

@@ -24,6 +24,9 @@ use crate::home::{Home, atomic, instance, version};
 use crate::id::SessionKind;
 use crate::store::{AuditEntry, Level, NewSession, Store};
 
+/// An entry of an archive, with its content.
+type StoredEntry<'b> = (Entry, &'b [u8]);
+
 /// Shows nothing.
 struct Silent;
 
@@ -317,7 +320,7 @@ fn any_changed_byte_and_any_cut_is_found() {
 }
 
 /// Writes an archive of these entries, whose manifest says what `manifest` makes of it.
-fn forge(file: &Path, entries: &[(Entry, &[u8])], more: &[u8], change: impl FnOnce(&mut Manifest)) {
+fn forge(file: &Path, entries: &[StoredEntry<'_>], more: &[u8], change: impl FnOnce(&mut Manifest)) {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     for (entry, content) in entries {
         packed.write_all(&head(entry, 1)).unwrap();
@@ -354,16 +357,16 @@ fn forge(file: &Path, entries: &[(Entry, &[u8])], more: &[u8], change: impl FnOn
     std::fs::write(file, [packed, second, footer.encode()].concat()).unwrap();
 }
 
-fn folder(path: &str) -> (Entry, &'static [u8]) {
+fn folder(path: &str) -> StoredEntry<'static> {
     (Entry { path: RawPath(path.into()), node: Node::Folder { mode: 0o700 } }, b"")
 }
 
-fn link(path: &str, target: &Path) -> (Entry, &'static [u8]) {
+fn link(path: &str, target: &Path) -> StoredEntry<'static> {
     let target = RawPath::from(target);
     (Entry { path: RawPath(path.into()), node: Node::Link { target } }, b"")
 }
 
-fn file<'b>(path: &str, content: &'b [u8]) -> (Entry, &'b [u8]) {
+fn file<'b>(path: &str, content: &'b [u8]) -> StoredEntry<'b> {
     let sha256 = Digest(Sha256::digest(content).into());
     let size = content.len() as u64;
     let node = Node::File { mode: 0o600, modified: 1, size, sha256, data: None, changed: false };
@@ -381,7 +384,7 @@ fn a_hostile_archive_writes_nothing_outside_and_becomes_no_home() {
     let inside = || vec![folder("workspaces"), folder("workspaces/a")];
     let under_link = || [inside(), vec![link("workspaces/a/l", &victim)]].concat();
     let absolute = victim.join("x").display().to_string();
-    let cases: Vec<(&str, Vec<(Entry, &[u8])>)> = vec![
+    let cases: Vec<(&str, Vec<StoredEntry<'_>>)> = vec![
         ("a parent folder", vec![file("../victim/x", b"x")]),
         ("an absolute path", vec![file(&absolute, b"x")]),
         (

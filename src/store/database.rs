@@ -119,7 +119,7 @@ impl Reader {
     pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
         match Location::of(home)? {
             Location::File(path) => sqlite::open_reader(home, path),
-            Location::Postgres { settings, secret } => postgres::open_reader(home, settings, secret),
+            Location::Postgres { settings, secret } => postgres::open_reader(home, *settings, secret),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Store {
     fn open_as(home: &Home, opener: Opener) -> Result<Self, StoreError> {
         match Location::of(home)? {
             Location::File(path) => sqlite::open(home, path),
-            Location::Postgres { settings, secret } => postgres::open(home, (settings, secret), opener),
+            Location::Postgres { settings, secret } => postgres::open(home, (*settings, secret), opener),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum Location {
     /// SQLite's file at this path.
     File(PathBuf),
     Postgres {
-        settings: Settings,
+        settings: Box<Settings>,
         /// The name of the secret with the password.
         secret: String,
     },
@@ -61,7 +61,7 @@ impl Location {
         }
         let schema = document.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         let settings = Settings::parse(&document.postgres, schema).map_err(refused)?;
-        Ok(Self::Postgres { settings, secret })
+        Ok(Self::Postgres { settings: Box::new(settings), secret })
     }
 }
 

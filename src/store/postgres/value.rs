@@ -44,7 +44,7 @@ pub(in crate::store) fn value_of(row: &tokio_postgres::Row, column: usize) -> sq
     if column >= row.len() {
         return Err(PostgresError::Value(ValueError::NoColumn(column)).into());
     }
-    let cell: Cell<'_> = row.try_get(column).map_err(|error| PostgresError::from(error))?;
+    let cell: Cell<'_> = row.try_get(column).map_err(PostgresError::from)?;
     Ok(cell.0)
 }
 
@@ -153,7 +153,6 @@ fn put_numeric(number: i64, out: &mut BytesMut) {
     let mut digits = Vec::new();
     let mut rest = number.unsigned_abs();
     while rest > 0 {
-        #[expect(clippy::cast_possible_truncation, reason = "it is below 10,000")]
         digits.push((rest % NUMERIC_BASE) as i16);
         rest /= NUMERIC_BASE;
     }

@@ -85,7 +85,7 @@ impl<'c> Statement<'c> {
     fn driver(&mut self) -> Driver<'_, 'c> {
         match &mut self.0 {
             Prepared::Once(statement) => Driver::Sqlite(statement),
-            Prepared::Cached(statement) => Driver::Sqlite(&mut **statement),
+            Prepared::Cached(statement) => Driver::Sqlite(statement),
             Prepared::Postgres(statement) => Driver::Postgres(statement),
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn required() -> Option<String> {
 /// Returns the place of a schema.
 pub(in crate::store) fn location(server: &str, schema: &str) -> Location {
     let settings = Settings::parse(server, schema).unwrap();
-    Location::Postgres { settings, secret: "postgres".to_owned() }
+    Location::Postgres { settings: Box::new(settings), secret: "postgres".to_owned() }
 }
 
 /// Returns the name of a schema that no test has used, and drops the given ones and those of processes that are gone.
