@@ -5,10 +5,14 @@
 #   ./standalone/test.sh --quick         without Docker
 #   ./standalone/test.sh --only PART…    these parts and what they need, in their usual order
 #   ./standalone/test.sh --parts         the names of the parts
+#   FLOCK_BINARY=PATH tries this program with clients, browsers and agent programs, instead of a release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# In their order. Those after `build` use its release build.
+# In their order. Those after `build` use its release build, or the program that FLOCK_BINARY names, with which nothing is
+# built for them. Tests of cargo have the program that they were built with.
+given=${FLOCK_BINARY:-}
+unset FLOCK_BINARY
 parts=(fmt clippy audit unit postgres suite docs build openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
 quick=(fmt clippy audit unit suite docs)
 
@@ -156,7 +160,7 @@ run_docs() {
 building=
 begin_build() {
     local commands=()
-    if wanted build || after_build; then commands+=("${release[*]@Q}"); fi
+    if [ -z "$given" ] && { wanted build || after_build; }; then commands+=("${release[*]@Q}"); fi
     if wanted docs; then commands+=("${docs[*]@Q}"); fi
     [ "${#commands[@]}" -gt 0 ] || return 0
     built=$(mktemp /var/tmp/flock-build-XXXXXXXX)
@@ -175,6 +179,11 @@ end_build() {
 
 run_build() {
     end_build
+    if [ -n "$given" ]; then
+        export FLOCK_BINARY=$given
+        [ -x "$given" ] || { echo "test.sh: FLOCK_BINARY names $given, which is no program" >&2; exit 1; }
+        return
+    fi
     step "Release build"
     "${release[@]}"
 }
