@@ -18,7 +18,7 @@ use crate::ui::{Printer, Progress, StyledLine};
 /// `flock restore FILE` makes a home of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Archive to write, or folder for it [default: flock-<HOME>-<TIME>.tar.gz in this folder]
+    /// Archive to write, or folder for it [default: flock-HOME-TIME.tar.gz in this folder]
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
     file: Option<PathBuf>,
     /// Read FILE and check everything in it, and back up nothing
