@@ -19,7 +19,7 @@ use crate::store::sql::Cause;
 use crate::sync::lock;
 
 /// The version of the index. An index of another version is deleted and made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// The most entries. Beyond them nothing more is added, so that agents can't fill the disk through the index.
 pub(crate) const MAX_ENTRIES: i64 = 2_000_000;
@@ -253,14 +253,18 @@ impl SearchIndex {
     }
 
     /// Takes in messages: those that are new, and those that take the place of earlier ones of the same row. `deleted`
-    /// are rows whose entries go. `last` is remembered in the same transaction.
+    /// are rows whose entries go. The number is remembered in the same transaction. Returns `false`, and takes nothing in,
+    /// if the number is not `from` any more: another search has done the same meanwhile.
     pub(crate) fn take_messages(
         &self,
         new: &[(SourceKey, NewEntry)],
         deleted: &[i64],
-        (name, last): (IndexMeta, i64),
-    ) -> Result<(), StoreError> {
+        (name, from, to): (IndexMeta, i64, i64),
+    ) -> Result<bool, StoreError> {
         self.write(|transaction| {
+            if meta(transaction, name)? != from {
+                return Ok(false);
+            }
             for message in deleted {
                 let ids: Vec<i64> = transaction
                     .prepare_cached(
@@ -277,19 +281,14 @@ impl SearchIndex {
                 let id = source_id(transaction, key, "", 0)?;
                 add(transaction, id, std::slice::from_ref(entry))?;
             }
-            set(transaction, name, last)
+            set(transaction, name, to)?;
+            Ok(true)
         })
     }
 
     /// Returns a number that the index remembers; 0 if there is none.
     pub(crate) fn meta(&self, name: IndexMeta) -> Result<i64, StoreError> {
-        self.read(|connection| {
-            let value = connection
-                .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-                .query_row([name.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(value.unwrap_or(0))
-        })
+        self.read(|connection| meta(connection, name))
     }
 
     /// Remembers a number.
@@ -548,6 +547,14 @@ fn delete_entry(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> 
         )?
         .execute([crate::clock::unix_ms()])
         .map(drop)
+}
+
+fn meta(connection: &Connection, name: IndexMeta) -> rusqlite::Result<i64> {
+    let value = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([name.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(value.unwrap_or(0))
 }
 
 fn set(transaction: &Transaction<'_>, name: IndexMeta, value: i64) -> rusqlite::Result<()> {

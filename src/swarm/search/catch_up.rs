@@ -202,7 +202,9 @@ impl CatchUp<'_> {
                 .filter(|(id, _)| *id <= last)
                 .map(|(id, post)| message(&IndexedPost { id, post }))
                 .collect();
-            self.index.take_messages(&changed, &rows, (IndexMeta::LastMark, newest))?;
+            if !self.index.take_messages(&changed, &rows, (IndexMeta::LastMark, mark, newest))? {
+                continue;
+            }
             fault_point::reach(FaultPoint::Indexing);
             runtime.block_on(self.store.posts().delete_search_marks(newest))?;
             if self.is_over() {
@@ -213,9 +215,9 @@ impl CatchUp<'_> {
             let new = runtime.block_on(self.store.posts().after_row(last, BATCH_MESSAGES))?;
             let Some(newest) = new.last().map(|post| post.id) else { return Ok(true) };
             let entries: Vec<_> = new.iter().map(message).collect();
-            self.index.take_messages(&entries, &[], (IndexMeta::LastMessage, newest))?;
+            let is_taken = self.index.take_messages(&entries, &[], (IndexMeta::LastMessage, last, newest))?;
             fault_point::reach(FaultPoint::Indexing);
-            last = newest;
+            last = if is_taken { newest } else { self.index.meta(IndexMeta::LastMessage)? };
             if self.is_over() {
                 return Ok(false);
             }

@@ -7,7 +7,9 @@ use crate::agent::Provenance;
 use crate::agent::transcript::{MessageRecord, Record};
 use crate::id::{ChannelId, SessionKey};
 use crate::provider::{Block, Message, Role};
-use crate::store::{Along, Level, NewFinding, NewSession, NewSubmission, SourceKind};
+use crate::store::{
+    Along, IndexMeta, Level, NewEntry, NewFinding, NewSession, NewSubmission, SourceKey, SourceKind,
+};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
@@ -568,5 +570,31 @@ async fn korean_japanese_and_names_are_found_in_any_form() {
     ] {
         let found = zoo.answer(None, text, &[SearchArea::Vaults]).await.results;
         assert_eq!(found.is_empty(), count == 0, "{text}: {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_several_searches_take_in_at_once_is_found_once() {
+    let zoo = Zoo::new().await;
+    zoo.search(None, "zebra").await;
+    let index = &zoo.team.swarm.search;
+    let (last, before) = (index.meta(IndexMeta::LastMessage).unwrap(), index.size().unwrap().entries);
+    let key = SourceKey { kind: SourceKind::Channel, owner: String::new(), path: "dev".to_owned() };
+    let entry = NewEntry { place: last + 1, length: 0, words: "okapi".to_owned() };
+    let take = || {
+        let numbers = (IndexMeta::LastMessage, last, last + 1);
+        index.take_messages(&[(key.clone(), entry.clone())], &[], numbers).unwrap()
+    };
+    assert!(take());
+    assert!(!take(), "another search has taken it in");
+    assert_eq!(index.size().unwrap().entries, before + 1);
+
+    let zoo = Zoo::new().await;
+    for number in 0..20 {
+        zoo.post("dev", &format!("quagga number {number}")).await;
+    }
+    let searches = futures_util::future::join_all((0..8).map(|_| zoo.search(None, "quagga")));
+    for found in searches.await {
+        assert_eq!(found.len(), 20, "{found:?}");
     }
 }
