@@ -18,9 +18,11 @@ const isLoaded = (image) => image.evaluate((one) => one.complete && one.naturalW
 const announced = (page, pattern) =>
     until(SECONDS, async () => pattern.test(await page.locator("#announce").textContent()));
 
+// A large file takes its time on its way into the browser.
 async function choose(page, ...files) {
     await page.locator("#attach-input").setInputFiles(
         files.map(([name, mimeType, buffer]) => ({ name, mimeType, buffer: Buffer.from(buffer) })),
+        { timeout: 2 * SOON },
     );
 }
 

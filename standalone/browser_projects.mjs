@@ -94,7 +94,10 @@ async function going_back(stage, page) {
     await visit(stage, page, `/dashboard/agents/${HELPER}/checkpoints`);
     const rows = page.locator("[data-checkpoint]");
     const before = await rows.count();
+    // A page that is left takes its unanswered requests with it.
+    const made = page.waitForResponse((answer) => answer.request().method() === "POST");
     await page.locator('[data-action="make-checkpoint"]').click();
+    await made;
     await must("another one is made", "checkpoint", HELPER, "--note", `before ${HOSTILE}`);
     await visit(stage, page, `/dashboard/agents/${HELPER}/checkpoints`);
     await until(SECONDS, async () => (await rows.count()) === before + 2);
