@@ -206,7 +206,7 @@ run_mcp() { limited ./standalone/mcp.sh; }
 # Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are wanted
 # run beside each other. What they print comes when they end, and at the very end what failed, because of a long run often
 # only the end is read.
-groups=("openai interop llama a2a mcp" "matrix discord slack telegram browser" "openclaw programs")
+groups=("openai interop llama a2a mcp" "matrix discord slack telegram browser" "openclaw programs" "kills load compose")
 
 run_beside() {
     local part printed pids=() passed=() failed=()
@@ -255,20 +255,14 @@ run_openclaw() { limited ./standalone/openclaw.sh; }
 # The real agent programs.
 run_programs() { limited ./standalone/programs.sh; }
 
-run_kills() {
-    step "Random kills under load"
-    limited ./standalone/kills.sh
-}
+# Random kills under load.
+run_kills() { limited ./standalone/kills.sh; }
 
-run_load() {
-    step "Memory and clients of many kinds under load"
-    limited ./standalone/load.sh
-}
+# Memory and clients of many kinds under load.
+run_load() { limited ./standalone/load.sh; }
 
-run_compose() {
-    step "The whole life of a home, in a container with the host's engine"
-    limited ./standalone/compose.sh
-}
+# The whole life of a home, in a container with the host's engine.
+run_compose() { limited ./standalone/compose.sh; }
 
 # The group of a part, or nothing.
 group_of() {
