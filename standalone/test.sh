@@ -275,6 +275,7 @@ group_of() {
 done_parts=
 for part in "${parts[@]}"; do
     listed "$done_parts" "$part" && continue
+    wanted "$part" || { [ "$part" = build ] && after_build; } || continue
     read -ra group <<<"$(group_of "$part")"
     beside=()
     for other in "${group[@]}"; do
@@ -286,7 +287,7 @@ for part in "${parts[@]}"; do
     elif [ "${beside[*]}" = "$part" ]; then
         step "$part"
         "run_$part"
-    elif wanted "$part" || { [ "$part" = build ] && after_build; }; then
+    else
         "run_$part"
     fi
 done
