@@ -206,7 +206,7 @@ run_mcp() { limited ./standalone/mcp.sh; }
 # Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are wanted
 # run beside each other. What they print comes when they end, and at the very end what failed, because of a long run often
 # only the end is read.
-groups=("openai interop llama a2a mcp" "matrix discord slack telegram browser" "openclaw programs" "kills load compose")
+groups=("openai interop llama a2a mcp openclaw programs" "matrix discord slack telegram browser" "kills load compose")
 
 run_beside() {
     local part printed pids=() passed=() failed=()
