@@ -80,6 +80,14 @@ pub enum FaultPoint {
     RestoreReady,
     /// A restored home is in its place.
     RestorePlaced,
+    /// A batch of rows is copied to the new database. A move of the database passes this moment many times.
+    MoveCopying,
+    /// The copy of the database is complete and compared, and the home still uses the old one.
+    MoveProved,
+    /// A server refuses changes of the old database, and the home still names it.
+    MoveRetired,
+    /// The home uses the new database.
+    MoveSwitched,
     /// A part of a source is in the search index. A catch-up passes this moment many times.
     Indexing,
 }

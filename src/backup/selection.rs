@@ -65,7 +65,8 @@ pub(super) fn is_wanted(path: &Path, without: &[Part]) -> bool {
 pub(super) const DATABASE: [&str; 3] = ["flock.db", "audit.head", "audit.base"];
 
 fn is_of_database(name: &str) -> bool {
-    DATABASE.contains(&name) || ["flock.db-", "search.db"].iter().any(|start| name.starts_with(start))
+    DATABASE.contains(&name)
+        || ["flock.db-", "flock.db.", "search.db"].iter().any(|start| name.starts_with(start))
 }
 
 /// Returns `true` if an archive may have this entry.
@@ -157,6 +158,8 @@ mod tests {
             "package-tools",
             "data/flock.db",
             "data/flock.db-wal",
+            "data/flock.db.moved-17",
+            "data/flock.db.moving",
             "data/search.db",
             "data/search.db-shm",
             "data/audit.head",

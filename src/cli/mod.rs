@@ -24,6 +24,7 @@ mod freeze;
 mod gateway;
 mod generations;
 mod hold;
+mod home;
 mod hook;
 mod images;
 mod in_process;
@@ -189,6 +190,7 @@ enum Verb {
     Doctor(doctor::Args),
     Backup(backup::Args),
     Restore(restore::Args),
+    Home(home::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -254,6 +256,7 @@ impl Verb {
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Backup(args) => backup::run(&args, context),
             Self::Restore(args) => restore::run(&args, context),
+            Self::Home(args) => home::run(&args, context),
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),

@@ -194,7 +194,7 @@ pub(crate) fn restore_database(
 /// # Errors
 ///
 /// Returns a failure with this message if a supervisor or a gateway runs, and another error if that can't be found out.
-fn require_stopped(home: &Home, message: &str, context: &Context) -> Result<Lock, Failure> {
+pub(super) fn require_stopped(home: &Home, message: &str, context: &Context) -> Result<Lock, Failure> {
     let running = || Failure::new(Kind::Conflict, message).hint("flock stop");
     let lock = match Lock::try_acquire(&home.supervisor_lock()) {
         Ok(lock) => lock,

@@ -82,6 +82,11 @@ pub(crate) fn lives(home: &Home) -> bool {
 ///
 /// Returns an error if a gateway lives.
 pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
+    // A move holds the gateway's lock as well, and would be taken for one.
+    if Lock::is_held(&home.move_lock()).unwrap_or(true) {
+        let text = "the home's database is being moved to another place; nothing was changed";
+        return Err(Failure::new(Kind::Conflict, text).hint("try again when that is done"));
+    }
     // The PID file of a copied home names a process of the original home, which holds no lock in the copy. A gateway of
     // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);

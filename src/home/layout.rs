@@ -147,6 +147,12 @@ impl Home {
         self.run().join("gateway.lock")
     }
 
+    /// Returns the lock file that is held while the database is moved to another place.
+    #[must_use]
+    pub(crate) fn move_lock(&self) -> PathBuf {
+        self.run().join("move.lock")
+    }
+
     /// Returns the file in which the gateway keeps its knowledge of the machine's clock.
     #[must_use]
     pub fn clock(&self) -> PathBuf {

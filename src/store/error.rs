@@ -81,6 +81,25 @@ pub enum StoreError {
         /// The newest version that this flock knows.
         known: u32,
     },
+    /// The store was moved into a file.
+    #[error(
+        "the database at {place} was moved to {to} on {}, and is not written any more",
+        crate::clock::local(*at)
+    )]
+    MovedAway {
+        /// The address of the old database.
+        place: String,
+        /// The place of the database now.
+        to: String,
+        /// The time of the move, in Unix milliseconds.
+        at: i64,
+    },
+    /// A move into this database has begun and is not complete.
+    #[error("the database at {place} is not complete: a move into it was interrupted")]
+    HalfMoved {
+        /// The address of the database.
+        place: String,
+    },
     /// The file that says where the database is can't be used.
     #[error("{} can't be used: {reason}", path.display())]
     Location {
@@ -312,7 +331,7 @@ impl Explain for StoreError {
                 Kind::Unreadable
             }
             Self::Beside(error) => error.kind(),
-            Self::InUse { .. } => Kind::Conflict,
+            Self::InUse { .. } | Self::MovedAway { .. } | Self::HalfMoved { .. } => Kind::Conflict,
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
         }
@@ -328,6 +347,17 @@ impl Explain for StoreError {
             }
             Self::InUse { .. } => Some(
                 "stop that gateway first, or give this home a schema of its own in store.json".to_owned(),
+            ),
+            // A kill between the last two steps of a move leaves this, too.
+            Self::MovedAway { .. } => Some(
+                "flock home move --to sqlite finishes a move of this home; store.json of any other home has to name \
+                 another schema"
+                    .to_owned(),
+            ),
+            Self::HalfMoved { .. } => Some(
+                "flock home move finishes it from the home whose database it is; this home needs another schema in \
+                 store.json"
+                    .to_owned(),
             ),
             Self::OnServer { .. } => {
                 Some("pg_dump saves such a database, and pg_restore restores it".to_owned())

@@ -64,6 +64,7 @@ mod task;
 #[cfg(test)]
 pub(crate) mod testing;
 mod token;
+pub(crate) mod transfer;
 mod turn;
 mod upkeep;
 mod usage;

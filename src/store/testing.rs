@@ -49,6 +49,7 @@ const OF_SQLITE: &[&str] = &[
     "store::location::",
     "store::sqlite::",
     "store::tests::",
+    "store::transfer::",
     "store::writer::",
 ];
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::server::{Purpose, Server};
 use super::settings::Settings;
 use super::writer::WritingSession;
-use super::{PostgresError, schema};
+use super::{gateway_lock, schema};
 use crate::error::chain;
 use crate::home::{Home, HomeError};
 use crate::store::database::{self, Opener, Pool, ReadOnly, ReadWrite};
 use crate::store::health::DatabaseAccess;
 use crate::store::read_pool::ReadPool;
-use crate::store::sql::{self, Connection};
+use crate::store::sql::Connection;
 use crate::store::sync::Syncer;
 use crate::store::writer::{Writer, WriterJob};
 use crate::store::{Reader, Store, StoreError, audit_chain};
@@ -57,10 +57,7 @@ pub(in crate::store) fn open(
     let session = server.connect(Purpose::Write)?;
     let mut writing = WritingSession::new(session);
     if opener == Opener::Gateway {
-        writing.become_gateway().map_err(|source| match source {
-            sql::Error::Postgres(PostgresError::Taken(by)) => StoreError::InUse { place, by },
-            source => StoreError::query("become the gateway of the database", source),
-        })?;
+        writing.become_gateway().map_err(|source| gateway_lock::refused(place, source))?;
     }
     let session = writing.session();
     let identity = schema::identity(session);

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::PostgresError;
 use super::session::Session;
-use crate::store::sql::Result;
+use crate::store::StoreError;
+use crate::store::sql::{self, Result};
 
 /// The time in which the connection of a gateway that has just ended is gone from the server.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -59,6 +60,14 @@ impl GatewayLock {
             }
             thread::sleep(PAUSE);
         }
+    }
+}
+
+/// Returns the error for a lock that was not to be had.
+pub(super) fn refused(place: String, source: sql::Error) -> StoreError {
+    match source {
+        sql::Error::Postgres(PostgresError::Taken(by)) => StoreError::InUse { place, by },
+        source => StoreError::query("become the gateway of the database", source),
     }
 }
 

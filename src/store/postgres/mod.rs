@@ -3,12 +3,14 @@
 //! The subjects of the store know none of it. All processes that use a schema make their changes one after the other, under
 //! one lock, so that a subject's code is right whichever database is behind it. Only one of them is a gateway.
 
+pub(super) mod catalog;
 mod engine;
 mod error;
 mod gateway_lock;
 mod read_pool;
 mod runtime;
 mod schema;
+mod schema_end;
 mod server;
 mod session;
 mod settings;
@@ -21,6 +23,7 @@ mod writer;
 
 pub(super) use engine::{Engine, open, open_reader};
 pub(super) use error::PostgresError;
+pub(super) use schema_end::SchemaEnd;
 pub(super) use server::{DEFAULT_SECRET, Server};
 pub(super) use session::{PreparedStatement, Session};
 pub(super) use settings::{DEFAULT_SCHEMA, Settings};

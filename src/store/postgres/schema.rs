@@ -12,7 +12,8 @@ use super::session::Session;
 use super::text::quoted;
 use super::transaction::LockedTransaction;
 use crate::store::StoreError;
-use crate::store::sql::{self, Connection};
+use crate::store::sql::{self, Connection, OptionalExtension as _, Row};
+use crate::store::transfer::state::{MovedNote, NOTE_TABLE, STATE_TABLE};
 
 /// The migrations; number `n`, counted from 0, leads to version `n + 1`.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/001.sql")];
@@ -29,8 +30,22 @@ pub(super) fn newest() -> u32 {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::NewerSchema`] if a newer flock created it.
+/// Returns [`StoreError::NewerSchema`] if a newer flock created it, [`StoreError::MovedAway`] if its store was moved into
+/// a file, and [`StoreError::HalfMoved`] if a move into it is not finished.
 pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
+    let failed = |source| StoreError::query("read if a store was moved", source);
+    let place = || session.server.settings.to_string();
+    if let Some(note) = moved_note(session).map_err(failed)? {
+        return Err(StoreError::MovedAway { place: place(), to: note.place, at: note.at });
+    }
+    if is_half_moved(session).map_err(failed)? {
+        return Err(StoreError::HalfMoved { place: place() });
+    }
+    known_version(session)
+}
+
+/// Returns the version of the schema as [`check`] does, whatever is known of a move.
+pub(super) fn known_version(session: &Session) -> Result<u32, StoreError> {
     let found =
         version(session).map_err(|source| StoreError::query("read the version of its schema", source))?;
     let known = newest();
@@ -41,38 +56,71 @@ pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
     Ok(found)
 }
 
+/// Returns the note that the store was moved away from here, if it was.
+pub(super) fn moved_note(session: &Session) -> sql::Result<Option<MovedNote>> {
+    if !has_table(session, NOTE_TABLE)? {
+        return Ok(None);
+    }
+    let note = |row: &Row<'_>| Ok(MovedNote { home: row.get(0)?, place: row.get(1)?, at: row.get(2)? });
+    Connection::postgres(session)
+        .query_row("SELECT home, place, moved_at FROM store_moved", (), note)
+        .optional()
+}
+
+/// Returns `true` if rows of another database are being copied here, or were and the copy is not proven.
+fn is_half_moved(session: &Session) -> sql::Result<bool> {
+    if !has_table(session, STATE_TABLE)? {
+        return Ok(false);
+    }
+    let text = "SELECT count(*) = 0 FROM move_state WHERE proven <> 0";
+    Connection::postgres(session).query_row(text, (), |row| row.get(0))
+}
+
+/// Returns `true` if the schema has a table of this name. A query of one that is not there would be an error, and within
+/// a transaction the end of it.
+pub(super) fn has_table(session: &Session, table: &str) -> sql::Result<bool> {
+    let table = format!("{}.{table}", quoted(&session.server.settings.schema));
+    Connection::postgres(session).query_row("SELECT to_regclass(?1) IS NOT NULL", [table], |row| row.get(0))
+}
+
 fn version(session: &Session) -> sql::Result<u32> {
-    // A table that is not there would be an error, and within a transaction the end of it.
-    let table = format!("{}.schema_version", quoted(&session.server.settings.schema));
-    let connection = Connection::postgres(session);
-    let is_there: bool =
-        connection.query_row("SELECT to_regclass(?1) IS NOT NULL", [table], |row| row.get(0))?;
-    if !is_there {
+    if !has_table(session, "schema_version")? {
         return Ok(0);
     }
-    connection.query_row("SELECT coalesce(max(version), 0) FROM schema_version", (), |row| row.get(0))
+    let text = "SELECT coalesce(max(version), 0) FROM schema_version";
+    Connection::postgres(session).query_row(text, (), |row| row.get(0))
 }
 
 /// Creates the schema if it is missing, and migrates it to the newest version.
 pub(super) fn migrate(server: &Arc<Server>) -> Result<(), StoreError> {
     let session = server.connect(Purpose::Migrate)?;
     let first = check(&session)?;
+    apply_all(&session, first)
+}
+
+/// Migrates the schema from this version to the newest one.
+pub(super) fn apply_all(session: &Session, first: u32) -> Result<(), StoreError> {
     for (text, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
-        apply(&session, text, version).map_err(|source| StoreError::Migration { version, source })?;
+        apply(session, text, version).map_err(|source| StoreError::Migration { version, source })?;
     }
     Ok(())
 }
 
+/// Creates the schema if it is missing.
+pub(super) fn create(session: &Session) -> sql::Result<()> {
+    let schema = quoted(&session.server.settings.schema);
+    let is_there: bool = Connection::postgres(session).query_row(
+        "SELECT to_regnamespace(?1) IS NOT NULL",
+        [&schema],
+        |row| row.get(0),
+    )?;
+    // With IF NOT EXISTS alone, a user who may not create schemas could not use one that was made for flock.
+    if is_there { Ok(()) } else { session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) }
+}
+
 fn apply(session: &Session, text: &str, to: u32) -> sql::Result<()> {
     let transaction = LockedTransaction::begin(session, Instant::now() + LOCK_LIMIT)?;
-    let connection = Connection::postgres(session);
-    let schema = &session.server.settings.schema;
-    let is_there: bool =
-        connection.query_row("SELECT to_regnamespace(?1) IS NOT NULL", [quoted(schema)], |row| row.get(0))?;
-    // With IF NOT EXISTS alone, a user who may not create schemas could not use one that was made for flock.
-    if !is_there {
-        session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema)))?;
-    }
+    create(session)?;
     // Another process may have migrated while this one waited for the lock.
     if version(session)? >= to {
         return Ok(());
@@ -82,7 +130,8 @@ fn apply(session: &Session, text: &str, to: u32) -> sql::Result<()> {
     )?;
     session.batch(text)?;
     let row = (to, crate::clock::unix_ms());
-    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?1, ?2)", row)?;
+    let insert = "INSERT INTO schema_version (version, applied_at) VALUES (?1, ?2)";
+    Connection::postgres(session).execute(insert, row)?;
     transaction.commit()
 }
 

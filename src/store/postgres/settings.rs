@@ -35,6 +35,8 @@ pub(super) enum Encryption {
 /// The settings of the connections to one server.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::store) struct Settings {
+    /// As it was given, which is without a password.
+    address: String,
     config: tokio_postgres::Config,
     pub(super) encryption: Encryption,
     /// The certificates to be trusted; the machine's own without it.
@@ -94,7 +96,18 @@ impl Settings {
             .keepalives_idle(KEEPALIVE_IDLE)
             .keepalives_interval(KEEPALIVE_INTERVAL)
             .keepalives_retries(KEEPALIVE_RETRIES);
-        Ok(Self { config, encryption, root_certificates, schema: schema.to_owned() })
+        let (address, schema) = (address.to_owned(), schema.to_owned());
+        Ok(Self { address, config, encryption, root_certificates, schema })
+    }
+
+    /// Returns the address, which has no password.
+    pub(in crate::store) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the name of the schema with flock's tables.
+    pub(in crate::store) fn schema(&self) -> &str {
+        &self.schema
     }
 
     /// Returns the settings of a connection that signs in with this password.

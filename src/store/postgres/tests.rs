@@ -1,6 +1,6 @@
 //! Tests of the driver on a real server.
 
-mod proxy;
+pub(in crate::store) mod proxy;
 pub(in crate::store) mod schemas;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,10 @@
 //! The subjects of the store know none of it.
 
 pub(in crate::store) mod backup;
+pub(in crate::store) mod catalog;
 pub(in crate::store) mod connection;
 mod damage_recheck;
+pub(in crate::store) mod file_end;
 pub(crate) mod integrity;
 pub(in crate::store) mod lock_wait;
 mod opening;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// A proxy in front of a server.
-pub(super) struct Proxy {
-    pub(super) port: u16,
+pub(in crate::store) struct Proxy {
+    pub(in crate::store) port: u16,
     faults: Arc<Faults>,
 }
 
@@ -26,7 +26,7 @@ struct Faults {
 
 impl Proxy {
     /// Starts a proxy in front of the server at `address`, as in `127.0.0.1:5432`.
-    pub(super) fn start(address: &str) -> Self {
+    pub(in crate::store) fn start(address: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let faults = Arc::new(Faults::default());
@@ -60,7 +60,7 @@ impl Proxy {
     }
 
     /// Breaks all connections.
-    pub(super) fn break_all(&self) {
+    pub(in crate::store) fn break_all(&self) {
         self.faults.break_all();
     }
 

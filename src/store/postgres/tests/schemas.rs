@@ -22,7 +22,7 @@ pub(in crate::store) fn server() -> Option<String> {
 
 /// Returns the address of the server, or `None` after saying why a test does not run. Under
 /// `FLOCK_TEST_REQUIRE_POSTGRES=1` a missing server is a failure.
-pub(super) fn required() -> Option<String> {
+pub(in crate::store) fn required() -> Option<String> {
     let server = server();
     if server.is_none() {
         let must = std::env::var("FLOCK_TEST_REQUIRE_POSTGRES").is_ok_and(|value| value == "1");
