@@ -97,10 +97,11 @@ run_unit() {
     cargo test --locked --lib --bins
 }
 
-# The store's own tests once more, with their databases on a server.
+# The store's own tests once more, with their databases on a server, and the moves of a home to one.
 run_postgres() {
     step "The store on PostgreSQL"
     FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh cargo test --locked --lib -- store::
+    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh cargo test --locked --test suite -- home_move
 }
 
 run_suite() {

@@ -143,6 +143,48 @@ async fn a_search_query_is_read_as_words_only() {
 }
 
 #[tokio::test]
+async fn words_of_any_language_are_found_by_their_letters_and_newest_first() {
+    let (_folder, store) = open();
+    make(&store, "x", &[]).await;
+    for text in [
+        "run build_all.sh with release-2.10",
+        "Gr\u{f6}\u{df}e und Breite",
+        "\u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}, \u{41c}\u{438}\u{440}",
+        "\u{6771}\u{4eac}\u{90fd} and build #1234",
+        "na\u{ef}ve fac\u{327}ade \u{1f426} v2beta",
+    ] {
+        seq(&store, says("x", "human:ann", text)).await;
+    }
+    let found = async |query: &str| -> Vec<u64> {
+        let found = store.posts().search(None, query, 10).await.unwrap();
+        found.iter().map(|post| post.seq).collect()
+    };
+    for (query, wanted) in [
+        ("build", vec![4, 1]),
+        ("build_al", vec![1]),
+        ("release 2", vec![1]),
+        ("GROSSE", vec![]),
+        ("gr\u{f6}\u{df}", vec![2]),
+        ("\u{41c}\u{418}\u{420}", vec![3]),
+        ("\u{6771}\u{4eac}", vec![4]),
+        ("123", vec![4]),
+        ("facade naive", vec![5]),
+        ("v2", vec![5]),
+        ("2beta", vec![]),
+    ] {
+        assert_eq!(found(query).await, wanted, "{query}");
+    }
+    // What is changed is found by its new words, and what is deleted by none.
+    for text in
+        ["UPDATE message SET content = 'a newer text' WHERE seq = 1", "DELETE FROM message WHERE seq = 4"]
+    {
+        store.write("change", move |change| change.execute(text, ()).map(drop)).await.unwrap();
+    }
+    assert_eq!(found("build").await, [0; 0]);
+    assert_eq!(found("newer").await, [1]);
+}
+
+#[tokio::test]
 async fn an_agent_receives_new_messages_without_its_own() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "b", "human:ann"]).await;

@@ -18,7 +18,7 @@ use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
 use crate::runtime::model_problem;
-use crate::store::{FreezeState, RequestState};
+use crate::store::{self, FreezeState, RequestState};
 use crate::supervise::control::{ControlConnection, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
@@ -68,6 +68,10 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
     warnings.extend(interrupted_rollback(home));
+    let database = store::server_address(home).unwrap_or_else(|error| {
+        warnings.push(chain(&error));
+        None
+    });
     let unwritable = write_check::unwritable(home);
     warnings.extend(unwritable.iter().map(|error| chain(error)));
     warnings.extend(home_warnings(home, config.as_ref(), served, &said));
@@ -77,6 +81,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         newer_home: format.is_some_and(|format| format > FORMAT),
         version: env!("CARGO_PKG_VERSION"),
         writable: unwritable.is_none(),
+        database,
         build: env!("FLOCK_VERSION"),
         running: gateway.proven,
         url: served.map(|port| crate::cli::start::url(Some(port))),

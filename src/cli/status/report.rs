@@ -25,6 +25,8 @@ pub(crate) struct StatusReport {
     pub version: &'static str,
     /// `true` if files can be written in the home.
     pub writable: bool,
+    /// The server that keeps the database. `None` if it is a file of the home.
+    pub database: Option<String>,
     /// The version with the commit that it was built from, if that is known.
     pub build: &'static str,
     /// `true` if the gateway answers and has proved to be this home's.

@@ -18,6 +18,9 @@ use crate::ui::{Failure, StyledLine, Table, TextStyle};
 pub(crate) fn show(report: &StatusReport, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
+    if let Some(place) = &report.database {
+        printer.line(title("database").plain(format!("PostgreSQL at {place}")));
+    }
     printer.line(gateway(report));
     let gateway = &report.gateway;
     for text in [&gateway.problem, &gateway.unit.reason].into_iter().flatten() {

@@ -31,8 +31,8 @@ pub(super) enum NulRule {
 
 /// The texts that the target can't store: their number, and the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NulFinding {
-    pub(super) count: u64,
+struct NulFinding {
+    count: u64,
     table: String,
     column: String,
     key: String,
@@ -49,10 +49,15 @@ impl From<NulFinding> for MoveError {
 /// What was read of the source.
 pub(super) struct Survey {
     pub(super) digests: Vec<TableDigest>,
-    pub(super) nul: Option<NulFinding>,
+    nul: Option<NulFinding>,
 }
 
 impl Survey {
+    /// Returns an error if there are texts that the target can't store.
+    pub(super) fn require_storable(&self) -> Result<(), MoveError> {
+        self.nul.clone().map_or(Ok(()), |found| Err(found.into()))
+    }
+
     pub(super) fn rows(&self) -> u64 {
         self.digests.iter().map(|digest| digest.rows).sum()
     }

@@ -14,7 +14,7 @@ mod error;
 mod page;
 pub(in crate::store) mod state;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -156,9 +156,7 @@ fn planned(
 ) -> Result<MovePlan, MoveError> {
     let tables = source.catalog()?.all();
     let survey = copy::survey(&source.connection(), &tables, nul_rule(request), watcher)?;
-    if let Some(found) = survey.nul {
-        return Err(found.into());
-    }
+    survey.require_storable()?;
     Ok(MovePlan {
         from: source.place(),
         to: place,
@@ -178,7 +176,7 @@ fn planned(
 /// Returns an error if the move is refused or fails. The home then uses the database that it had, which is unchanged.
 pub(crate) fn run(request: &MoveRequest, watcher: &dyn MoveWatcher) -> Result<MoveReport, MoveError> {
     match (Location::of(&request.home)?, &request.to) {
-        (Location::File(path), Destination::Server { .. }) => to_server(request, path, watcher),
+        (Location::File(path), Destination::Server { .. }) => to_server(request, &path, watcher),
         (Location::Postgres { settings, secret }, Destination::File) => {
             to_file(request, (*settings, secret), watcher)
         }
@@ -186,11 +184,7 @@ pub(crate) fn run(request: &MoveRequest, watcher: &dyn MoveWatcher) -> Result<Mo
     }
 }
 
-fn to_server(
-    request: &MoveRequest,
-    path: PathBuf,
-    watcher: &dyn MoveWatcher,
-) -> Result<MoveReport, MoveError> {
+fn to_server(request: &MoveRequest, path: &Path, watcher: &dyn MoveWatcher) -> Result<MoveReport, MoveError> {
     let home = &request.home;
     let (settings, secret) = server_of(request)?;
     watcher.step("opening both databases");
@@ -199,7 +193,7 @@ fn to_server(
     let known = known_in_schema(&target, home)?;
     // Makes a missing database, and brings an old one to this version, as every other command does.
     drop(Store::open(home)?);
-    let source = FileEnd::hold(&path)?;
+    let source = FileEnd::hold(path)?;
     if known.is_none() {
         begin_in_schema(&target, home)?;
     }
@@ -343,9 +337,7 @@ impl Copier<'_> {
         let tables = tables.map_err(MoveError::Tables)?;
         let rule = nul_rule(self.request);
         let survey = copy::survey(&self.source.connection(), &tables, rule, self.watcher)?;
-        if let Some(found) = survey.nul {
-            return Err(found.into());
-        }
+        survey.require_storable()?;
         let known = state::tables(&target.connection()).map_err(read_failed)?;
         let fits = copy::fits(&known, &tables, &survey.digests);
         Ok(Prepared { tables, survey, copied, has_begun: !known.is_empty(), fits })

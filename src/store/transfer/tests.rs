@@ -1,6 +1,7 @@
 //! Tests of the copy between two files, and of whole moves to a real server and back.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use tempfile::TempDir;

@@ -14,6 +14,7 @@ mod edit;
 mod freeze;
 mod generations;
 mod handover;
+mod home_move;
 mod init;
 mod killed;
 mod mcp;

@@ -8,6 +8,7 @@ mod damage;
 mod database;
 mod forgery;
 mod frozen;
+mod home_move;
 mod isolation;
 mod mcp_package;
 mod membership;

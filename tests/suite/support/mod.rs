@@ -11,6 +11,7 @@ pub mod model_server;
 pub mod openclaw;
 pub mod own_source;
 pub mod package_registry;
+pub mod postgres;
 pub mod preload;
 pub mod receipt;
 pub mod terminal;

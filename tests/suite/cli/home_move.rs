@@ -1,0 +1,133 @@
+//! `flock home move`: what it says, what it refuses, and with a server of PostgreSQL the way there and back.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::support::home::TempHome;
+use crate::support::postgres;
+use crate::team::stage::Served;
+
+fn with_channel() -> TempHome {
+    let home = TempHome::new().init();
+    home.flock(["channel", "create", "work", "--topic", "x"]).ok();
+    for number in 0..5 {
+        home.flock(["channel", "post", "work", &format!("message {number}")]).ok();
+    }
+    home
+}
+
+/// Counts the messages of the channel.
+fn messages(home: &TempHome) -> usize {
+    home.flock(["channel", "read", "work", "--json"]).ok().stdout.matches("message ").count()
+}
+
+fn check(home: &TempHome, name: &str) -> (String, String) {
+    let doctor = home.flock(["doctor", "--json"]).json();
+    let checks = doctor["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["name"] == name).unwrap();
+    (found["state"].as_str().unwrap().to_owned(), found["message"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_command_that_helps() {
+    let home = TempHome::new();
+    home.flock(["home", "move", "--to", "sqlite"]).fails(3);
+    let home = home.init();
+    home.flock(["home"]).fails(2);
+    let run = home.flock(["home", "move", "--to", "postgres://flock:hunter2@127.0.0.1/flock"]).fails(2);
+    assert!(run.stderr.contains("password") && !run.stderr.contains("hunter2"), "{run:?}");
+    let run = home.flock(["home", "move", "--to", "mysql://flock:hunter2@db/flock"]).fails(2);
+    assert!(run.stderr.contains("--to takes") && !run.stderr.contains("hunter2"), "{run:?}");
+    let run = home.flock(["home", "move", "--to", "sqlite", "--schema", "x"]).fails(2);
+    assert!(run.stderr.contains("are for a server"), "{run:?}");
+    let run = home.flock(["home", "move", "--to", "sqlite"]).fails(5);
+    assert!(run.stderr.contains("a file of the home"), "{run:?}");
+    let port = crate::support::home::free_port();
+    let address = format!("postgres://flock@127.0.0.1:{port}/flock");
+    let run = home.flock(["home", "move", "--to", &address, "--json"]).fails(1);
+    let error = run.json()["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains(&format!("127.0.0.1:{port}/flock")), "{error}");
+    assert!(
+        error["hint"].as_str().unwrap().ends_with(&format!("go on with: flock home move --to {address}")),
+        "{error}"
+    );
+    assert!(!home.file("store.json").exists());
+    home.flock(["audit", "--verify"]).ok();
+}
+
+#[test]
+fn a_home_that_runs_is_not_moved() {
+    let home = with_channel();
+    let served = Served::start(&home);
+    let run = home.flock(["home", "move", "--to", "postgres://flock@127.0.0.1:1/flock"]).fails(5);
+    assert!(run.stderr.contains("flock runs") && run.stderr.contains("flock stop"), "{run:?}");
+    served.stop();
+}
+
+#[test]
+fn a_home_moves_to_a_server_and_back() {
+    let Some(server) = postgres::server() else { return };
+    let (home, schema) = (with_channel(), postgres::schema());
+    let to_server = ["home", "move", "--to", &server, "--schema", &schema];
+    let planned = home.flock([&to_server[..], &["--dry-run", "--json"]].concat()).ok().json();
+    assert_eq!(planned["target"], "nothing is there yet", "{planned:#}");
+    let message = json!({"name": "message", "rows": 5});
+    assert!(planned["tables"].as_array().unwrap().contains(&message), "{planned:#}");
+    assert!(!home.file("store.json").exists() && home.file("data/flock.db").exists());
+    let run = home.flock([&to_server[..], &["--dry-run"]].concat()).ok();
+    assert!(run.stdout.contains("message") && run.stderr.contains("would be moved"), "{run:?}");
+
+    let moved = home.flock([&to_server[..], &["--json"]].concat()).ok().json();
+    assert_eq!((&moved["rows"], &moved["auditFault"]), (&planned["rows"], &json!(null)), "{moved:#}");
+    let kept = PathBuf::from(moved["kept"]["place"].as_str().unwrap());
+    assert!(kept.exists() && !home.file("data/flock.db").exists(), "{moved:#}");
+    assert_eq!(messages(&home), 5);
+    home.flock(["audit", "--verify"]).ok();
+    let audit = home.flock(["audit", "--action", "home.move", "--json"]).ok();
+    assert!(audit.stdout.contains(&schema), "{audit:?}");
+    let (state, text) = check(&home, "database");
+    assert!(state == "ok" && text.contains(&schema), "{text}");
+    let status = home.flock(["status", "--json"]).json();
+    assert!(status["database"].as_str().unwrap().contains(&schema), "{status:#}");
+    assert!(home.flock(["status"]).stdout.contains(&schema));
+    let refused = home.flock(["backup"]).fails(1);
+    assert!(refused.stderr.contains("pg_dump"), "{refused:?}");
+    let again = home.flock(to_server).fails(5);
+    assert!(again.stderr.contains("on a server"), "{again:?}");
+    home.flock(["channel", "post", "work", "message on the server"]).ok();
+
+    let back = home.flock(["home", "move", "--to", "sqlite"]).ok();
+    assert!(back.stdout.contains("flock.db now") && back.stderr.contains("DROP SCHEMA"), "{back:?}");
+    assert!(!home.file("store.json").exists() && home.file("data/flock.db").exists());
+    assert_eq!(messages(&home), 6);
+    home.flock(["audit", "--verify"]).ok();
+    assert_eq!(check(&home, "database").0, "ok");
+    assert_eq!(home.flock(["status", "--json"]).json()["database"], json!(null));
+    home.flock(["channel", "post", "work", "message in the file"]).ok();
+    // A copy of the home that still names the server can't write there.
+    let document = json!({"postgres": server, "schema": schema}).to_string();
+    std::fs::write(home.file("store.json"), document).unwrap();
+    let refused = home.flock(["channel", "post", "work", "message to nowhere"]).fails(5);
+    assert!(
+        refused.stderr.contains("was moved to") && refused.stderr.contains("not written any more"),
+        "{refused:?}"
+    );
+    std::fs::remove_file(home.file("store.json")).unwrap();
+    assert_eq!(messages(&home), 7);
+    home.flock(["backup"]).ok();
+}
+
+#[test]
+fn a_gateway_works_with_the_moved_database() {
+    let Some(server) = postgres::server() else { return };
+    let (home, schema) = (with_channel(), postgres::schema());
+    home.flock(["home", "move", "--to", &server, "--schema", &schema]).ok();
+    let served = Served::start(&home);
+    home.flock(["channel", "post", "work", "message to the gateway"]).ok();
+    let refused = home.flock(["home", "move", "--to", "sqlite"]).fails(5);
+    assert!(refused.stderr.contains("flock stop"), "{refused:?}");
+    served.stop();
+    home.flock(["home", "move", "--to", "sqlite"]).ok();
+    assert_eq!(messages(&home), 6);
+}
