@@ -384,7 +384,9 @@ impl Copier<'_> {
                 let text = format!("it has {} rows, and {} were copied", copied.rows, source.rows);
                 Err(MoveError::Audit(text))
             }
-            _ => Ok(AuditVerification { broken: source.broken, ..copied }),
+            (fault, _) => {
+                Ok(AuditVerification { rows: copied.rows, last: copied.last, broken: (*fault).clone() })
+            }
         }
     }
 }
