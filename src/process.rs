@@ -15,6 +15,13 @@ pub fn login() -> String {
     env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
 }
 
+/// Returns the name of this machine.
+#[must_use]
+pub(crate) fn host_name() -> String {
+    nix::unistd::gethostname()
+        .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 /// A pid and the start time of the process, which together identify it: two processes with the same pid have different
 /// start times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ use super::projects::train::Train;
 use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
-use super::{disk_quota, push, retention, schedules, search_index, server, uploads};
+use super::{disk_quota, heartbeat, push, retention, schedules, search_index, server, uploads};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
@@ -31,13 +31,14 @@ use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::install::{pending_change, versions};
 use crate::mcp;
 use crate::nix_store::PackageStore;
+use crate::process;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
 use crate::sandbox::SandboxError;
 use crate::sandbox::check::DockerChecks;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, NewGateway, Store, StoreError};
 use crate::supervise::health::HomeIdentity;
 use crate::supervise::parent_watch;
 use crate::swarm::operation::OperationError;
@@ -98,7 +99,7 @@ impl Explain for ServeError {
 /// # Errors
 ///
 /// Returns [`ServeError`] if the home, its configuration, its database or the port can't be used, and if the database
-/// turns out to be damaged while the gateway runs.
+/// turns out to be damaged, or another gateway takes over, while the gateway runs.
 pub async fn serve(home: Home) -> Result<(), ServeError> {
     // The handlers come first, so that a signal during the start does not kill the process in the middle of a write.
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
@@ -119,7 +120,13 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance::read(&home)?;
     let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let opened = open_database(&home).map_err(|error| classify_error(&home, error))?;
+    let this = NewGateway {
+        home: instance.clone(),
+        name: process::host_name(),
+        address: format!("127.0.0.1:{}", config.port),
+        version: env!("FLOCK_VERSION").to_owned(),
+    };
+    let opened = open_database(&home, &this).map_err(|error| classify_error(&home, error))?;
     note_state(&home);
     let assembled = GatewayAssembly::new(live.clone(), opened.store, instance, config.port).await;
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
@@ -150,6 +157,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let checks =
         DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
     tokio::spawn(sweep_checks(checks));
+    let heart = tokio::spawn(heartbeat::run(gateway.swarm.store().clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
@@ -181,13 +189,16 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         _ = interrupt.recv() => "SIGINT",
         () = parent_watch::wait_for_supervisor_exit() => "the supervisor is gone",
         () = wait_for_damage(gateway.swarm.store()) => DAMAGED_REASON,
+        () = gateway.swarm.store().until_fenced() => FENCED_REASON,
     };
     tracing::info!(why, "the gateway stops");
     gateway.stop();
     triage.stop();
-    // Turns and requests share one grace period.
+    // Turns and requests share one grace period. After another gateway has taken over, nothing of them can be written any
+    // more, and each moment is one in which both act.
+    let grace = if why == FENCED_REASON { Duration::ZERO } else { limits.grace };
     let ended = async { tokio::join!(gateway.driver.ended(), triage.settled()) };
-    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+    if tokio::time::timeout(grace, ended).await.is_err() {
         tracing::warn!(
             "turns or requests did not end in time; they will be marked interrupted at the next start"
         );
@@ -206,7 +217,13 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     if let Err(error) = engine.settle().await {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
+    heart.abort();
+    heartbeat::end(gateway.swarm.store()).await;
     tracing::info!("the gateway has stopped");
+    if why == FENCED_REASON {
+        // Its supervisor starts it again, with nothing of what it remembers.
+        return Err(StoreError::Fenced { what: "go on" }.into());
+    }
     // What looked like damage may be a disk that could not be read for a moment. Then the gateway ends without the
     // error.
     match gateway.swarm.store().trouble().filter(|_| why == DAMAGED_REASON) {
@@ -260,6 +277,9 @@ fn bridge_turns(gateway: &Gateway) -> Turns {
 /// The reason for which a gateway stops by itself.
 const DAMAGED_REASON: &str = "the database is damaged";
 
+/// The reason for which a gateway stops that another one has replaced.
+const FENCED_REASON: &str = "another gateway has taken over";
+
 /// Longest time for which a start looks for damage before it serves. It is enough for some ten megabytes. The check of
 /// a larger database goes on beside the gateway.
 const DAMAGE_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
@@ -274,7 +294,7 @@ struct OpenedDatabase {
 }
 
 /// Opens the database. A damaged one is refused, because nothing more may be written into it.
-fn open_database(home: &Home) -> Result<OpenedDatabase, StoreError> {
+fn open_database(home: &Home, this: &NewGateway) -> Result<OpenedDatabase, StoreError> {
     let path = home.database();
     let mut is_checked = true;
     // A server checks its own files.
@@ -285,7 +305,7 @@ fn open_database(home: &Home) -> Result<OpenedDatabase, StoreError> {
         }
         is_checked = !checked.is_partial;
     }
-    Ok(OpenedDatabase { store: Arc::new(Store::open_for_gateway(home)?), is_checked })
+    Ok(OpenedDatabase { store: Arc::new(Store::open_for_gateway(home, this)?), is_checked })
 }
 
 /// Checks a database for which the start had no time. What it finds ends the gateway, as [`wait_for_damage`] says.

@@ -29,6 +29,7 @@ pub(crate) mod extract;
 pub(crate) mod file_response;
 pub mod git;
 mod grants;
+mod heartbeat;
 pub(crate) mod idempotency;
 pub mod lifecycle;
 pub(crate) mod limits;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::gateway::{Epoch, NewGateway};
 use super::health::StorageHealth;
 use super::location::Location;
 use super::postgres::Server;
@@ -102,11 +103,11 @@ impl Engine {
 pub struct ReadOnly;
 
 /// The process that opens a database for writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opener {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Opener<'g> {
     Command,
     /// A database on a server has only one of them at a time.
-    Gateway,
+    Gateway(&'g NewGateway),
 }
 
 impl Reader {
@@ -144,11 +145,20 @@ impl Store {
     ///
     /// Returns [`StoreError::InUse`] if the gateway of another home uses the same database, and the errors of
     /// [`Self::open`]. One of the same home is kept away from a database file by the lock of the home.
-    pub(crate) fn open_for_gateway(home: &Home) -> Result<Self, StoreError> {
-        Self::open_as(home, Opener::Gateway)
+    pub(crate) fn open_for_gateway(home: &Home, gateway: &NewGateway) -> Result<Self, StoreError> {
+        Self::open_as(home, Opener::Gateway(gateway))
     }
 
-    fn open_as(home: &Home, opener: Opener) -> Result<Self, StoreError> {
+    /// Returns the number of this gateway's run. `None` for a command, and for a database in a file, which has one gateway.
+    #[must_use]
+    pub(crate) const fn epoch(&self) -> Option<Epoch> {
+        match &self.access.engine {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(engine) => engine.epoch,
+        }
+    }
+
+    fn open_as(home: &Home, opener: Opener<'_>) -> Result<Self, StoreError> {
         match Location::of(home)? {
             Location::File(path) => sqlite::open(home, path),
             Location::Postgres { settings, secret } => postgres::open(home, (*settings, secret), opener),

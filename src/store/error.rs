@@ -17,6 +17,7 @@ use crate::home::HomeError;
 /// - [`Doubtful`](Self::Doubtful), if the content that was read is invalid;
 /// - [`Unreachable`](Self::Unreachable), if the server of the database can't be reached;
 /// - [`Unknown`](Self::Unknown), if the answer to a commit was lost;
+/// - [`Fenced`](Self::Fenced), if another gateway has taken over from this one;
 /// - [`Stopped`](Self::Stopped), if the store was closed before a write was done;
 /// - [`Open`](Self::Open), [`Unreadable`](Self::Unreadable), [`NoFile`](Self::NoFile) or [`Connect`](Self::Connect), if
 ///   a read needs a new connection and that can't be opened.
@@ -214,6 +215,12 @@ pub enum StoreError {
         #[source]
         source: sql::Error,
     },
+    /// Another gateway has taken over from this one, which changes nothing any more. Nothing was changed.
+    #[error("failed to {what}: another gateway has taken over from this one")]
+    Fenced {
+        /// The operation, as in `begin a turn`.
+        what: &'static str,
+    },
     /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
     /// changed.
     ///
@@ -257,6 +264,7 @@ impl StoreError {
             Cause::Corrupt => Self::Doubtful { what, source },
             Cause::Unreachable => Self::Unreachable { what, source },
             Cause::Unknown => Self::Unknown { what, source },
+            Cause::Fenced => Self::Fenced { what },
             Cause::Statement | Cause::NotDatabase | Cause::Refused => Self::Query { what, source },
         }
     }
@@ -292,6 +300,8 @@ impl StoreError {
             | Self::Doubtful { .. }
             | Self::Unreachable { .. }
             | Self::Unknown { .. }
+            // The same home has another gateway in a moment.
+            | Self::Fenced { .. }
             | Self::Unreadable { .. } => true,
             // Of the errors of files beside the database, only those of a failing disk may pass.
             Self::Beside(error) => error.kind() == Kind::Unreadable,
@@ -367,6 +377,7 @@ impl Explain for StoreError {
             }
             Self::Unknown { .. } => Some("look if the change is there before you make it again".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
+            Self::Fenced { .. } => Some("flock status".to_owned()),
             Self::NoFile { path } => {
                 Some(format!("ls -ld {} shows what it is; move it away, then flock doctor", path.display()))
             }

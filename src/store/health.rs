@@ -59,6 +59,8 @@ impl StorageProblem {
 struct State {
     trouble: Option<StorageProblem>,
     faults: u64,
+    /// Set for good once another gateway has taken over from this one.
+    is_fenced: bool,
 }
 
 /// The known condition of a database, shared by all its users in this process.
@@ -102,6 +104,15 @@ impl StorageHealth {
         self.0.borrow().trouble.clone()
     }
 
+    /// Waits until another gateway has taken over from this one.
+    pub(super) async fn until_fenced(&self) {
+        let mut state = self.0.subscribe();
+        if state.wait_for(|state| state.is_fenced).await.is_err() {
+            // The store is gone, so nothing can take it over any more.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until no known trouble blocks all use.
     pub(super) async fn until_usable(&self) {
         let mut state = self.0.subscribe();
@@ -140,6 +151,9 @@ impl StorageHealth {
 
     fn failed(&self, access: DatabaseAccess, error: &sql::Error) {
         let cause = error.cause();
+        if cause == Cause::Fenced {
+            self.0.send_modify(|state| state.is_fenced = true);
+        }
         // A write reads pages first, so a failed write can be a failed read.
         let access = match cause {
             Cause::Unreachable | Cause::Unknown => DatabaseAccess::Reach,
@@ -194,8 +208,12 @@ impl StorageHealth {
 
     /// Records that the database was used successfully just now.
     pub(super) fn well(&self) {
-        // A successful write does not repair a damaged file, so damage stays.
-        self.0.send_if_modified(|state| state.trouble.take_if(|trouble| !trouble.is_damage).is_some());
+        self.0.send_if_modified(|state| {
+            // A gateway from which another has taken over makes no change any more, whatever else works. And a successful
+            // write does not repair a damaged file.
+            let is_fenced = state.is_fenced;
+            state.trouble.take_if(|trouble| !is_fenced && !trouble.is_damage).is_some()
+        });
     }
 }
 
@@ -248,6 +266,21 @@ mod tests {
         assert_eq!(condition.trouble(), None);
         condition.record_read_failure(&failure(ffi::SQLITE_CORRUPT));
         assert!(condition.trouble().unwrap().is_damage);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_was_replaced_stays_so() {
+        let condition = StorageHealth::default();
+        let waits = condition.clone();
+        let waiter = tokio::spawn(async move { waits.until_fenced().await });
+        condition.write_failed(&failure(ffi::SQLITE_FULL));
+        condition.well();
+        assert_eq!(condition.trouble(), None);
+        condition.write_failed(&sql::Error::Fenced);
+        waiter.await.unwrap();
+        condition.well();
+        let sentence = condition.trouble().unwrap().sentence();
+        assert!(sentence.contains("another gateway has taken over"), "{sentence}");
     }
 
     #[test]

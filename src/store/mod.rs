@@ -28,6 +28,7 @@ mod error;
 mod exchange;
 mod finding;
 mod freeze;
+mod gateway;
 mod health;
 mod hook;
 mod idempotency;
@@ -94,6 +95,8 @@ pub(crate) use exchange::NewExchange;
 pub use finding::{Finding, NewFinding};
 pub(crate) use finding::{FoundFinding, ReviewedSubmission};
 pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
+pub(crate) use gateway::NewGateway;
+pub use gateway::{Beat, Epoch, Judging, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway};
 #[cfg(test)]
 pub(crate) use hook::MOST_DELIVERIES;
 pub use hook::{DeliveryOutcome, Hook, HookDelivery, HookKind, HookState, NewDelivery, NewHook};

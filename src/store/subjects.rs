@@ -58,6 +58,8 @@ handles! {
     exchanges: Exchanges;
     /// The freezes of agents and of the home.
     freezes: Freezes;
+    /// The gateways that share the database.
+    gateways: Gateways;
     /// The grants that requests led to.
     grants: Grants;
     /// The webhooks, and what came to them.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::Store;
+use super::gateway::{self, Epoch, NewGateway};
 use super::location::Location;
 use super::postgres::tests::schemas;
 use crate::home::Home;
@@ -83,4 +84,47 @@ pub(crate) async fn forget_sessions(store: &Store) {
     let delete =
         |transaction: &super::sql::Transaction<'_>| transaction.execute("DELETE FROM session", ()).map(drop);
     store.write("delete sessions", delete).await.unwrap();
+}
+
+/// Adds a gateway, as its start does.
+pub(crate) async fn register_gateway(store: &Store, new: NewGateway) -> Epoch {
+    let run = crate::id::hex(&rand::random::<[u8; 16]>());
+    store.write("add a gateway", move |transaction| gateway::register(transaction, &new, &run)).await.unwrap()
+}
+
+/// Adds a gateway that is the only one, as its start does.
+pub(crate) async fn register_gateway_alone(store: &Store, new: NewGateway) -> Epoch {
+    let run = crate::id::hex(&rand::random::<[u8; 16]>());
+    store
+        .write("add a gateway", move |transaction| gateway::register_alone(transaction, &new, &run))
+        .await
+        .unwrap()
+}
+
+/// Makes the time until which a gateway lives come this much earlier, as if it had been silent for as long.
+pub(crate) async fn silence_gateway(store: &Store, epoch: Epoch, by: i64) {
+    let sql = "UPDATE gateway SET beat_until = beat_until - ?2 WHERE epoch = ?1";
+    store
+        .write("silence a gateway", move |transaction| transaction.execute(sql, (epoch.0, by)).map(drop))
+        .await
+        .unwrap();
+}
+
+/// Makes all gateways this much older.
+pub(crate) async fn age_gateways(store: &Store, by: i64) {
+    let sql = "UPDATE gateway SET started_at = started_at - ?1, ended_at = ended_at - ?1";
+    store
+        .write("age the gateways", move |transaction| transaction.execute(sql, [by]).map(drop))
+        .await
+        .unwrap();
+}
+
+/// Returns the number of rows of a table.
+pub(crate) async fn count(store: &Store, table: &'static str) -> i64 {
+    store
+        .read("count rows", |connection| {
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get(0))
+        })
+        .await
+        .unwrap()
 }

@@ -33,6 +33,11 @@ impl Store {
         self.pool.condition().until_usable().await;
     }
 
+    /// Waits until another gateway has taken over from this one, as far as is known.
+    pub(crate) async fn until_fenced(&self) {
+        self.pool.condition().until_fenced().await;
+    }
+
     /// Writes a meaningless value, reads again what could not be read before, and records the result.
     ///
     /// A connection that can no longer write is replaced by a new one. If only part of the database can't be read, this

@@ -12,6 +12,7 @@ mod direct;
 mod error;
 pub(crate) mod freeze;
 pub(crate) mod hook;
+pub mod lease;
 mod linked_post;
 mod loop_detector;
 mod loop_guard;

@@ -13,6 +13,7 @@ use crate::home::beneath::{BeneathError, DirEntry, Root};
 use crate::home::walk::{WalkLimits, walk};
 use crate::home::{Home, user_dirs};
 use crate::id::FolderName;
+use crate::process;
 
 /// The files and names that a prompt is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Knowledge {
     pub fn read(home: &Home, agent: &Agent) -> Self {
         let vaults = user_dirs::names(&home.vaults());
         Self {
-            host: host(),
+            host: process::host_name(),
             persona: persona::read(home, agent),
             files: read_identity(&agent.identity, &agent.workspace),
             memory: Root::open(&agent.workspace)
@@ -97,11 +98,6 @@ impl FileListing {
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.left_out == Some(0)
     }
-}
-
-fn host() -> String {
-    nix::unistd::gethostname()
-        .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 fn read_vault(vaults: &Path, name: FolderName) -> Option<Vault> {

@@ -11,6 +11,7 @@ use super::{gateway_lock, schema};
 use crate::error::chain;
 use crate::home::{Home, HomeError};
 use crate::store::database::{self, Opener, Pool, ReadOnly, ReadWrite};
+use crate::store::gateway::Epoch;
 use crate::store::health::DatabaseAccess;
 use crate::store::read_pool::ReadPool;
 use crate::store::sql::Connection;
@@ -22,6 +23,8 @@ use crate::store::{Reader, Store, StoreError, audit_chain};
 pub(in crate::store) struct Engine {
     pub(in crate::store) writer: Writer<WritingSession>,
     identity: i64,
+    /// The number of this gateway's run, if it is a gateway.
+    pub(in crate::store) epoch: Option<Epoch>,
 }
 
 /// Opens the database for reading. Returns `None` if it has no tables yet.
@@ -45,7 +48,7 @@ pub(in crate::store) fn open_reader(
 pub(in crate::store) fn open(
     home: &Home,
     (settings, secret): (Settings, String),
-    opener: Opener,
+    opener: Opener<'_>,
 ) -> Result<Store, StoreError> {
     let place = settings.to_string();
     // The end of the audit is in a file of the home, whatever keeps the database.
@@ -56,9 +59,10 @@ pub(in crate::store) fn open(
     schema::migrate(&server)?;
     let session = server.connect(Purpose::Write)?;
     let mut writing = WritingSession::new(session);
-    if opener == Opener::Gateway {
-        writing.become_gateway().map_err(|source| gateway_lock::refused(place, source))?;
+    if let Opener::Gateway(new) = opener {
+        writing.become_gateway(new).map_err(|source| gateway_lock::refused(place, source))?;
     }
+    let epoch = writing.epoch();
     let session = writing.session();
     let identity = schema::identity(session);
     let identity = identity.map_err(|source| StoreError::query("tell this database from others", source))?;
@@ -69,7 +73,7 @@ pub(in crate::store) fn open(
     let syncer = Syncer::start(sync, home.audit_head()).map_err(StoreError::Thread)?;
     let pool = Arc::new(ReadPool::new(server, Vec::new()));
     let writer = Writer::start(writing, syncer.handle(), head, pool.condition.clone());
-    let engine = Engine { writer: writer.map_err(StoreError::Thread)?, identity };
+    let engine = Engine { writer: writer.map_err(StoreError::Thread)?, identity, epoch };
     let engine = database::Engine::Postgres(engine);
     let access = ReadWrite { engine, syncer, grants: AtomicU64::new(0) };
     Ok(Store::new(home, Pool::Postgres(pool), access))

@@ -1,11 +1,13 @@
 //! The driver for PostgreSQL: connections and their thread, values, transactions, migrations, and the errors.
 //!
 //! The subjects of the store know none of it. All processes that use a schema make their changes one after the other, under
-//! one lock, so that a subject's code is right whichever database is behind it. Only one of them is a gateway.
+//! one lock, so that a subject's code is right whichever database is behind it. Only one of them is a gateway, and one that
+//! another has replaced makes no change any more.
 
 pub(super) mod catalog;
 mod engine;
 mod error;
+mod fence;
 mod gateway_lock;
 mod read_pool;
 mod runtime;

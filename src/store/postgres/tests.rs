@@ -17,6 +17,7 @@ use crate::error::Explain as _;
 use crate::home::Home;
 use crate::store::audit::{AuditEntry, Level};
 use crate::store::database::Engine;
+use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, PendingChange, WriterJob};
@@ -403,13 +404,22 @@ async fn cut_off(store: &Store, place: &Place) {
     assert!(ended);
 }
 
+fn new_gateway(home: &str) -> NewGateway {
+    NewGateway {
+        home: home.to_owned(),
+        name: home.to_owned(),
+        address: "127.0.0.1:1".to_owned(),
+        version: "1".to_owned(),
+    }
+}
+
 #[tokio::test]
-async fn a_second_gateway_is_refused_and_one_that_was_cut_off_can_not_write() {
+async fn a_second_gateway_is_refused_and_one_that_was_replaced_never_writes_again() {
     let Some(place) = Place::new() else { return };
     drop(place.open());
-    let first = Store::open_for_gateway(&place.home).unwrap();
+    let first = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
     let (_folder, home) = place.sharing(&place.server);
-    let refused = Store::open_for_gateway(&home).map(drop).unwrap_err();
+    let refused = Store::open_for_gateway(&home, &new_gateway("second")).map(drop).unwrap_err();
     assert!(
         matches!(&refused, StoreError::InUse { by, .. } if by.contains("connected since")),
         "{refused:?}"
@@ -417,19 +427,88 @@ async fn a_second_gateway_is_refused_and_one_that_was_cut_off_can_not_write() {
     // A command may write beside it.
     write(&Store::open(&home).unwrap(), 1).await.unwrap();
 
-    // Its own new connection has the lock again.
+    // Its own new connection has the lock again, and it is the same gateway.
     cut_off(&first, &place).await;
     write(&first, 2).await.unwrap();
-    assert!(Store::open_for_gateway(&home).is_err());
+    assert!(Store::open_for_gateway(&home, &new_gateway("second")).is_err());
+    assert!(first.epoch().is_some());
 
     cut_off(&first, &place).await;
-    let second = Store::open_for_gateway(&home).unwrap();
+    let second = Store::open_for_gateway(&home, &new_gateway("second")).unwrap();
+    assert!(first.epoch() < second.epoch());
     let late = write(&first, 3).await.unwrap_err();
-    assert!(crate::error::chain(&late).contains("another gateway uses this database"), "{late:?}");
+    assert!(matches!(late, StoreError::Fenced { .. }), "{late:?}");
+    first.until_fenced().await;
     write(&second, 4).await.unwrap();
     drop(second);
-    write(&first, 5).await.unwrap();
-    assert_eq!(rows(&place.session()), [1, 2, 4, 5]);
+    // The lock is free, but what the first one remembers is of the time before the second.
+    let later = write(&first, 5).await.unwrap_err();
+    assert!(matches!(later, StoreError::Fenced { .. }), "{later:?}");
+    // It does not recover by itself, whatever else works.
+    drop(first.try_out().await);
+    assert!(first.trouble().unwrap().sentence().contains("another gateway"));
+    drop(first);
+    let again = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    write(&again, 6).await.unwrap();
+    assert_eq!(rows(&place.session()), [1, 2, 4, 6]);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_ended_while_it_waits_for_the_lock_makes_no_change() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let store = Arc::new(Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap());
+    let other = place.session();
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let late = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { write(&store, 1).await }
+    });
+    let admin = schemas::admin(&place.server);
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                       AND (CAST(CAST(classid AS BIGINT) << 32 AS BIGINT) | CAST(objid AS BIGINT)) = ?1";
+    let key = other.server.settings.lock_key();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let count: i64 = Connection::postgres(&admin).query_row(waiting, [key], |row| row.get(0)).unwrap();
+        if count > 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the change does not wait");
+        tokio::task::yield_now().await;
+    }
+    // Its statement has begun already, and would see the row as it was then.
+    Connection::postgres(&other).execute("UPDATE gateway SET ended_at = 1, ended_by = 2", ()).unwrap();
+    held.commit().unwrap();
+    let refused = late.await.unwrap().unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced { .. }), "{refused:?}");
+    assert!(rows(&place.session()).is_empty());
+    store.until_fenced().await;
+}
+
+#[tokio::test]
+async fn a_number_that_was_given_twice_belongs_to_one_run() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let store = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    write(&store, 1).await.unwrap();
+    // As after a fail-over to a replica that had not got the row: another gateway has the number now.
+    place.session().batch("UPDATE gateway SET run = 'another'").unwrap();
+    let refused = write(&store, 2).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced { .. }), "{refused:?}");
+    assert_eq!(rows(&place.session()), [1]);
+}
+
+#[tokio::test]
+async fn the_clock_is_that_of_the_server() {
+    let Some(place) = Place::new() else { return };
+    let session = place.session();
+    let connection = Connection::postgres(&session);
+    let ask = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) / 1000";
+    let server = || connection.query_row(ask, (), |row| row.get::<i64>(0)).unwrap();
+    let before = server();
+    let now = connection.clock().unwrap();
+    assert!((before - 1..=server()).contains(&now));
 }
 
 #[tokio::test]

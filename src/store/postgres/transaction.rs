@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use super::PostgresError;
+use super::fence::Look;
 use super::session::Session;
-use crate::store::sql::Result;
+use crate::store::sql::{self, Result};
 use crate::store::writer::LOCK_LIMIT;
 
 /// The identity of a transaction, by which its outcome can be asked for.
@@ -33,21 +34,31 @@ pub(in crate::store) fn lock_deadline() -> Instant {
 ///
 /// Changes read what they write next, such as the last number of a channel. With the lock, each of them sees all
 /// changes before it, as the one writing thread of an SQLite database does.
-pub(super) fn begin_locked(session: &Session, deadline: Instant) -> Result<TransactionId> {
+///
+/// # Errors
+///
+/// Returns [`sql::Error::Fenced`] if the gateway of the fence was ended, and other errors if the server fails or the lock was
+/// not to be had.
+pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> Result<TransactionId> {
     // 0 would mean no limit.
     let wait = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
     session.clear_failure();
-    // One message, because each is a way to the server and back.
+    // One message, because each is a way to the server and back. The look at the fence is a statement of its own: one that
+    // also waited for the lock would see the rows as they were before the wait.
     let begun = session.texts(&format!(
-        "BEGIN; SET LOCAL lock_timeout = {wait};
-         SELECT pg_advisory_xact_lock({}), pg_current_xact_id(), pg_postmaster_start_time();
-         SET LOCAL lock_timeout = 0",
-        session.server.settings.lock_key()
+        "BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({});
+         SET LOCAL lock_timeout = 0; {}",
+        session.server.settings.lock_key(),
+        look.statement()
     ));
     match begun {
         Ok(texts) => {
             let text = |column: usize| texts.get(column).cloned().flatten().unwrap_or_default();
-            Ok(TransactionId { number: text(1), server_start: text(2) })
+            if text(2) != "t" {
+                roll_back(session)?;
+                return Err(sql::Error::Fenced);
+            }
+            Ok(TransactionId { number: text(0), server_start: text(1) })
         }
         Err(error) => {
             // It has begun, and the lock was not to be had.
@@ -87,7 +98,7 @@ pub(in crate::store) struct LockedTransaction<'s> {
 impl<'s> LockedTransaction<'s> {
     /// Begins it, and waits until `deadline` for the lock.
     pub(in crate::store) fn begin(session: &'s Session, deadline: Instant) -> Result<Self> {
-        begin_locked(session, deadline).map(|_| Self { session, is_over: false })
+        begin_locked(session, deadline, Look::Without).map(|_| Self { session, is_over: false })
     }
 
     /// Commits it.
@@ -116,7 +127,7 @@ impl TransactionId {
     /// Asks the server, over another connection, what became of the transaction.
     pub(super) fn outcome(&self, session: &Session, deadline: Instant) -> Result<Outcome> {
         // The lock is free only when the transaction is over, whatever its outcome.
-        let asking = begin_locked(session, deadline)?;
+        let asking = begin_locked(session, deadline, Look::Without)?;
         let asked = session.texts(&format!("SELECT pg_xact_status('{}'::xid8)", self.number));
         end(session);
         let texts = asked?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::fence::{Fence, Look};
 use super::gateway_lock::GatewayLock;
 use super::server::{Purpose, Server};
 use super::session::Session;
@@ -11,7 +12,8 @@ use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock
 use super::{PostgresError, schema};
 use crate::error::chain;
 use crate::store::StoreError;
-use crate::store::sql::{self, Cause, Result};
+use crate::store::gateway::{self, Epoch, NewGateway};
+use crate::store::sql::{self, Cause, Connection, Result};
 use crate::store::writer::{Batch, WritingDriver};
 
 /// The pause between two attempts to reach the server that has to say what became of a commit.
@@ -22,25 +24,39 @@ pub(in crate::store) struct WritingSession {
     session: Session,
     /// The lock that this connection holds if it is the gateway's.
     lock: Option<GatewayLock>,
+    /// Refuses the changes of a gateway that was ended.
+    fence: Option<Fence>,
 }
 
 impl WritingSession {
     pub(super) const fn new(session: Session) -> Self {
-        Self { session, lock: None }
+        Self { session, lock: None, fence: None }
     }
 
     pub(super) const fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Takes the lock of the gateway. From now on, only a connection that holds it makes changes here.
+    /// Takes the lock of the gateway, and adds this gateway to those of the database. From now on, only a connection that
+    /// holds the lock makes changes here, and only until another gateway has ended this one.
     ///
     /// # Errors
     ///
     /// Returns [`PostgresError::Taken`] if another gateway holds the lock.
-    pub(super) fn become_gateway(&mut self) -> Result<()> {
+    pub(super) fn become_gateway(&mut self, new: &NewGateway) -> Result<()> {
         self.lock = Some(GatewayLock::take(&self.session, None)?);
+        let run = crate::id::hex(&rand::random::<[u8; 16]>());
+        let epoch = Connection::postgres(&self.session)
+            .in_transaction(|transaction| gateway::register_alone(transaction, new, &run))?;
+        let fence = Fence::new(epoch, run);
+        fence.prepare(&self.session)?;
+        self.fence = Some(fence);
         Ok(())
+    }
+
+    /// Returns the number of this gateway's run, if it is a gateway.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        self.fence.as_ref().map(Fence::epoch)
     }
 
     /// Replaces the connection. That of a gateway is used only once it has the lock again: another gateway may have
@@ -48,7 +64,17 @@ impl WritingSession {
     fn replace(&mut self) -> Result<()> {
         let session = connect(&self.session.server)?;
         if let Some(lock) = &mut self.lock {
-            *lock = GatewayLock::take(&session, Some(&*lock))?;
+            *lock = GatewayLock::take(&session, Some(&*lock)).map_err(|error| match error {
+                // The other gateway has ended this one, or is about to.
+                sql::Error::Postgres(PostgresError::Taken(by)) => {
+                    tracing::error!("the gateway was replaced by one {by}");
+                    sql::Error::Fenced
+                }
+                error => error,
+            })?;
+        }
+        if let Some(fence) = &self.fence {
+            fence.prepare(&session)?;
         }
         self.session = session;
         Ok(())
@@ -109,7 +135,8 @@ impl WritingDriver for WritingSession {
     type Batch<'d> = WritingBatch<'d>;
 
     fn begin(&mut self, deadline: Instant, changes: usize) -> Result<WritingBatch<'_>> {
-        let id = self.with_connection(|session| begin_locked(session, deadline))?;
+        let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
+        let id = self.with_connection(|session| begin_locked(session, deadline, look))?;
         let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
         Ok(WritingBatch { writer: self, id, savepoint, has_ended: false })
     }

@@ -82,6 +82,19 @@ impl<'c> Connection<'c> {
         self.prepare(sql)?.query_row(params, map)
     }
 
+    /// Returns the time of the database's clock, in Unix milliseconds.
+    ///
+    /// That of a server is one clock for all gateways, however their machines' clocks are set. A database in a file has that
+    /// of its machine.
+    pub fn clock(&self) -> Result<i64> {
+        match self.0 {
+            Driver::Sqlite(_) => Ok(crate::clock::unix_ms()),
+            Driver::Postgres(_) => self
+                .prepare_cached("SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)")?
+                .query_row((), |row| row.get(0)),
+        }
+    }
+
     /// Begins a read of several statements that all see the same state of the database.
     pub fn snapshot(&self) -> Result<Snapshot<'c>> {
         let transaction = match self.0 {
@@ -136,6 +149,20 @@ impl<'t> Transaction<'t> {
         match self.0.0 {
             Driver::Sqlite(connection) => Ok(connection.execute_batch("PRAGMA defer_foreign_keys = ON")?),
             Driver::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
+        }
+    }
+
+    /// Makes the commit wait until this transaction has reached the server's disk, and its synchronous replica if it has
+    /// one. It is for changes that other gateways act on at once, which a crash of the server must not take back. A database
+    /// in a file has no other gateway.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails.
+    pub fn wait_for_disk(&self) -> Result<()> {
+        match self.0.0 {
+            Driver::Sqlite(_) => Ok(()),
+            Driver::Postgres(session) => session.batch("SET LOCAL synchronous_commit = on"),
         }
     }
 }

@@ -16,6 +16,9 @@ pub enum Error {
     /// PostgreSQL refused the statement or failed, or it can't be reached.
     #[error(transparent)]
     Postgres(#[from] PostgresError),
+    /// This gateway was ended, by another one or by itself, and changes nothing any more.
+    #[error("another gateway has taken over from this one")]
+    Fenced,
     /// A query found no row, though its caller needs one.
     #[error("the query found no row")]
     NoRow,
@@ -43,6 +46,7 @@ impl Error {
         match self {
             Self::Sqlite(error) => Cause::of(error),
             Self::Postgres(error) => error.cause(),
+            Self::Fenced => Cause::Fenced,
             Self::NoRow | Self::Malformed | Self::Column { .. } => Cause::Statement,
         }
     }
@@ -62,6 +66,7 @@ impl Error {
                 Self::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))
             }
             Self::Postgres(error) => Self::Postgres(error.clone()),
+            Self::Fenced => Self::Fenced,
             other => Self::Sqlite(rusqlite::Error::SqliteFailure(
                 ffi::Error::new(ffi::SQLITE_ERROR),
                 Some(other.to_string()),
@@ -130,6 +135,8 @@ pub enum Cause {
     Unreachable,
     /// The answer to a commit was lost, and nothing says if the change was made.
     Unknown,
+    /// Another gateway has taken over from this one, which changes nothing any more. Nothing was changed.
+    Fenced,
 }
 
 impl Cause {
@@ -212,5 +219,6 @@ mod tests {
     fn a_copy_keeps_the_code() {
         assert_eq!(failure(ffi::SQLITE_FULL).copy().cause(), Cause::Full);
         assert_eq!(Error::NoRow.copy().to_string(), Error::NoRow.to_string());
+        assert_eq!(Error::Fenced.copy().cause(), Cause::Fenced);
     }
 }

@@ -48,6 +48,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/033.sql"),
     include_str!("migrations/034.sql"),
     include_str!("migrations/035.sql"),
+    include_str!("migrations/036.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

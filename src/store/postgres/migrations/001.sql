@@ -1,4 +1,4 @@
--- The schema that SQLite's database has after migration 035. The texts of the store's subjects run on both, so tables,
+-- The schema that SQLite's database has after migration 036. The texts of the store's subjects run on both, so tables,
 -- columns and types have the same names and the same meaning here.
 --
 -- Numbers are BIGINT, also those that SQLite's migrations call flags (0 or 1): each value is read and bound as 64 bits.
@@ -983,4 +983,23 @@ CREATE TABLE person (
 CREATE TABLE person_charge (
     id     TEXT COLLATE "C" PRIMARY KEY,
     person TEXT COLLATE "C" NOT NULL
+);
+
+-- The runs of gateways that share a database on a server. A database in a file has one gateway and no row here.
+CREATE TABLE gateway (
+    -- Counts up, and is never given twice. A fail-over can lose the newest rows, so `run`, a random text, goes with it.
+    epoch      BIGINT PRIMARY KEY,
+    run        TEXT COLLATE "C" NOT NULL,
+    -- The instance id of its home.
+    home       TEXT COLLATE "C" NOT NULL,
+    name       TEXT COLLATE "C" NOT NULL,
+    address    TEXT COLLATE "C" NOT NULL,
+    version    TEXT COLLATE "C" NOT NULL,
+    -- Unix milliseconds by the database's clock.
+    started_at BIGINT NOT NULL,
+    -- Until then, others take it for living without another sign of it.
+    beat_until BIGINT NOT NULL,
+    -- From then on, it changes nothing. It ended itself or was taken for dead, by the gateway with the epoch `ended_by`.
+    ended_at   BIGINT,
+    ended_by   BIGINT
 );

@@ -1,0 +1,59 @@
+//! The fence of a gateway: at the beginning of each of its changes it looks if it was ended.
+//!
+//! A gateway is ended by a change of another one. All changes take one lock, and the look comes after it, so nobody can
+//! end a gateway between its look and its commit. No clock is involved.
+
+use super::session::Session;
+use crate::store::gateway::Epoch;
+use crate::store::sql::Result;
+
+/// Identifies the run of a gateway in the look.
+#[derive(Clone, Debug)]
+pub(super) struct Fence {
+    epoch: Epoch,
+    /// A random text. A server that lost its newest rows, as in a fail-over, may give the number again.
+    run: String,
+}
+
+impl Fence {
+    /// Returns the fence of a gateway's run. `run` is in hexadecimal.
+    pub(super) const fn new(epoch: Epoch, run: String) -> Self {
+        Self { epoch, run }
+    }
+
+    pub(super) const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Prepares the look on a connection, so that the server plans it once.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server fails.
+    pub(super) fn prepare(&self, session: &Session) -> Result<()> {
+        let Self { epoch: Epoch(epoch), run } = self;
+        session.batch(&format!(
+            "PREPARE fence AS SELECT pg_current_xact_id(), pg_postmaster_start_time(),
+                EXISTS (SELECT FROM gateway WHERE epoch = {epoch} AND run = '{run}' AND ended_at IS NULL)"
+        ))
+    }
+}
+
+/// The look with which a change begins once it has the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// By a gateway, on a connection on which its fence was prepared.
+    AtFence,
+    /// By a command, from which no gateway takes over.
+    Without,
+}
+
+impl Look {
+    /// Returns its statement. The third column says if the change may be made.
+    pub(super) const fn statement(self) -> &'static str {
+        match self {
+            Self::AtFence => "EXECUTE fence",
+            Self::Without => "SELECT pg_current_xact_id(), pg_postmaster_start_time(), true",
+        }
+    }
+}
