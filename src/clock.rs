@@ -16,6 +16,15 @@ pub fn unix_ms() -> i64 {
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Returns the time since this machine was started, in milliseconds. This clock is never set, and goes on while the machine is
+/// suspended.
+#[must_use]
+pub(crate) fn boot_ms() -> i64 {
+    use nix::time::{ClockId, clock_gettime};
+    // It fails only for a clock that the kernel does not have, and this one is older than all that flock runs on.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000)
+}
+
 /// Returns a time, given in Unix milliseconds, in this machine's time zone, as in `2026-02-28 09:30:00`.
 #[must_use]
 pub fn local(at: i64) -> String {

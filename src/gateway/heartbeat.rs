@@ -1,27 +1,35 @@
-//! Says every two seconds that this gateway lives, if its database is on a server.
+//! Says every two seconds that this gateway lives, and takes the leases of what it should take care of, if its database is on
+//! a server.
+//!
+//! As long as a database has one gateway, that one takes all of them, and nothing asks for them but the status.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::driver::TurnDriver;
+use super::state::Gateway;
+use crate::clock;
+use crate::config::Config;
 use crate::error::chain;
-use crate::store::{Store, StoreError};
-use crate::swarm::lease::{BEAT_MS, Contact, next_beat};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, Store, StoreError};
+use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, RETRY_MS, next_beat};
 
-/// Says that this gateway lives, also while it stops: what it still does must not be taken over meanwhile. It returns if there
+/// The shortest pause between two looks at the leases, in milliseconds.
+const SHORTEST_MS: i64 = 100;
+
+/// Works until the gateway ends, also while it stops: what it still does must not be taken over meanwhile. It returns if there
 /// is nobody to tell, or if the gateway was ended, which the store also tells everybody who waits for it.
-pub(super) async fn run(store: Arc<Store>) {
+pub(super) async fn run(gateway: Arc<Gateway>) {
+    let store = gateway.swarm.store();
     let Some(epoch) = store.epoch() else { return };
-    let mut contact = Contact::default();
+    let mut keeper = LeaseKeeper::new(epoch);
     let mut has_failed = false;
     loop {
-        let wait = match store.gateways().beat(epoch, contact.judging()).await {
-            Ok(beat) => {
+        let wait = match step(&gateway, epoch, &mut keeper).await {
+            Ok(wait) => {
                 has_failed = false;
-                contact.beaten(&beat);
-                for ended in &beat.ended {
-                    tracing::warn!(epoch = ended.0, "a gateway gave no sign of life and was ended");
-                }
-                next_beat(epoch, &beat, contact.judging())
+                wait
             }
             Err(StoreError::Fenced { .. }) => return,
             Err(error) => {
@@ -29,11 +37,71 @@ pub(super) async fn run(store: Arc<Store>) {
                     tracing::error!(error = chain(&error), "failed to say that this gateway lives");
                 }
                 has_failed = true;
-                BEAT_MS
+                RETRY_MS
             }
         };
         tokio::time::sleep(Duration::from_millis(wait.unsigned_abs())).await;
     }
+}
+
+/// Gives a sign of life, and carries out what the keeper of the leases asks for. Returns the pause until the next one, in
+/// milliseconds.
+async fn step(gateway: &Gateway, epoch: Epoch, keeper: &mut LeaseKeeper) -> Result<i64, StoreError> {
+    let store = gateway.swarm.store();
+    let sent = clock::boot_ms();
+    let beat = store.gateways().beat(epoch, keeper.judging()).await?;
+    keeper.beaten(sent, &beat);
+    for ended in &beat.ended {
+        tracing::warn!(epoch = ended.0, "a gateway gave no sign of life and was ended");
+    }
+    let wait = next_beat(epoch, &beat, keeper.judging());
+    let leases = store.leases().list().await?;
+    let leases: BTreeMap<_, _> = leases.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
+    let living: Vec<Epoch> = beat.living.iter().map(|living| living.epoch).collect();
+    let plan = plan(gateway, keeper, &living, &leases);
+    // The configuration has most of them for ever, so usually there is nothing to do.
+    if !plan.give_up.is_empty() {
+        store.leases().give_up(epoch, plan.give_up).await?;
+    }
+    if !plan.take.is_empty() {
+        keeper.took(store.leases().take(epoch, plan.take).await?);
+    }
+    Ok(plan.look_in.map_or(wait, |look| look.clamp(SHORTEST_MS, wait.max(SHORTEST_MS))))
+}
+
+fn plan(
+    gateway: &Gateway,
+    keeper: &mut LeaseKeeper,
+    living: &[Epoch],
+    leases: &BTreeMap<LeaseSubject, Lease>,
+) -> LeasePlan {
+    let (wanted, busy) = (wanted(&gateway.config()), busy(&gateway.driver));
+    let view = FleetView {
+        living,
+        leases,
+        wanted: &wanted,
+        is_able: &|_: &LeaseSubject| true,
+        is_idle: &|subject: &LeaseSubject| !busy.contains(subject),
+    };
+    keeper.plan(&view, clock::boot_ms())
+}
+
+/// Returns everything that somebody has to take care of.
+fn wanted(config: &Config) -> BTreeSet<LeaseSubject> {
+    let subject = |kind, name: &str| LeaseSubject { kind, name: name.to_owned() };
+    let agents = config.agents.iter().map(|agent| subject(LeaseKind::Agent, agent.id.as_str()));
+    let bridges = config.bridges.iter().map(|bridge| subject(LeaseKind::Bridge, &bridge.name));
+    let trains = config.projects.iter().map(|project| subject(LeaseKind::Train, project.name.as_str()));
+    let servers = config.mcp_servers.iter().map(|server| subject(LeaseKind::Server, server.name.as_str()));
+    agents.chain(bridges).chain(trains).chain(servers).chain([subject(LeaseKind::Clock, "")]).collect()
+}
+
+/// Returns the agents whose turns run or wait here.
+fn busy(driver: &TurnDriver) -> BTreeSet<LeaseSubject> {
+    let turns = driver.list().into_iter();
+    turns
+        .map(|(_, turn)| LeaseSubject { kind: LeaseKind::Agent, name: turn.agent.as_str().to_owned() })
+        .collect()
 }
 
 /// Says that this gateway ends, so that nobody waits for it. It can't change anything after that.

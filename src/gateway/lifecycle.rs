@@ -157,7 +157,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let checks =
         DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
     tokio::spawn(sweep_checks(checks));
-    let heart = tokio::spawn(heartbeat::run(gateway.swarm.store().clone()));
+    let heart = tokio::spawn(heartbeat::run(gateway.clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));

@@ -57,7 +57,7 @@ const KEY_COLUMNS: [(&str, &str); 13] = [
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
-const OTHER_STATEMENTS: [&str; 7] = [
+const OTHER_STATEMENTS: [&str; 8] = [
     "UPDATE exchange
      SET pair = CASE WHEN sender < receiver THEN sender || ' ' || receiver ELSE receiver || ' ' || sender END
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
@@ -78,6 +78,10 @@ const OTHER_STATEMENTS: [&str; 7] = [
         output = usage_sum.output + excluded.output, cache_read = usage_sum.cache_read + excluded.cache_read,
         cache_write = usage_sum.cache_write + excluded.cache_write, cost = usage_sum.cost + excluded.cost",
     "DELETE FROM usage_sum WHERE agent = ?1 AND ?2 <> ''",
+    // The row of an earlier agent with the new id stays, so that its token never repeats. That of the old id is given up by
+    // its owner then.
+    "UPDATE lease SET subject = ?2 WHERE kind = 'agent' AND subject = ?1
+     AND NOT EXISTS (SELECT 1 FROM lease other WHERE other.kind = 'agent' AND other.subject = ?2)",
 ];
 
 fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::Result<()> {

@@ -7,10 +7,14 @@
 
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Gateways;
-use super::{Database, Store, StoreError};
+use super::{Database, Store, StoreError, lease};
 
 /// The time for which a gateway counts as living after it said so, in milliseconds.
 pub const LIFETIME_MS: i64 = 6_000;
+
+/// The time after which a sign of life comes late, in milliseconds. It is half of [`LIFETIME_MS`]: whatever kept this gateway
+/// from the database for less has not kept another one away for so long that it counts as dead.
+pub const LATE_MS: i64 = LIFETIME_MS / 2;
 
 /// The time for which the rows of gateways that have ended are kept, in milliseconds.
 const KEPT_MS: i64 = 30 * 24 * 3_600_000;
@@ -58,7 +62,7 @@ pub enum Judging {
 pub struct Beat {
     /// The time of the database's clock.
     pub now: i64,
-    /// `true` if it came after the time until which the gateway counted as living.
+    /// `true` if it came more than [`LATE_MS`] after the one before.
     pub was_late: bool,
     /// The gateways that were ended by it.
     pub ended: Vec<Epoch>,
@@ -87,7 +91,7 @@ fn living(connection: &Connection<'_>) -> sql::Result<Vec<LivingGateway>> {
         .collect()
 }
 
-/// Ends gateways, and frees what they own. `by` is this gateway.
+/// Ends gateways, and frees what they own, in one change: nobody owns anything who was ended. `by` is this gateway.
 fn end(transaction: &Transaction<'_>, gateways: &[Epoch], by: Epoch, now: i64) -> sql::Result<()> {
     for epoch in gateways {
         transaction
@@ -95,6 +99,7 @@ fn end(transaction: &Transaction<'_>, gateways: &[Epoch], by: Epoch, now: i64) -
                 "UPDATE gateway SET ended_at = ?2, ended_by = ?3 WHERE epoch = ?1 AND ended_at IS NULL",
             )?
             .execute((epoch.0, now, by.0))?;
+        lease::free(transaction, *epoch, now)?;
     }
     if gateways.is_empty() {
         return Ok(());
@@ -168,7 +173,8 @@ impl Gateways<&Store> {
                 .prepare_cached("SELECT beat_until FROM gateway WHERE epoch = ?1 AND ended_at IS NULL")?
                 .query_row([epoch.0], |row| row.get(0))
                 .optional()?;
-            let was_late = until.ok_or(sql::Error::Fenced)? <= now;
+            let last = until.ok_or(sql::Error::Fenced)? - LIFETIME_MS;
+            let was_late = now - last > LATE_MS;
             // A clock that was set back leaves times that are too far away. A gateway that died then would seem to live
             // until they come.
             transaction

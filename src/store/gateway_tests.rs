@@ -89,10 +89,9 @@ async fn a_gateway_without_a_sign_of_life_is_ended_and_stays_so() {
 async fn a_gateway_that_was_late_itself_ends_nobody() {
     let place = Place::new();
     let (first, second) = (place.start("a").await, place.start("b").await);
-    // The database was away for both.
-    for epoch in [first, second] {
-        testing::silence_gateway(&place.store, epoch, LIFETIME_MS).await;
-    }
+    // The database was away for both, and the second one had beaten last.
+    testing::silence_gateway(&place.store, first, LIFETIME_MS).await;
+    testing::silence_gateway(&place.store, second, LATE_MS + 1).await;
     let beat = place.beat(second, Judging::Yes).await.unwrap();
     assert!(beat.was_late && beat.ended.is_empty(), "{beat:?}");
     let beat = place.beat(first, Judging::Yes).await.unwrap();

@@ -34,6 +34,7 @@ mod hook;
 mod idempotency;
 mod inbox;
 mod interaction;
+mod lease;
 mod link;
 mod location;
 mod lost_session;
@@ -96,13 +97,16 @@ pub use finding::{Finding, NewFinding};
 pub(crate) use finding::{FoundFinding, ReviewedSubmission};
 pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
 pub(crate) use gateway::NewGateway;
-pub use gateway::{Beat, Epoch, Judging, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway};
+pub use gateway::{
+    Beat, Epoch, Judging, LATE_MS as GATEWAY_LATE_MS, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway,
+};
 #[cfg(test)]
 pub(crate) use hook::MOST_DELIVERIES;
 pub use hook::{DeliveryOutcome, Hook, HookDelivery, HookKind, HookState, NewDelivery, NewHook};
 pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
+pub use lease::{Lease, LeaseKind, LeaseSubject};
 pub(crate) use link::{EVERYONE, Link, LinkState};
 pub(crate) use location::{database_file, is_made, server_address};
 pub(crate) use lost_session::LostSession;

@@ -70,6 +70,8 @@ handles! {
     inbox: InboxItems;
     /// The conversations between parties, and the times of their work.
     interactions: Interactions;
+    /// The leases: which gateway does what.
+    leases: Leases;
     /// The links of channels with other platforms, and what both sides have of each other.
     links: Links;
     /// The tools of MCP servers that a person has seen, and who may call them.

@@ -5,6 +5,10 @@ use crate::store::{Beat, Epoch, GATEWAY_LIFETIME_MS, Judging};
 /// The time between two signs of life, in milliseconds.
 pub const BEAT_MS: i64 = 2_000;
 
+/// The pause after a sign of life that failed, in milliseconds. It is short, so that a gateway whose connection broke is back
+/// before it counts as dead.
+pub const RETRY_MS: i64 = 500;
+
 /// The shortest pause before a sign of life that comes early because another gateway is due.
 const SHORTEST_MS: i64 = 100;
 

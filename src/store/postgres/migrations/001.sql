@@ -1003,3 +1003,18 @@ CREATE TABLE gateway (
     ended_at   BIGINT,
     ended_by   BIGINT
 );
+
+-- What only one gateway may do at a time, and which one does it. A lease lives as long as its gateway. Rows stay when
+-- nobody owns them, so that `token` never repeats for a subject.
+CREATE TABLE lease (
+    kind    TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    -- The epoch of the owner; NULL while there is none.
+    epoch   BIGINT,
+    -- Counts the owners.
+    token   BIGINT NOT NULL,
+    -- Unix milliseconds of the last change of the owner, by the database's clock.
+    since   BIGINT NOT NULL,
+    PRIMARY KEY (kind, subject)
+);
+CREATE INDEX lease_owner ON lease (epoch);

@@ -16,3 +16,18 @@ CREATE TABLE gateway (
     ended_at   INTEGER,
     ended_by   INTEGER
 ) STRICT;
+
+-- What only one gateway may do at a time, and which one does it. A lease lives as long as its gateway. Rows stay when
+-- nobody owns them, so that `token` never repeats for a subject.
+CREATE TABLE lease (
+    kind    TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    -- The epoch of the owner; NULL while there is none.
+    epoch   INTEGER,
+    -- Counts the owners.
+    token   INTEGER NOT NULL,
+    -- Unix milliseconds of the last change of the owner, by the database's clock.
+    since   INTEGER NOT NULL,
+    PRIMARY KEY (kind, subject)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lease_owner ON lease (epoch);
