@@ -12,7 +12,7 @@ use super::state::Gateway;
 use crate::clock;
 use crate::config::Config;
 use crate::error::chain;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, Store, StoreError};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, NoticeKind, Store, StoreError};
 use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, RETRY_MS, next_beat};
 
 /// The shortest pause between two looks at the leases, in milliseconds.
@@ -24,6 +24,7 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let store = gateway.swarm.store();
     let Some(epoch) = store.epoch() else { return };
     let mut keeper = LeaseKeeper::new(epoch);
+    let mut notices = store.notices();
     let mut has_failed = false;
     loop {
         let wait = match step(&gateway, epoch, &mut keeper).await {
@@ -40,7 +41,13 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
                 RETRY_MS
             }
         };
-        tokio::time::sleep(Duration::from_millis(wait.unsigned_abs())).await;
+        let pause = |wait: i64| tokio::time::sleep(Duration::from_millis(wait.unsigned_abs()));
+        // Many changes may follow one another.
+        pause(SHORTEST_MS.min(wait)).await;
+        tokio::select! {
+            () = pause(wait - SHORTEST_MS.min(wait)) => {}
+            _ = notices.next_of(&[NoticeKind::Gateway, NoticeKind::Lease]) => {}
+        }
     }
 }
 

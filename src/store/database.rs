@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::gateway::{Epoch, NewGateway};
 use super::health::StorageHealth;
 use super::location::Location;
+use super::notice::Notices;
 use super::postgres::Server;
 use super::read_pool::ReadPool;
 use super::session::PendingKeys;
@@ -43,8 +44,8 @@ pub struct ReadWrite {
     // The syncer is dropped after the engine, because the last commit of its writing thread must still be synced.
     pub(super) engine: Engine,
     pub(super) syncer: Syncer,
-    /// The number of changes of grants made through this store.
-    pub(super) grants: AtomicU64,
+    /// The number of changes of grants, made through this store or noticed.
+    pub(super) grants: Arc<AtomicU64>,
 }
 
 /// The writing side of a database.
@@ -155,6 +156,16 @@ impl Store {
         match &self.access.engine {
             Engine::Sqlite(_) => None,
             Engine::Postgres(engine) => engine.epoch,
+        }
+    }
+
+    /// Returns the notices of changes from now on, also of this gateway's own. There are none for a command, and none for a
+    /// database in a file.
+    #[must_use]
+    pub(crate) fn notices(&self) -> Notices {
+        match &self.access.engine {
+            Engine::Sqlite(_) => Notices::none(),
+            Engine::Postgres(engine) => engine.notices(),
         }
     }
 

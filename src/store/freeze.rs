@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::audit::{self, AuditEntry};
+use super::notice::NoticeKind;
 use super::session::parsed;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Freezes;
@@ -197,6 +198,7 @@ impl Freezes<&Store> {
             let changed = FreezeChange::between(before.of(&agent), after.of(&agent));
             if after != before {
                 write_agent(transaction, &agent, &after)?;
+                transaction.tell(NoticeKind::Freeze, agent.as_str());
             }
             if changed != FreezeChange::Nothing {
                 audit::append(transaction, &entry, now)?;
@@ -238,6 +240,7 @@ impl Freezes<&Store> {
                 let insert = "INSERT INTO home_freeze (one, at, by, reason) VALUES (1, ?1, ?2, ?3)";
                 transaction.execute(insert, (at, by, reason))?;
             }
+            transaction.tell(NoticeKind::Freeze, "");
             if FreezeChange::between(before.home(), after.home()) != FreezeChange::Nothing {
                 audit::append(transaction, &entry, now)?;
             }

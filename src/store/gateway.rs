@@ -5,6 +5,7 @@
 //! the lock that all changes take. So the times here decide only when a gateway may be ended, and never if it may write.
 //! All of them are of the database's clock.
 
+use super::notice::NoticeKind;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Gateways;
 use super::{Database, Store, StoreError, lease};
@@ -100,6 +101,7 @@ fn end(transaction: &Transaction<'_>, gateways: &[Epoch], by: Epoch, now: i64) -
             )?
             .execute((epoch.0, now, by.0))?;
         lease::free(transaction, *epoch, now)?;
+        transaction.tell(NoticeKind::Gateway, &epoch.0.to_string());
     }
     if gateways.is_empty() {
         return Ok(());
@@ -129,6 +131,7 @@ pub(super) fn register(transaction: &Transaction<'_>, new: &NewGateway, run: &st
         (epoch.0, run, &new.home, &new.name, &new.address, &new.version, now, now + LIFETIME_MS),
     )?;
     transaction.execute("DELETE FROM gateway WHERE ended_at < ?1", [now - KEPT_MS])?;
+    transaction.tell(NoticeKind::Gateway, &epoch.0.to_string());
     // A number that was lost in a crash could be given to another gateway.
     transaction.wait_for_disk()?;
     Ok(epoch)

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gateway::Epoch;
+use super::notice::NoticeKind;
 use super::sql::{self, Row, Transaction};
 use super::subjects::Leases;
 use super::{Database, Store, StoreError};
@@ -149,6 +150,7 @@ impl Leases<&Store> {
             // Work begins at once. A crash of the server must not give it to another gateway as well.
             if !taken.is_empty() {
                 transaction.wait_for_disk()?;
+                transaction.tell(NoticeKind::Lease, "");
             }
             taken.sort_by(|one, other| one.subject.cmp(&other.subject));
             Ok(taken)
@@ -173,6 +175,9 @@ impl Leases<&Store> {
                          AND subject IN (SELECT value FROM json_each(CAST(?4 AS TEXT)))",
                     )?
                     .execute((kind.as_str(), owner.0, now, names))?;
+            }
+            if freed > 0 {
+                transaction.tell(NoticeKind::Lease, "");
             }
             Ok(freed)
         })

@@ -24,7 +24,7 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
-use crate::store::WakeUrgency;
+use crate::store::{NoticeKind, WakeUrgency};
 use crate::swarm::Swarm;
 use crate::swarm::channel;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
@@ -116,6 +116,7 @@ impl Team {
         effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
         let mut looked_at = unix_ms();
         let mut archive_at = self.end_archives().await;
+        let mut notices = self.swarm.store().notices();
         loop {
             self.carry_out(effects);
             // Published for status queries, which must not wait for this task.
@@ -132,6 +133,11 @@ impl Team {
                     // Start from the beginning: something that could not be looked up at that time does not come after
                     // the mark now.
                     (mark, looked_at) = (None, i64::MIN);
+                    None
+                }
+                // Another process froze or thawed an agent.
+                _ = notices.next_of(&[NoticeKind::Freeze]) => {
+                    looked_at = i64::MIN;
                     None
                 }
                 () = tokio::time::sleep(wait) => None,

@@ -4,6 +4,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::listener::Listener;
 use super::server::{Purpose, Server};
 use super::settings::Settings;
 use super::writer::WritingSession;
@@ -13,6 +14,7 @@ use crate::home::{Home, HomeError};
 use crate::store::database::{self, Opener, Pool, ReadOnly, ReadWrite};
 use crate::store::gateway::Epoch;
 use crate::store::health::DatabaseAccess;
+use crate::store::notice::{NoticeBoard, Notices};
 use crate::store::read_pool::ReadPool;
 use crate::store::sql::Connection;
 use crate::store::sync::Syncer;
@@ -21,6 +23,8 @@ use crate::store::{Reader, Store, StoreError, audit_chain};
 
 /// The writing side of an open database.
 pub(in crate::store) struct Engine {
+    /// Hears of the changes of others. Only a gateway needs to. It is dropped before the connections, which wait for its own.
+    listener: Option<(Listener, NoticeBoard)>,
     pub(in crate::store) writer: Writer<WritingSession>,
     identity: i64,
     /// The number of this gateway's run, if it is a gateway.
@@ -71,17 +75,27 @@ pub(in crate::store) fn open(
     let flushing = Mutex::new(WritingSession::new(server.connect(Purpose::Write)?));
     let sync = Box::new(move || flushing.lock().unwrap_or_else(PoisonError::into_inner).flush());
     let syncer = Syncer::start(sync, home.audit_head()).map_err(StoreError::Thread)?;
+    let grants = Arc::new(AtomicU64::new(0));
+    let listener = epoch.map(|_| {
+        let board = NoticeBoard::counting(Arc::clone(&grants));
+        (Listener::start(&server, board.clone()), board)
+    });
     let pool = Arc::new(ReadPool::new(server, Vec::new()));
     let writer = Writer::start(writing, syncer.handle(), head, pool.condition.clone());
-    let engine = Engine { writer: writer.map_err(StoreError::Thread)?, identity, epoch };
+    let engine = Engine { listener, writer: writer.map_err(StoreError::Thread)?, identity, epoch };
     let engine = database::Engine::Postgres(engine);
-    let access = ReadWrite { engine, syncer, grants: AtomicU64::new(0) };
+    let access = ReadWrite { engine, syncer, grants };
     Ok(Store::new(home, Pool::Postgres(pool), access))
 }
 
 impl Engine {
     pub(in crate::store) const fn identity(&self) -> i64 {
         self.identity
+    }
+
+    /// Returns the notices from now on.
+    pub(in crate::store) fn notices(&self) -> Notices {
+        self.listener.as_ref().map_or_else(Notices::none, |(_, board)| board.subscribe())
     }
 
     /// Makes a change that means nothing, reads if that failed before, and records the result.

@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod fence;
 mod gateway_lock;
+mod listener;
 mod read_pool;
 mod runtime;
 mod schema;

@@ -80,6 +80,16 @@ impl Server {
         })
     }
 
+    /// Returns what another connection than [`Self::connect`] makes needs to have.
+    pub(super) fn parts(&self) -> (Settings, Home, String, MakeRustlsConnect) {
+        (self.settings.clone(), self.home.clone(), self.secret.clone(), self.tls.clone())
+    }
+
+    /// Runs a task on the thread of the connections. It must not keep this server.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     fn sign_in(self: &Arc<Self>, password: Option<&str>, purpose: Purpose) -> Result<Session, PostgresError> {
         let config = self.settings.with_password(password);
         let tls = self.tls.clone();

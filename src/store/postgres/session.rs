@@ -26,6 +26,8 @@ pub(in crate::store) struct Session {
     is_lost: Cell<bool>,
     /// Set if a statement failed. In a transaction, PostgreSQL then refuses all others until a rollback.
     is_spoiled: Cell<bool>,
+    /// The notices of the transaction, which go out with its commit.
+    notices: RefCell<Vec<String>>,
     limit: Duration,
     // The thread of the connections ends after the last of them.
     pub(super) server: Arc<Server>,
@@ -38,6 +40,7 @@ impl Session {
             statements: RefCell::default(),
             is_lost: Cell::new(false),
             is_spoiled: Cell::new(false),
+            notices: RefCell::default(),
             limit,
             server,
         }
@@ -56,6 +59,29 @@ impl Session {
     /// Takes note of a rollback, after which statements are accepted again.
     pub(super) fn clear_failure(&self) {
         self.is_spoiled.set(false);
+    }
+
+    /// Adds a notice to the transaction.
+    pub(in crate::store) fn add_notice(&self, text: String) {
+        let mut notices = self.notices.borrow_mut();
+        if !notices.contains(&text) {
+            notices.push(text);
+        }
+    }
+
+    /// Returns the number of notices that the transaction has.
+    pub(super) fn notice_count(&self) -> usize {
+        self.notices.borrow().len()
+    }
+
+    /// Drops the notices after the first `count`, whose changes were undone.
+    pub(super) fn drop_notices(&self, count: usize) {
+        self.notices.borrow_mut().truncate(count);
+    }
+
+    /// Returns the notices of the transaction, and begins anew.
+    pub(super) fn take_notices(&self) -> Vec<String> {
+        self.notices.take()
     }
 
     /// Makes the connection unusable, so that nobody uses it again.

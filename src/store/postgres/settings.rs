@@ -136,6 +136,15 @@ impl Settings {
         self.key("the gateway of flock: ")
     }
 
+    /// Returns the name of the channel on which processes tell each other about their changes of this schema.
+    pub(super) fn channel(&self) -> String {
+        let name = format!("flock_{}", self.schema);
+        if name.len() <= MAX_NAME_BYTES {
+            return name;
+        }
+        format!("flock_{:016x}", self.key("the notices of flock: "))
+    }
+
     fn key(&self, purpose: &str) -> i64 {
         let digest = Sha256::new().chain_update(purpose).chain_update(&self.schema).finalize();
         let mut key = [0; 8];
@@ -245,5 +254,11 @@ mod tests {
         assert_ne!(of("a"), of("b"));
         let settings = Settings::parse("postgres://f@db/f", "a").unwrap();
         assert_ne!(settings.lock_key(), settings.gateway_key());
+        assert_eq!(settings.channel(), "flock_a");
+        let long = |last: &str| {
+            let schema = format!("{}{last}", "x".repeat(60));
+            Settings::parse("postgres://f@db/f", &schema).unwrap().channel()
+        };
+        assert!(long("a").len() <= MAX_NAME_BYTES && long("a") != long("b"));
     }
 }

@@ -21,7 +21,7 @@ use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, PendingChange, WriterJob};
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{Notice, NoticeKind, Notices, Reader, Store, StoreError};
 
 /// A home whose database is a fresh schema.
 struct Place {
@@ -499,6 +499,135 @@ async fn a_number_that_was_given_twice_belongs_to_one_run() {
     assert_eq!(rows(&place.session()), [1]);
 }
 
+fn about(kind: NoticeKind, name: &str) -> Notice {
+    Notice::Change { kind, name: name.to_owned() }
+}
+
+/// Waits for the next notice of this kind. One that does not come is a failure.
+async fn heard(notices: &mut Notices, kind: NoticeKind) -> Notice {
+    let next = tokio::time::timeout(Duration::from_secs(30), notices.next_of(&[kind]));
+    next.await.expect("a notice comes")
+}
+
+async fn tell(store: &Store, kind: NoticeKind, name: &str) {
+    let name = name.to_owned();
+    let change = move |transaction: &sql::Transaction<'_>| {
+        transaction.tell(kind, &name);
+        Ok(())
+    };
+    store.write("tell", change).await.unwrap();
+}
+
+/// Makes changes until the store hears of one, and passes over all notices before it.
+async fn wait_until_heard(store: &Store, notices: &mut Notices) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for number in 0.. {
+        let name = format!("probe {number}");
+        tell(store, NoticeKind::Lease, &name).await;
+        let found = async { while notices.next().await != about(NoticeKind::Lease, &name) {} };
+        if tokio::time::timeout(Duration::from_millis(200), found).await.is_ok() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no notice comes");
+    }
+}
+
+/// Opens the store of a gateway, and waits until it hears of changes.
+async fn listening(home: &Home) -> (Store, Notices) {
+    let store = Store::open_for_gateway(home, &new_gateway("first")).unwrap();
+    let mut notices = store.notices();
+    wait_until_heard(&store, &mut notices).await;
+    (store, notices)
+}
+
+#[tokio::test]
+async fn a_gateway_hears_of_the_changes_of_others_once_they_are_committed() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let (_store, mut notices) = listening(&place.home).await;
+    let (_folder, home) = place.sharing(&place.server);
+    let other = Store::open(&home).unwrap();
+    batch(
+        &other,
+        vec![
+            Box::new(|transaction| {
+                transaction.tell(NoticeKind::Freeze, "it's one");
+                add(transaction, 1)
+            }),
+            // Nobody hears of what is undone.
+            Box::new(|transaction| {
+                transaction.tell(NoticeKind::Freeze, "undone");
+                add(transaction, 1)
+            }),
+            Box::new(|transaction| {
+                transaction.tell(NoticeKind::Freeze, "two");
+                transaction.tell(NoticeKind::Freeze, "two");
+                add(transaction, 2)
+            }),
+        ],
+    )
+    .await;
+    let alone = other.write("fail", |transaction| -> sql::Result<()> {
+        transaction.tell(NoticeKind::Freeze, "undone alone");
+        Err(sql::Error::Malformed)
+    });
+    assert!(alone.await.is_err());
+    tell(&other, NoticeKind::Freeze, "three").await;
+    for name in ["it's one", "two", "three"] {
+        assert_eq!(heard(&mut notices, NoticeKind::Freeze).await, about(NoticeKind::Freeze, name));
+    }
+    assert_eq!(rows(&place.session()), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_commit_with_notices_that_fails_is_undone_and_the_next_one_goes_on() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    place
+        .session()
+        .batch(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN RAISE EXCEPTION 'no'; END $$;
+             CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON probe DEFERRABLE INITIALLY DEFERRED
+                 FOR EACH ROW WHEN (NEW.id = 1) EXECUTE FUNCTION fail()",
+        )
+        .unwrap();
+    let add_and_tell = |id: i64| {
+        store.write("add a row", move |transaction| {
+            transaction.tell(NoticeKind::Freeze, "coder");
+            add(transaction, id)
+        })
+    };
+    let failed = add_and_tell(1).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Query { .. }), "{failed:?}");
+    add_and_tell(2).await.unwrap();
+    assert_eq!(rows(&place.session()), [2]);
+}
+
+#[tokio::test]
+async fn a_broken_connection_for_notices_is_replaced_and_says_that_some_may_be_lost() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let (proxy, through) = proxied(&place);
+    let (_folder, home) = place.sharing(&through);
+    let (store, mut notices) = listening(&home).await;
+    proxy.break_all();
+    assert_eq!(heard(&mut notices, NoticeKind::Freeze).await, Notice::Lost);
+    wait_until_heard(&store, &mut notices).await;
+}
+
+#[tokio::test]
+async fn a_grant_that_another_process_changes_is_looked_up_again() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let (store, mut notices) = listening(&place.home).await;
+    let before = store.grants().version();
+    let (_folder, home) = place.sharing(&place.server);
+    tell(&Store::open(&home).unwrap(), NoticeKind::Grant, "coder").await;
+    assert_eq!(heard(&mut notices, NoticeKind::Grant).await, about(NoticeKind::Grant, "coder"));
+    assert!(store.grants().version() > before);
+}
+
 #[tokio::test]
 async fn the_clock_is_that_of_the_server() {
     let Some(place) = Place::new() else { return };
@@ -538,14 +667,20 @@ async fn a_connection_that_breaks_during_a_change_loses_that_change_alone() {
     assert_eq!(rows(&place.session()), [3]);
 }
 
-#[tokio::test]
-async fn a_lost_answer_to_a_commit_is_found_out() {
-    let Some(place) = Place::new() else { return };
+/// Returns a proxy in front of the server, and the address that leads through it.
+fn proxied(place: &Place) -> (Proxy, String) {
     let Some((before, after)) = place.server.split_once('@') else { panic!("the address names a user") };
     let (address, database) = after.split_once('/').unwrap();
     let proxy = Proxy::start(address);
-    let through =
-        format!("{before}@127.0.0.1:{}/{}?sslmode=disable", proxy.port, database.split('?').next().unwrap());
+    let database = database.split('?').next().unwrap();
+    let through = format!("{before}@127.0.0.1:{}/{database}?sslmode=disable", proxy.port);
+    (proxy, through)
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_commit_is_found_out() {
+    let Some(place) = Place::new() else { return };
+    let (proxy, through) = proxied(&place);
     drop(place.open());
     let (_folder, home) = place.sharing(&through);
     let store = Store::open(&home).unwrap();

@@ -63,6 +63,11 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Returns a text as a constant of a statement.
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +120,6 @@ mod tests {
     fn names_are_quoted() {
         assert_eq!(quoted("flock"), "\"flock\"");
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(literal("it's \\ \"x\""), "'it''s \\ \"x\"'");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::PostgresError;
 use super::fence::Look;
 use super::session::Session;
+use super::text::literal;
 use crate::store::sql::{self, Result};
 use crate::store::writer::LOCK_LIMIT;
 
@@ -43,6 +44,7 @@ pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> 
     // 0 would mean no limit.
     let wait = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
     session.clear_failure();
+    session.drop_notices(0);
     // One message, because each is a way to the server and back. The look at the fence is a statement of its own: one that
     // also waited for the lock would see the rows as they were before the wait.
     let begun = session.texts(&format!(
@@ -79,7 +81,22 @@ pub(super) fn commit(session: &Session) -> Result<()> {
         roll_back(session)?;
         return Err(PostgresError::Spoiled.into());
     }
-    session.batch("COMMIT")
+    let notices = session.take_notices();
+    if notices.is_empty() {
+        return session.batch("COMMIT");
+    }
+    // In the message of the commit, because each is a way to the server and back. The server passes them on after it.
+    let channel = literal(&session.server.settings.channel());
+    let texts: Vec<String> = notices.iter().map(|text| literal(text)).collect();
+    let committed = session.batch(&format!(
+        "SELECT pg_notify({channel}, told) FROM unnest(ARRAY[{}]) AS told; COMMIT",
+        texts.join(", ")
+    ));
+    if committed.is_err() {
+        // The commit was not reached if the notices failed.
+        end(session);
+    }
+    committed
 }
 
 /// Undoes the transaction of a connection.

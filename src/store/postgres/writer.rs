@@ -138,7 +138,7 @@ impl WritingDriver for WritingSession {
         let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
         let id = self.with_connection(|session| begin_locked(session, deadline, look))?;
         let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
-        Ok(WritingBatch { writer: self, id, savepoint, has_ended: false })
+        Ok(WritingBatch { writer: self, id, savepoint, notices: 0, has_ended: false })
     }
 
     fn connection(&self) -> Option<sql::Connection<'_>> {
@@ -151,6 +151,8 @@ pub(in crate::store) struct WritingBatch<'d> {
     writer: &'d mut WritingSession,
     id: TransactionId,
     savepoint: Savepoint,
+    /// The number of notices before the change that is being made.
+    notices: usize,
     has_ended: bool,
 }
 
@@ -178,6 +180,7 @@ impl Batch for WritingBatch<'_> {
     }
 
     fn begin_change(&mut self) -> Result<()> {
+        self.notices = self.session().notice_count();
         match self.savepoint {
             Savepoint::Absent => self.session().batch("SAVEPOINT change")?,
             // Together, because each message is a way to the server and back.
@@ -201,6 +204,7 @@ impl Batch for WritingBatch<'_> {
     }
 
     fn undo_change(&mut self) -> Result<()> {
+        self.session().drop_notices(self.notices);
         if self.savepoint == Savepoint::NotNeeded {
             self.has_ended = true;
             return roll_back(self.session());

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::id::ChannelId;
 use crate::store::audit::{self, AuditEntry, Level};
+use crate::store::notice::NoticeKind;
 use crate::store::sql::{self, Transaction, params};
 use crate::store::subjects::Requests;
 use crate::store::{Store, StoreError, exchange};
@@ -127,6 +128,10 @@ impl Requests<&Store> {
                 )?
                 .execute((&id, &result, decided_by, decides.then_some(now)))?;
             along.write(transaction, now)?;
+            // What is done is a grant from now on.
+            if step == RequestStep::Finish {
+                transaction.tell(NoticeKind::Grant, "");
+            }
             changed(transaction, &id)
         });
         let moved = moved.await;

@@ -6,6 +6,7 @@ use super::change::{changed, take};
 use super::{Along, RequestRow, RequestState, RequestStep, RequestTransition, digest, find, select};
 use crate::id::AgentId;
 use crate::store::audit::{self, AuditEntry};
+use crate::store::notice::NoticeKind;
 use crate::store::session::parsed;
 use crate::store::sql;
 use crate::store::subjects::Grants;
@@ -145,6 +146,7 @@ impl Grants<&Store> {
                 )?
                 .execute((&id, &along.entry.actor, now, &sha256))?;
             along.write(transaction, now)?;
+            transaction.tell(NoticeKind::Grant, found.agent.as_str());
             changed(transaction, &id)
         });
         let moved = moved.await;
@@ -221,6 +223,7 @@ impl Grants<&Store> {
             };
             // A call that changed nothing leaves no audit row.
             if revoked + denied + narrowed > 0 {
+                transaction.tell(NoticeKind::Grant, agent.as_str());
                 audit::append(transaction, &entry, now)?;
             }
             Ok(revoked)
@@ -240,7 +243,8 @@ impl Grants<&Store> {
         self.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();
     }
 
-    /// Returns a number that changes with each change of a grant made through this store.
+    /// Returns a number that changes with each change of a grant that is made through this store, or by another process that tells
+    /// the gateway.
     #[must_use]
     pub(crate) fn version(self) -> u64 {
         self.0.access.grants.load(Ordering::SeqCst)

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use super::{Params, Result, Row, Statement};
+use crate::store::notice::{self, NoticeKind};
 use crate::store::postgres::{self, Session};
 
 /// The database behind a connection.
@@ -149,6 +150,15 @@ impl<'t> Transaction<'t> {
         match self.0.0 {
             Driver::Sqlite(connection) => Ok(connection.execute_batch("PRAGMA defer_foreign_keys = ON")?),
             Driver::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
+        }
+    }
+
+    /// Tells the gateways about this change once it is committed. With a long `name`, or an empty one, the notice is about
+    /// everything of its kind. A database in a file has one gateway, which makes its changes itself.
+    pub fn tell(&self, kind: NoticeKind, name: &str) {
+        match self.0.0 {
+            Driver::Sqlite(_) => {}
+            Driver::Postgres(session) => session.add_notice(notice::text(kind, name)),
         }
     }
 

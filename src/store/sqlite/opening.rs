@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use rusqlite::OpenFlags;
 
@@ -54,7 +53,7 @@ pub(in crate::store) fn open(home: &Home, path: PathBuf) -> Result<Store, StoreE
     let writer = writer.map_err(StoreError::Thread)?;
     let file = FileId::of(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
     let engine = database::Engine::Sqlite(Engine { writer, path, file, raw: Arc::default() });
-    let access = ReadWrite { engine, syncer, grants: AtomicU64::new(0) };
+    let access = ReadWrite { engine, syncer, grants: Arc::default() };
     Ok(Store::new(home, Pool::Sqlite(pool), access))
 }
 
