@@ -108,6 +108,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         hooks: said.get("hooks").filter(|hooks| !hooks.is_null()).cloned(),
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
+        gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),
         engine,
         approvals_waiting: approvals_waiting(home),
         warnings,

@@ -63,6 +63,8 @@ pub(crate) struct StatusReport {
     pub dashboard: Option<Value>,
     /// The gateway's report about telemetry. `None` if it does not run or telemetry is off.
     pub telemetry: Option<Value>,
+    /// The gateway's report about the gateways that share its database. `None` if it does not run or the database is a file.
+    pub gateways: Option<Value>,
     #[serde(flatten)]
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.

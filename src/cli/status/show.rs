@@ -11,6 +11,7 @@ use super::unit::UnitReport;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::error::Kind;
+use crate::store::GATEWAY_LIFETIME_MS;
 use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
 use crate::ui::{Failure, StyledLine, Table, TextStyle};
@@ -78,6 +79,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
             _ => format!("{browsers} browsers are signed in: "),
         };
         printer.line(title("dashboard").plain(text).accent("flock dashboard"));
+    }
+    for shared in report.gateways.iter().flat_map(|gateways| gateways.as_array()).flatten() {
+        printer.line(shared_line(shared));
     }
     if let Some(telemetry) = &report.telemetry {
         printer.line(telemetry_line(telemetry));
@@ -200,6 +204,29 @@ fn project_line(project: &Value) -> StyledLine {
         Some(count @ 1..) => line
             .with(TextStyle::Warn, format!(", {count} wait for you: "))
             .accent(format!("flock project submissions {name} --open")),
+        _ => line,
+    }
+}
+
+/// Returns the line about one of the gateways that share a database on a server.
+fn shared_line(shared: &Value) -> StyledLine {
+    let text = |key: &str| shared[key].as_str().unwrap_or_default();
+    let own = if shared["own"] == true { ", this one" } else { "" };
+    let agents = match shared["leases"]["agent"].as_u64().unwrap_or_default() {
+        1 => "1 agent".to_owned(),
+        count => format!("{count} agents"),
+    };
+    let line = title("database").plain(format!(
+        "on a server, gateway {} on {} at {}, version {}, {agents}{own}",
+        shared["epoch"],
+        text("name"),
+        text("address"),
+        text("version"),
+    ));
+    match shared["silentMs"].as_i64().unwrap_or_default() {
+        silent if silent >= GATEWAY_LIFETIME_MS => {
+            line.with(TextStyle::Warn, format!(", silent for {} s", silent / 1000))
+        }
         _ => line,
     }
 }

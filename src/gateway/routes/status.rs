@@ -1,6 +1,7 @@
 //! `GET /api/status`: what the gateway knows about itself and its records, without a slow query. `GET
 //! /api/sandboxes/usage`: what the engine measures now, which takes seconds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::{bridges, mcp_servers};
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
-use crate::store::{ChannelState, StoreError};
+use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LivingGateway, StoreError};
 
 /// Returns the state of the gateway.
 pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
@@ -45,6 +46,10 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     if let Err(error) = &skills {
         tracing::error!(error = crate::error::chain(error), "failed to look at the skills");
     }
+    let gateways = gateways(&gateway).await;
+    if let Err(error) = &gateways {
+        tracing::error!(error = crate::error::chain(error), "failed to look which gateways there are");
+    }
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": ProcessId::current().pid,
@@ -66,11 +71,39 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "skills": skills.ok(),
         "dashboard": dashboard(&gateway).await,
         "telemetry": telemetry(&gateway),
+        "gateways": gateways.ok().flatten(),
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
     }
     Json(status)
+}
+
+/// Returns the gateways that share a database on a server, or `None` if the database is a file.
+async fn gateways(gateway: &Gateway) -> Result<Option<Value>, StoreError> {
+    let store = gateway.swarm.store();
+    let Some(own) = store.epoch() else { return Ok(None) };
+    let (now, living) = store.gateways().living().await?;
+    let leases = store.leases().list().await?;
+    Ok(Some(living.iter().map(|found| shown_gateway(found, found.epoch == own, &leases, now)).collect()))
+}
+
+/// Returns a gateway with the number of its leases of each kind. `now` is the time of the database's clock.
+fn shown_gateway(found: &LivingGateway, is_own: bool, leases: &[Lease], now: i64) -> Value {
+    let mut owned: BTreeMap<&str, usize> = BTreeMap::new();
+    for lease in leases.iter().filter(|lease| lease.owner == Some(found.epoch)) {
+        *owned.entry(lease.subject.kind.as_str()).or_default() += 1;
+    }
+    json!({
+        "epoch": found.epoch,
+        "name": found.name,
+        "address": found.address,
+        "version": found.version,
+        "startedAt": found.started_at / 1000,
+        "silentMs": (now - (found.beat_until - GATEWAY_LIFETIME_MS)).max(0),
+        "own": is_own,
+        "leases": owned,
+    })
 }
 
 /// Returns the memory and processors that each running sandbox uses now, with its limits.
@@ -145,4 +178,41 @@ pub(super) fn resident_bytes() -> Option<u64> {
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
     Some(pages * u64::try_from(page).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Epoch, LeaseKind, LeaseSubject};
+
+    #[test]
+    fn a_gateway_is_shown_with_what_it_takes_care_of() {
+        let lease = |kind, name: &str, owner| Lease {
+            subject: LeaseSubject { kind, name: name.to_owned() },
+            owner: Some(Epoch(owner)),
+            token: 1,
+        };
+        let leases = [
+            lease(LeaseKind::Agent, "coder", 2),
+            lease(LeaseKind::Agent, "writer", 2),
+            lease(LeaseKind::Agent, "tester", 1),
+            lease(LeaseKind::Clock, "", 2),
+        ];
+        let found = LivingGateway {
+            epoch: Epoch(2),
+            home: "h".to_owned(),
+            name: "box".to_owned(),
+            address: "127.0.0.1:1".to_owned(),
+            version: "1".to_owned(),
+            started_at: 9_000,
+            beat_until: 20_000 + GATEWAY_LIFETIME_MS,
+        };
+        let wanted = json!({
+            "epoch": 2, "name": "box", "address": "127.0.0.1:1", "version": "1", "startedAt": 9,
+            "silentMs": 1_500, "own": true, "leases": {"agent": 2, "clock": 1},
+        });
+        assert_eq!(shown_gateway(&found, true, &leases, 21_500), wanted);
+        // The database's clock was set back.
+        assert_eq!(shown_gateway(&found, true, &[], 1)["silentMs"], 0);
+    }
 }
