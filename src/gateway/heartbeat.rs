@@ -111,11 +111,15 @@ fn busy(driver: &TurnDriver) -> BTreeSet<LeaseSubject> {
         .collect()
 }
 
+/// Longest time for saying that this gateway ends. Without it, others wait until they take it for dead.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Says that this gateway ends, so that nobody waits for it. It can't change anything after that.
 pub(super) async fn end(store: &Store) {
     let Some(epoch) = store.epoch() else { return };
-    match store.gateways().leave(epoch).await {
-        Ok(()) | Err(StoreError::Fenced { .. }) => {}
-        Err(error) => tracing::warn!(error = chain(&error), "failed to say that this gateway ends"),
+    match tokio::time::timeout(END_TIMEOUT, store.gateways().leave(epoch)).await {
+        Ok(Ok(()) | Err(StoreError::Fenced { .. })) => {}
+        Ok(Err(error)) => tracing::warn!(error = chain(&error), "failed to say that this gateway ends"),
+        Err(_) => tracing::warn!("the database did not take in time that this gateway ends"),
     }
 }

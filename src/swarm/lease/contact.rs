@@ -27,7 +27,8 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// Returns `true` in effect if the contact has lasted long enough for a living gateway to come back.
+    /// Returns the right to end others, which this gateway has once the contact has lasted long enough for all that live to
+    /// come back.
     #[must_use]
     pub fn judging(&self) -> Judging {
         match self.span {
