@@ -50,6 +50,8 @@ pub struct TeamOversight {
     ask: Arc<dyn AskPerson>,
     zone: TimeZone,
     last_id: AtomicI64,
+    /// What distinguishes the ids of this gateway's calls from those of others that use the same database.
+    id_place: Option<i64>,
     calls: Mutex<HashMap<i64, PendingCall>>,
     paused: Arc<Mutex<HashMap<AgentId, RefusedCall>>>,
     /// The pauses of each agent that were written to the audit, and their day.
@@ -76,10 +78,25 @@ const MIN_DISCREPANCY: u64 = 4_000;
 /// Interval at which the configuration is checked while an agent is paused.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The number of gateways whose ids can be told apart. The rest of the epoch's division by it is the end of their ids.
+const ID_PLACES: i64 = 1000;
+
+/// Returns the id of a call after the one with the id `last`. `now` is the time in Unix milliseconds.
+fn id_after(last: i64, now: i64, place: Option<i64>) -> i64 {
+    // Microseconds of the current time: an earlier process can't have used them, if the clock was not set back.
+    let now = now.saturating_mul(ID_PLACES);
+    match place {
+        None => now.max(last + 1),
+        // Two gateways make calls in the same millisecond. So each has one of its microseconds, in every millisecond.
+        Some(place) => (now + place).max(last + ID_PLACES),
+    }
+}
+
 impl TeamOversight {
     #[must_use]
     pub fn new(swarm: Arc<Swarm>, ask: Arc<dyn AskPerson>) -> Self {
         Self {
+            id_place: swarm.store().epoch().map(|epoch| epoch.0.rem_euclid(ID_PLACES)),
             swarm,
             ask,
             zone: TimeZone::system(),
@@ -90,14 +107,13 @@ impl TeamOversight {
         }
     }
 
-    /// Returns an id that no other call has, of this process or of an earlier one.
+    /// Returns an id that no other call has, of this process, of an earlier one or of another gateway.
     fn next_id(&self) -> i64 {
-        // Microseconds of the current time: an earlier process can't have used them, if the clock was not set back.
-        let now = unix_ms().saturating_mul(1000);
-        let next = |last: i64| Some(now.max(last + 1));
+        let now = unix_ms();
+        let next = |last: i64| id_after(last, now, self.id_place);
         self.last_id
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .map_or(now, |last| now.max(last + 1))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)))
+            .map_or_else(next, next)
     }
 
     async fn set_aside(&self, call: &ModelCall) -> Result<Reservation, PauseReason> {

@@ -555,3 +555,23 @@ async fn a_turn_of_a_removed_person_asks_no_model_any_more() {
     assert!(refused.contains("ann was removed"), "{refused}");
     rig.watch.reserve(&call("coder", "main:bob")).await.unwrap();
 }
+
+#[test]
+fn calls_of_two_gateways_in_the_same_milliseconds_have_ids_of_their_own() {
+    let mut found = std::collections::HashSet::new();
+    for place in [None, Some(0), Some(1), Some(999)] {
+        // Some in the same millisecond, a clock that goes on, and one that was set back.
+        let times = [5_000, 5_000, 5_000, 5_001, 5_007, 4_000];
+        let mut last = 0;
+        for now in times {
+            let id = id_after(last, now, place);
+            assert!(id > last, "{place:?}");
+            last = id;
+            if place.is_some() {
+                assert!(found.insert(id), "{place:?}: {id}");
+            }
+        }
+        assert!(place.is_none_or(|place| last % ID_PLACES == place));
+    }
+    assert_eq!(id_after(0, 5_000, None), 5_000_000);
+}
