@@ -4,9 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tables that belong to one database alone: the versions of its schema, and what is known of a move.
-pub(in crate::store) const NOT_MOVED: [&str; 4] =
-    ["schema_version", super::state::STATE_TABLE, super::state::TABLES_TABLE, super::state::NOTE_TABLE];
+/// Tables that belong to one database alone: the versions of its schema, what is known of a move, and the gateways that
+/// use it with what they own. A gateway of the old database would be taken for one that died.
+pub(in crate::store) const NOT_MOVED: [&str; 6] = [
+    "schema_version",
+    "gateway",
+    "lease",
+    super::state::STATE_TABLE,
+    super::state::TABLES_TABLE,
+    super::state::NOTE_TABLE,
+];
 
 /// The name of the column by which SQLite numbers the rows of most tables, though no such column was created.
 const ROWID: &str = "rowid";
