@@ -35,6 +35,7 @@ pub mod retry;
 pub(crate) mod route;
 pub(crate) mod script;
 mod serialization;
+pub(crate) mod sigv4;
 mod stream;
 mod strict_schema;
 mod text_format;

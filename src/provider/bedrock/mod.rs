@@ -7,7 +7,6 @@ mod encode;
 mod family;
 mod frame;
 mod region;
-mod sigv4;
 mod wire;
 
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use decode::ConverseDecoder;
 use frame::FrameParser;
 pub(crate) use region::public_address;
 use reqwest::Url;
-use sigv4::{SigningScope, UnsignedRequest};
 
 use super::decoder::{EventError, Progress, explain};
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
+use super::sigv4::{self, AccessKey, SigningScope, UnsignedRequest};
 use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
 use crate::clock;
@@ -83,7 +82,7 @@ impl Bedrock {
     fn signed(&self, url: &Url, body: &[u8], now: i64) -> Endpoint {
         let mut endpoint = self.endpoint.at(url.clone());
         let Some(Credentials::Pair(pair)) = &self.credentials else { return endpoint };
-        let at = format_timestamp(now);
+        let at = sigv4::timestamp(now);
         endpoint.header("x-amz-date", &at);
         if let Some(token) = pair.token() {
             endpoint.header("x-amz-security-token", token);
@@ -99,9 +98,18 @@ impl Bedrock {
         // Sorted by name, as the signature requires. The token's header sorts last.
         let mut headers = vec![("content-type", "application/json"), ("host", &host), ("x-amz-date", at)];
         headers.extend(pair.token().map(|token| ("x-amz-security-token", token)));
-        let request = UnsignedRequest { method: "POST", path: url.path(), headers: &headers, body };
+        let body_digest = sigv4::digest(body);
+        let request = UnsignedRequest {
+            method: "POST",
+            path: url.path(),
+            // The address has no query.
+            query: "",
+            headers: &headers,
+            body_digest: &body_digest,
+        };
         let scope = SigningScope { region: &self.region, service: SERVICE };
-        sigv4::authorization(&request, pair, scope, at)
+        let key = AccessKey { id: pair.id(), secret: pair.secret() };
+        sigv4::authorization(&request, key, scope, at)
     }
 
     async fn run(
@@ -167,12 +175,6 @@ impl Provider for Bedrock {
     }
 }
 
-/// Formats a time as signatures require it, such as `20150830T123600Z`.
-fn format_timestamp(now: i64) -> String {
-    let time = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
-    time.strftime("%Y%m%dT%H%M%SZ").to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +197,6 @@ mod tests {
 
     #[test]
     fn timestamps_have_the_format_of_signatures() {
-        assert_eq!(format_timestamp(1_440_938_160_000), "20150830T123600Z");
+        assert_eq!(sigv4::timestamp(1_440_938_160_000), "20150830T123600Z");
     }
 }

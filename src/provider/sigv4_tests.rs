@@ -5,13 +5,13 @@ const SCOPE: SigningScope<'static> = SigningScope { region: "us-east-1", service
 const HOST: (&str, &str) = ("host", "example.amazonaws.com");
 const DATE: (&str, &str) = ("x-amz-date", AT);
 
-fn pair() -> KeyPair {
-    KeyPair::read("AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY").unwrap()
-}
+const KEY: AccessKey<'static> =
+    AccessKey { id: "AKIDEXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" };
 
 fn signature(method: &str, headers: &[(&str, &str)], body: &[u8]) -> String {
-    let request = UnsignedRequest { method, path: "/", headers, body };
-    let value = authorization(&request, &pair(), SCOPE, AT);
+    let body_digest = digest(body);
+    let request = UnsignedRequest { method, path: "/", query: "", headers, body_digest: &body_digest };
+    let value = authorization(&request, KEY, SCOPE, AT);
     value.rsplit_once("Signature=").unwrap().1.to_owned()
 }
 
@@ -64,8 +64,10 @@ fn the_published_requests_have_the_published_signatures() {
 
 #[test]
 fn the_header_names_key_place_and_signed_headers() {
-    let request = UnsignedRequest { method: "GET", path: "/", headers: &[HOST, DATE], body: b"" };
-    let value = authorization(&request, &pair(), SCOPE, AT);
+    let (headers, body_digest) = ([HOST, DATE], digest(b""));
+    let request =
+        UnsignedRequest { method: "GET", path: "/", query: "", headers: &headers, body_digest: &body_digest };
+    let value = authorization(&request, KEY, SCOPE, AT);
     let start = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
                  SignedHeaders=host;x-amz-date, Signature=";
     assert!(value.starts_with(start), "{value}");
@@ -85,4 +87,60 @@ fn a_models_id_is_one_part_of_the_path_and_is_signed_encoded_twice() {
     assert!(!part.contains(['/', ':']), "{part}");
     assert!(part.ends_with("inference-profile%2Fus.anthropic.claude-v1%3A0"), "{part}");
     assert_eq!(encoded_path("/model/a%3A0/converse-stream"), "/model/a%253A0/converse-stream");
+}
+
+/// Checks signatures from the examples in AWS's documentation of S3.
+#[test]
+fn the_published_requests_to_storage_have_the_published_signatures() {
+    let at = "20130524T000000Z";
+    let scope = SigningScope { region: "us-east-1", service: "s3" };
+    let key = AccessKey { id: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" };
+    let host = ("host", "examplebucket.s3.amazonaws.com");
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let text = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
+    let date = ("x-amz-date", at);
+    for (method, path, query, headers, body_digest, expected) in [
+        (
+            "GET",
+            "/test.txt",
+            "",
+            vec![host, ("range", "bytes=0-9"), ("x-amz-content-sha256", empty), date],
+            empty,
+            "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+        ),
+        (
+            "PUT",
+            "/test%24file.text",
+            "",
+            vec![
+                ("date", "Fri, 24 May 2013 00:00:00 GMT"),
+                host,
+                ("x-amz-content-sha256", text),
+                date,
+                ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+            ],
+            text,
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+        ),
+        (
+            "GET",
+            "/",
+            "lifecycle=",
+            vec![host, ("x-amz-content-sha256", empty), date],
+            empty,
+            "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+        ),
+        (
+            "GET",
+            "/",
+            "max-keys=2&prefix=J",
+            vec![host, ("x-amz-content-sha256", empty), date],
+            empty,
+            "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+        ),
+    ] {
+        let request = UnsignedRequest { method, path, query, headers: &headers, body_digest };
+        let value = authorization(&request, key, scope, at);
+        assert_eq!(value.rsplit_once("Signature=").unwrap().1, expected, "{method} {path}?{query}");
+    }
 }
