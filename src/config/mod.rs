@@ -32,6 +32,7 @@ pub(crate) mod restore;
 pub mod secret;
 pub mod setting;
 pub mod starter;
+mod storage;
 mod stored_keys;
 mod telemetry;
 mod tool_lists;
@@ -52,9 +53,9 @@ pub use live::Live;
 pub use mcp_package::{McpPackage, PackageSource};
 pub use mcp_servers::{McpRemote, McpServer};
 pub use model::{
-    Agent, Api, ApprovalSettings, Autonomy, Bridge, ChannelReaders, CheckpointSettings, Compaction, Config,
-    DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network, OtlpSettings,
-    PlatformName, Retention, Role, SandboxMode, SkillsMode, TrustedOrigin,
+    Agent, Api, ApprovalSettings, Autonomy, BlobSettings, Bridge, ChannelReaders, CheckpointSettings,
+    Compaction, Config, DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network,
+    OtlpSettings, PlatformName, Retention, Role, S3Settings, SandboxMode, SkillsMode, TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

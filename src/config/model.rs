@@ -20,6 +20,7 @@ use super::policy::CommandPolicy;
 use super::projects::Project;
 pub(crate) use super::providers::ModelCost;
 pub use super::providers::{Api, ModelSettings, ProviderSettings};
+pub use super::storage::{BlobSettings, S3Settings};
 pub use super::telemetry::OtlpSettings;
 use crate::id::{AgentId, McpServerName, ModelRef, Party};
 
@@ -186,6 +187,8 @@ pub struct Config {
     pub mcp_servers: Vec<McpServer>,
     /// The collector of spans and metrics. `None` sends none.
     pub otlp: Option<Arc<OtlpSettings>>,
+    /// The second place for checkpoints and transcripts. `None` keeps them on this machine's disk only.
+    pub blobs: Option<Arc<BlobSettings>>,
 }
 
 impl Config {

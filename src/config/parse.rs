@@ -158,6 +158,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         projects,
         mcp_servers: super::mcp_servers::servers(&own.get("mcpServers")?)?,
         otlp: super::telemetry::otlp(&own.get("telemetry")?)?,
+        blobs: super::storage::blobs(&own.get("storage")?)?,
     })
 }
 

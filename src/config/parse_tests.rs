@@ -519,3 +519,61 @@ fn telemetry_is_off_until_it_has_an_endpoint() {
         assert!(read(json!({"endpoint": near, "headers": {"a": "secret:a"}})).unwrap().is_some(), "{near}");
     }
 }
+
+#[test]
+fn blobs_stay_on_this_disk_until_another_place_is_set() {
+    use crate::config::{BlobSettings, S3Settings};
+    let read = |blobs: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["storage"] = json!({ "blobs": blobs });
+        config(&document, &home()).map(|config| config.blobs).map_err(|problem| problem.message)
+    };
+    assert_eq!(config(&document(), &home()).unwrap().blobs, None);
+    assert_eq!(read(json!({})).unwrap(), None);
+    let folder = read(json!({"kind": "folder", "path": "/mnt/nas/flock"})).unwrap().unwrap();
+    assert_eq!(*folder, BlobSettings::Folder("/mnt/nas/flock".into()));
+    let bucket = json!({
+        "kind": "s3", "endpoint": "https://s3.example.org/", "bucket": "team", "prefix": "flock/a",
+        "accessKeyId": "AKID", "secretAccessKey": "secret:blobs.secret",
+    });
+    let found = read(bucket.clone()).unwrap().unwrap();
+    let expected = S3Settings {
+        endpoint: "https://s3.example.org".into(),
+        bucket: Some("team".into()),
+        prefix: "flock/a".into(),
+        region: "us-east-1".into(),
+        key_id: "AKID".into(),
+        secret: "secret:blobs.secret".into(),
+        token: None,
+    };
+    assert_eq!(found.place(), "https://s3.example.org/team/flock/a");
+    assert_eq!(*found, BlobSettings::S3(expected));
+    for (key, value, expected) in [
+        ("kind", json!("ftp"), "must be \"folder\" or \"s3\""),
+        ("kind", Value::Null, "is missing: \"folder\" or \"s3\""),
+        ("endpoint", json!("http://s3.example.org"), "must be https"),
+        ("endpoint", json!("s3.example.org"), "must be a URL"),
+        ("endpoint", Value::Null, "is missing"),
+        ("bucket", json!("a/b"), "must be the name of a bucket"),
+        ("prefix", json!("/a"), "with slashes between them"),
+        ("prefix", json!("a/../b"), "with slashes between them"),
+        ("region", json!("a b"), "must be a region"),
+        ("accessKeyId", Value::Null, "is missing"),
+        ("secretAccessKey", json!("wJalr"), "must be a reference"),
+        ("secretAccessKey", Value::Null, "is missing"),
+        ("buckets", json!("team"), "did you mean bucket?"),
+    ] {
+        let mut wrong = bucket.clone();
+        wrong[key] = value.clone();
+        let message = read(wrong).unwrap_err();
+        assert!(message.contains(expected), "{key} {value}: {message}");
+    }
+    for (path, expected) in [(json!("flock"), "absolute"), (Value::Null, "is missing")] {
+        let message = read(json!({"kind": "folder", "path": path})).unwrap_err();
+        assert!(message.contains(expected), "{message}");
+    }
+    // A server on this machine or in its network may be asked without TLS.
+    let mut near = bucket;
+    near["endpoint"] = json!("http://127.0.0.1:9000");
+    assert!(read(near).unwrap().is_some());
+}

@@ -6,11 +6,11 @@ use super::ConfigError;
 use super::bridges::{self, BridgeSecret};
 use super::path::ConfigPath;
 use super::secret::{self, is_reference};
-use super::telemetry;
+use super::{storage, telemetry};
 use crate::home::Home;
 
-/// Moves literal `apiKey` values, tokens of bridges and headers of telemetry below `path` to the home's secrets and
-/// returns the names of the new secrets.
+/// Moves literal `apiKey` values, tokens of bridges, headers of telemetry and keys of the store of blobs below `path` to
+/// the home's secrets and returns the names of the new secrets.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ pub(crate) fn store_keys(
     Ok(taken.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Replaces literal `apiKey` values, tokens of bridges and headers of telemetry by references, and collects the names of
-/// their secrets with the keys.
+/// Replaces literal `apiKey` values, tokens of bridges, headers of telemetry and keys of the store of blobs by
+/// references, and collects the names of their secrets with the keys.
 ///
 /// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
 fn take_below(
@@ -47,7 +47,8 @@ fn take_below(
     }
     match value {
         Value::String(text) if !is_reference(text) => {
-            let name = match bridge_secret(way).or_else(|| telemetry::header_secret(way)) {
+            let named = bridge_secret(way).or_else(|| telemetry::header_secret(way));
+            let name = match named.or_else(|| storage::key_secret(way)) {
                 Some(name) => name,
                 None if is_key(way) => secret_name(way)?.to_owned(),
                 None => return Ok(()),
@@ -168,6 +169,20 @@ mod tests {
             assert_eq!(value, "secret:otlp.x-key");
             assert_eq!(secret::get(&home, "otlp.x-key").unwrap().as_deref(), Some(stored));
         }
+    }
+
+    #[test]
+    fn literal_keys_of_the_store_of_blobs_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let block: ConfigPath = "plugins.entries.flock.config.storage".parse().unwrap();
+        let mut value =
+            json!({"blobs": {"accessKeyId": "id", "secretAccessKey": "s-1", "sessionToken": "t-1"}});
+        assert_eq!(store_keys(&home, &block, &mut value).unwrap(), ["blobs.secret", "blobs.token"]);
+        let moved = json!({"accessKeyId": "id", "secretAccessKey": "secret:blobs.secret", "sessionToken": "secret:blobs.token"});
+        assert_eq!(value["blobs"], moved);
+        assert_eq!(secret::get(&home, "blobs.secret").unwrap().as_deref(), Some("s-1"));
     }
 
     #[test]

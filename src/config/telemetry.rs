@@ -100,14 +100,14 @@ fn secret_name(header: &str) -> String {
     format!("otlp.{}", header.to_ascii_lowercase())
 }
 
-fn is_endpoint(text: &str) -> bool {
+pub(super) fn is_endpoint(text: &str) -> bool {
     text.parse::<Uri>().is_ok_and(|url| {
         matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() && url.query().is_none()
     }) && !secret_text::is_key(text)
 }
 
-/// Returns `true` if the collector is on this machine or in a local network.
-fn is_near(endpoint: &str) -> bool {
+/// Returns `true` if a server is on this machine or in a local network.
+pub(super) fn is_near(endpoint: &str) -> bool {
     let Ok(url) = endpoint.parse::<Uri>() else { return false };
     let Some(host) = url.host() else { return false };
     match host.trim_matches(['[', ']']).parse() {

@@ -74,8 +74,7 @@ pub(crate) fn authorization(
 /// Returns the canonical form of the request, which both sides compute.
 fn canonical_request(request: &UnsignedRequest<'_>, scope: SigningScope<'_>) -> String {
     // Every service but the storage encodes the path once more.
-    let path =
-        if scope.service == STORAGE { request.path.to_owned() } else { encoded_path(request.path) };
+    let path = if scope.service == STORAGE { request.path.to_owned() } else { encoded_path(request.path) };
     let mut text = format!("{}\n{path}\n{}\n", request.method, request.query);
     for (name, value) in request.headers {
         // Writing to a String does not fail.

@@ -128,6 +128,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         approvals: Default::default(),
         trusted_origins: Vec::new(),
         otlp: None,
+        blobs: None,
         image_side: 1200,
         turn_time: None,
         quota_patience: std::time::Duration::from_secs(120),

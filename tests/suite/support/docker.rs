@@ -70,6 +70,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         approvals: Default::default(),
         trusted_origins: Vec::new(),
         otlp: None,
+        blobs: None,
         image_side: 1200,
         turn_time: None,
         quota_patience: std::time::Duration::from_secs(120),
