@@ -9,7 +9,7 @@
 //! | 5 | `gateway`, `bridge`, `dashboard` |
 //! | 4 | `swarm`, `project`, `receipt`, `checkpoint`, `backup` |
 //! | 3 | `agent`, `mcp`, `runtime`, `skill` |
-//! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw` |
+//! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw`, `blob` |
 //! | 1 | `store`, `config`, `generation`, `home` |
 //! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `secret_text`, `sync` |
 #![cfg_attr(
@@ -29,6 +29,7 @@ compile_error!(
 
 pub mod agent;
 pub(crate) mod backup;
+pub mod blob;
 pub mod bridge;
 pub mod checkpoint;
 pub(crate) mod clean;

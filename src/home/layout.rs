@@ -98,6 +98,24 @@ impl Home {
         self.data().join("backup.json")
     }
 
+    /// Returns the record of the store of blobs that this home writes to.
+    #[must_use]
+    pub(crate) fn blob_record(&self) -> PathBuf {
+        self.data().join("blobs.json")
+    }
+
+    /// Returns the file in which the gateway says how far the store of blobs is.
+    #[must_use]
+    pub(crate) fn blob_progress(&self) -> PathBuf {
+        self.run().join("blobs.json")
+    }
+
+    /// Returns the lock file that is held while blobs are written to the store or deleted in it.
+    #[must_use]
+    pub(crate) fn blob_lock(&self) -> PathBuf {
+        self.run().join("blobs.lock")
+    }
+
     /// Returns the lock file that is held while the whole home is backed up.
     #[must_use]
     pub(crate) fn backup_lock(&self) -> PathBuf {

@@ -22,7 +22,7 @@ const LAYERS: [&[&str]; 7] = [
         "sync",
     ],
     &["store", "config", "generation", "home", "telemetry"],
-    &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw"],
+    &["provider", "tool", "sandbox", "nix_store", "install", "supervise", "openclaw", "blob"],
     &["agent", "mcp", "runtime", "skill"],
     &["swarm", "project", "receipt", "checkpoint", "backup"],
     &["gateway", "bridge", "dashboard"],
