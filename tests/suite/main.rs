@@ -20,6 +20,7 @@ mod hygiene;
 mod law;
 mod openclaw;
 mod provider;
+mod storage;
 mod supervise;
 mod support;
 mod team;

@@ -8,6 +8,7 @@ pub mod extra_engine;
 pub mod home;
 pub mod matrix_server;
 pub mod model_server;
+pub mod object_server;
 pub mod openclaw;
 pub mod own_source;
 pub mod package_registry;
