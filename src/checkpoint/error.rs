@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::agent::transcript::TranscriptError;
+use crate::blob::BlobError;
 use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
@@ -26,6 +27,12 @@ pub enum CheckpointError {
     /// A transcript could not be read or written.
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
+    /// The store of blobs failed.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    /// The store of blobs has no checkpoint of this agent, or not the one with this number.
+    #[error("{place} has no checkpoint{} of {agent}", number.map(|number| format!(" {number}")).unwrap_or_default())]
+    NotStored { place: String, agent: AgentId, number: Option<u64> },
     /// A system call failed.
     #[error("failed to {verb} {}", path.display())]
     Io {
@@ -118,7 +125,9 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Unknown { .. }
+            Self::Blob(error) => error.kind(),
+            Self::NotStored { .. }
+            | Self::Unknown { .. }
             | Self::None(_)
             | Self::NothingToUndo(_)
             | Self::WithoutFiles { .. }
@@ -140,6 +149,8 @@ impl Explain for CheckpointError {
         match self {
             Self::Home(error) => error.hint(),
             Self::Store(error) => error.hint(),
+            Self::Blob(error) => error.hint(),
+            Self::NotStored { agent, .. } => Some(format!("flock storage list {agent}")),
             Self::Config(error) => error.hint(),
             Self::Taken(agent) => Some(format!("flock remove {agent} --purge")),
             Self::Unknown { agent, .. } | Self::NothingToUndo(agent) | Self::WithoutFiles { agent, .. } => {

@@ -17,6 +17,7 @@ mod objects;
 mod packages;
 mod plan;
 mod record;
+pub(crate) mod remote;
 pub(crate) mod rewind;
 mod scan;
 pub(crate) mod team_fork;

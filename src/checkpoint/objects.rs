@@ -20,7 +20,7 @@ use crate::home::{atomic, regular};
 use crate::sync::lock;
 
 /// The most bytes of one tree object. A part has at most 512 entries.
-const MAX_TREE: u64 = 8 << 20;
+pub(super) const MAX_TREE: u64 = 8 << 20;
 /// The size from which on a file is cloned where the file system can.
 pub(super) const CLONE_FROM: u64 = 64 << 10;
 
@@ -65,6 +65,17 @@ impl Objects {
             Err(_) => false,
         };
         Ok((found, lost))
+    }
+
+    /// Returns the store in this folder for reading only, beside whoever adds to it. A content can be removed meanwhile.
+    pub(super) fn reader(folder: &Path) -> Self {
+        Self {
+            folder: folder.join("objects"),
+            added: AtomicU64::new(0),
+            is_marked: Mutex::new(false),
+            can_clone: AtomicBool::new(true),
+            next: AtomicU64::new(rand::random()),
+        }
     }
 
     /// Returns the number of bytes that were added since this value was made.
@@ -184,6 +195,24 @@ impl Objects {
         self.added.fetch_add(written, Ordering::Relaxed);
         self.keep(&temporary, id)?;
         Ok(id)
+    }
+
+    /// Takes a file of the same file system into the store, also in place of a damaged one. Returns `false` if it is not the
+    /// content with this id.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it can't be read or renamed.
+    pub(super) fn adopt(&self, path: &Path, id: ContentId) -> Result<bool, CheckpointError> {
+        let failed = CheckpointError::io("read", path);
+        if !is_intact(id, path).map_err(&failed)? {
+            return Ok(false);
+        }
+        self.note_unsynced()?;
+        let size = path.symlink_metadata().map_err(failed)?.len();
+        self.added.fetch_add(size, Ordering::Relaxed);
+        self.keep(path, id)?;
+        Ok(true)
     }
 
     /// Opens the content of a file. Returns it with its size.
@@ -389,13 +418,18 @@ impl Objects {
         }
     }
 
-    fn temporary(&self) -> Result<(PathBuf, File), CheckpointError> {
+    /// Notes that there may be contents that a power cut damages.
+    fn note_unsynced(&self) -> Result<(), CheckpointError> {
         let mut is_marked = lock(&self.is_marked);
         if !*is_marked {
             atomic::write_unsynced(&self.mark(), boot_id().as_bytes(), 0o600)?;
             *is_marked = true;
         }
-        drop(is_marked);
+        Ok(())
+    }
+
+    fn temporary(&self) -> Result<(PathBuf, File), CheckpointError> {
+        self.note_unsynced()?;
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(TEMPORARY).join(format!("{next:016x}"));
         let mut options = std::fs::OpenOptions::new();
@@ -426,7 +460,12 @@ impl Objects {
         self.folder.join(above).join(name)
     }
 
-    fn missing(&self, id: ContentId, source: io::Error) -> CheckpointError {
+    /// Returns the error of a content that is not what its name says.
+    pub(super) fn damaged(&self, id: ContentId) -> CheckpointError {
+        self.missing(id, io::Error::other("its content is damaged"))
+    }
+
+    pub(super) fn missing(&self, id: ContentId, source: io::Error) -> CheckpointError {
         CheckpointError::Missing { path: self.path(id), source }
     }
 }
