@@ -30,6 +30,9 @@ pub enum CheckpointError {
     /// The store of blobs failed.
     #[error(transparent)]
     Blob(#[from] BlobError),
+    /// Another process copies checkpoints of this agent, or brings one here.
+    #[error("another process copies the checkpoints of {0}")]
+    Copying(AgentId),
     /// The store of blobs has no checkpoint of this agent, or not the one with this number.
     #[error("{place} has no checkpoint{} of {agent}", number.map(|number| format!(" {number}")).unwrap_or_default())]
     NotStored { place: String, agent: AgentId, number: Option<u64> },
@@ -134,6 +137,7 @@ impl Explain for CheckpointError {
             | Self::NoTeam(_)
             | Self::Name(_) => Kind::Usage,
             Self::Busy(_)
+            | Self::Copying(_)
             | Self::Changed(_)
             | Self::Foreign { .. }
             | Self::PackagesGone { .. }
@@ -150,7 +154,9 @@ impl Explain for CheckpointError {
             Self::Home(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Blob(error) => error.hint(),
-            Self::NotStored { agent, .. } => Some(format!("flock storage list {agent}")),
+            Self::Copying(agent) | Self::NotStored { agent, .. } => {
+                Some(format!("flock storage list {agent}"))
+            }
             Self::Config(error) => error.hint(),
             Self::Taken(agent) => Some(format!("flock remove {agent} --purge")),
             Self::Unknown { agent, .. } | Self::NothingToUndo(agent) | Self::WithoutFiles { agent, .. } => {

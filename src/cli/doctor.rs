@@ -21,6 +21,7 @@ mod records;
 mod schedules;
 mod setup;
 mod skills;
+mod storage;
 mod telemetry;
 
 use std::path::PathBuf;
@@ -154,6 +155,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
             found.push(machine::gateway(home, config.port, gateway).await);
             found.extend(troubled);
             found.extend(Box::pin(telemetry::collector(home, config)).await);
+            found.extend(Box::pin(storage::all(home, config)).await);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

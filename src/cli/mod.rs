@@ -64,6 +64,7 @@ mod skill;
 mod start;
 mod status;
 mod stop;
+mod storage;
 mod supervise;
 mod tasks;
 mod team;
@@ -191,6 +192,7 @@ enum Verb {
     Backup(backup::Args),
     Restore(restore::Args),
     Home(home::Args),
+    Storage(storage::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -257,6 +259,7 @@ impl Verb {
             Self::Backup(args) => backup::run(&args, context),
             Self::Restore(args) => restore::run(&args, context),
             Self::Home(args) => home::run(&args, context),
+            Self::Storage(args) => storage::run(&args, context),
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),

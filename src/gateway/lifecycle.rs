@@ -17,7 +17,9 @@ use super::projects::train::Train;
 use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
-use super::{disk_quota, heartbeat, push, retention, schedules, search_index, server, uploads};
+use super::{
+    checkpoint_copies, disk_quota, heartbeat, push, retention, schedules, search_index, server, uploads,
+};
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
 use crate::config::{ConfigError, Live};
@@ -165,6 +167,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
     tokio::spawn(schedules::run(gateway.clone()));
+    tokio::spawn(checkpoint_copies::watch(live.clone(), gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));

@@ -15,6 +15,7 @@ mod backup;
 pub(crate) mod bind;
 pub(crate) mod body;
 pub(crate) mod channels;
+mod checkpoint_copies;
 pub(crate) mod clock_check;
 mod config_review;
 pub(crate) mod connection_slots;

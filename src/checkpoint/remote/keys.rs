@@ -1,6 +1,7 @@
 //! The keys of an agent's copies.
 //!
 //! ```text
+//! checkpoints/AGENT/epoch                      a random text, which changes before contents are deleted
 //! checkpoints/AGENT/records/TIME-NUMBER.json   one for each checkpoint
 //! checkpoints/AGENT/objects/AB/REST            a content by its id, as on the disk
 //! checkpoints/AGENT/objects/AB/REST.N          the N-th part of a large content
@@ -19,6 +20,11 @@ pub(super) fn records(agent: &AgentId) -> String {
 /// Returns the beginning of the keys of all contents of an agent.
 pub(super) fn objects(agent: &AgentId) -> String {
     format!("checkpoints/{agent}/objects/")
+}
+
+/// Returns the key of the agent's epoch.
+pub(super) fn epoch(agent: &AgentId) -> Result<BlobKey, BlobError> {
+    key(format!("checkpoints/{agent}/epoch"))
 }
 
 /// Returns the key of a record. Names are in the order of time.

@@ -5,6 +5,7 @@
 //! killed. One process at a time changes the copies of an agent, under a lock, and one home writes to a store.
 
 mod keys;
+pub(crate) mod progress;
 mod pull;
 mod push;
 mod stored;
@@ -21,7 +22,7 @@ pub(crate) use self::sweep::{SweptCopies, sweep};
 
 use super::error::CheckpointError;
 use super::record::CheckpointRecord;
-use crate::blob::{BlobError, BlobStore, list_all};
+use crate::blob::{BlobError, BlobStore, Condition, list_all};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
@@ -56,6 +57,8 @@ pub(crate) struct StoredCheckpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewestCopy {
     place: String,
+    /// A renamed agent has other keys.
+    agent: AgentId,
     pub(crate) number: u64,
     /// The time of the checkpoint, in Unix milliseconds.
     pub(crate) at: i64,
@@ -77,11 +80,12 @@ impl NewestCopy {
     pub(crate) fn read(home: &Home, agent: &AgentId, place: &str) -> Result<Option<Self>, HomeError> {
         let bytes = atomic::read(&Self::path(home, agent), MAX_FILE)?.unwrap_or_default();
         // A damaged file costs a copy that is there already.
-        Ok(serde_json::from_slice::<Self>(&bytes).ok().filter(|copy| copy.place == place))
+        let copy = serde_json::from_slice::<Self>(&bytes).ok();
+        Ok(copy.filter(|copy| copy.place == place && copy.agent == *agent))
     }
 
-    fn write(&self, home: &Home, agent: &AgentId) -> Result<(), CheckpointError> {
-        let path = Self::path(home, agent);
+    fn write(&self, home: &Home) -> Result<(), CheckpointError> {
+        let path = Self::path(home, &self.agent);
         let bytes =
             serde_json::to_vec(self).map_err(|error| CheckpointError::io("write", &path)(error.into()))?;
         Ok(atomic::write_unsynced(&path, &bytes, 0o600)?)
@@ -121,8 +125,42 @@ pub(crate) async fn push_and_sweep(
 }
 
 /// Takes the lock under which the copies of an agent change.
-fn lock(folder: &Path) -> Result<Lock, CheckpointError> {
-    Ok(Lock::try_acquire(&folder.join("copies.lock"))?)
+fn lock(folder: &Path, agent: &AgentId) -> Result<Lock, CheckpointError> {
+    match Lock::try_acquire(&folder.join("copies.lock")) {
+        Err(HomeError::Held { .. }) => Err(CheckpointError::Copying(agent.clone())),
+        lock => Ok(lock?),
+    }
+}
+
+/// The contents of which this machine knows that they are in the store belong to these keys, and to the time since contents
+/// were deleted last: by this home, by one that had taken the store, or before this home was restored from a backup.
+struct Scope {
+    place: String,
+    agent: AgentId,
+    epoch: String,
+}
+
+/// The most bytes of an epoch that are compared.
+const MAX_EPOCH: usize = 64;
+
+impl Scope {
+    /// Reads the epoch from the store.
+    async fn read(store: &dyn BlobStore, agent: &AgentId) -> Result<Self, BlobError> {
+        let epoch = match store.get(&keys::epoch(agent)?, None).await {
+            // Nothing was deleted yet.
+            Err(error) if error.is_missing() => bytes::Bytes::new(),
+            found => found?,
+        };
+        let epoch = String::from_utf8_lossy(&epoch[..epoch.len().min(MAX_EPOCH)]).into_owned();
+        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), epoch })
+    }
+
+    /// Begins another epoch, before contents are deleted.
+    async fn renew(store: &dyn BlobStore, agent: &AgentId) -> Result<Self, BlobError> {
+        let epoch = uuid::Uuid::new_v4().simple().to_string();
+        store.put(&keys::epoch(agent)?, epoch.clone().into(), Condition::Any).await?;
+        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), epoch })
+    }
 }
 
 /// Reads a record from the store.

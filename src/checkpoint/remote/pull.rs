@@ -85,7 +85,7 @@ pub(crate) async fn pull(
     let folder = home.checkpoints(&agent.id);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(CheckpointError::io("make the folder", &folder))?;
-    let _alone = lock(&folder)?;
+    let _alone = lock(&folder, &agent.id)?;
     sweep_fetching(&folder);
     let fetching = ScratchDir::make(&folder, &format!("{FETCHING}{:08x}", rand::random::<u32>()))?;
     let fetch = Fetch {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::stored::Stored;
-use super::{CopyRecord, FORMAT, NewestCopy, PARALLEL, PART, StoredCheckpoint, blocking, keys, lock};
+use super::{CopyRecord, FORMAT, NewestCopy, PARALLEL, PART, Scope, StoredCheckpoint, blocking, keys, lock};
 use crate::blob::{BlobStore, Condition, Put, list_all, owner};
 use crate::checkpoint::content::ContentId;
 use crate::checkpoint::error::CheckpointError;
@@ -63,7 +63,7 @@ pub(crate) async fn push(
     if !folder.exists() {
         return Ok(None);
     }
-    let _alone = lock(&folder)?;
+    let _alone = lock(&folder, agent)?;
     let log = RecordLog::new(&folder);
     let records = blocking(move || log.read()).await?;
     let Some(record) = records.into_iter().rfind(|record| record.is_listed() && record.files.is_some())
@@ -82,8 +82,8 @@ pub(crate) async fn push(
         .map_err(|error| CheckpointError::io("write the record of", &folder)(error.into()))?;
     store.put(&keys::record(agent, copy)?, bytes.into(), Condition::Any).await?;
     fault_point::reach(FaultPoint::Copying);
-    let newest = NewestCopy { place: store.place().to_owned(), number: copy.number, at: copy.at };
-    newest.write(home, agent)?;
+    let (place, agent) = (store.place().to_owned(), agent.clone());
+    NewestCopy { place, agent, number: copy.number, at: copy.at }.write(home)?;
     Ok(Some(pushed))
 }
 
@@ -95,8 +95,8 @@ async fn write(
     record: &CheckpointRecord,
 ) -> Result<PushedCheckpoint, CheckpointError> {
     let objects = Arc::new(Objects::reader(folder));
-    let (owned, place) = (folder.to_owned(), store.place().to_owned());
-    let (stored, is_known) = blocking(move || Stored::open(&owned, &place)).await?;
+    let (owned, scope) = (folder.to_owned(), Scope::read(&**store, agent).await?);
+    let (stored, is_known) = blocking(move || Stored::open(&owned, &scope)).await?;
     let mut present = HashSet::new();
     if !is_known {
         // Another machine, or a removed home, may have written most of it already.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use super::Scope;
 use crate::checkpoint::content::ContentId;
 use crate::checkpoint::error::CheckpointError;
 use crate::home::{atomic, regular};
@@ -25,23 +26,23 @@ const MAX_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Stored {
     path: PathBuf,
-    /// Names the store. What is in another one says nothing about this one.
-    place: [u8; ID],
+    /// Names the scope. What is known of another one says nothing about this one.
+    scope: [u8; ID],
     ids: HashSet<ContentId>,
 }
 
 impl Stored {
-    /// Reads what is known about the store at `place`. Returns `false` as the second value if nothing is known.
+    /// Reads what is known about a scope. Returns `false` as the second value if nothing is known.
     ///
     /// # Errors
     ///
     /// Returns an error if the file can't be read or written.
-    pub(super) fn open(folder: &Path, place: &str) -> Result<(Self, bool), CheckpointError> {
+    pub(super) fn open(folder: &Path, scope: &Scope) -> Result<(Self, bool), CheckpointError> {
         let path = folder.join("copied");
-        let place: [u8; ID] = Sha256::digest(place.as_bytes()).into();
+        let scope = digest(scope);
         let bytes = atomic::read(&path, MAX_BYTES)?.unwrap_or_default();
-        let mut stored = Self { path, place, ids: HashSet::new() };
-        let Some(ids) = bytes.strip_prefix(place.as_slice()) else {
+        let mut stored = Self { path, scope, ids: HashSet::new() };
+        let Some(ids) = bytes.strip_prefix(scope.as_slice()) else {
             stored.write()?;
             return Ok((stored, false));
         };
@@ -75,46 +76,64 @@ impl Stored {
         Ok(())
     }
 
-    /// Keeps only the contents that `is_kept` wants. They are on the disk when this returns.
+    /// Keeps only the contents that `is_kept` wants, in a new scope. They are on the disk when this returns.
     ///
     /// # Errors
     ///
     /// Returns an error if the file can't be written.
-    pub(super) fn retain(&mut self, is_kept: impl Fn(ContentId) -> bool) -> Result<(), CheckpointError> {
+    pub(super) fn retain(
+        &mut self,
+        scope: &Scope,
+        is_kept: impl Fn(ContentId) -> bool,
+    ) -> Result<(), CheckpointError> {
+        self.scope = digest(scope);
         self.ids.retain(|id| is_kept(*id));
         self.write()
     }
 
     fn write(&self) -> Result<(), CheckpointError> {
-        let bytes: Vec<u8> = self.place.into_iter().chain(self.ids.iter().flat_map(|id| id.0)).collect();
+        let bytes: Vec<u8> = self.scope.into_iter().chain(self.ids.iter().flat_map(|id| id.0)).collect();
         Ok(atomic::write(&self.path, &bytes, 0o600)?)
     }
+}
+
+fn digest(scope: &Scope) -> [u8; ID] {
+    let Scope { place, agent, epoch } = scope;
+    Sha256::digest(format!("{place}\0{agent}\0{epoch}")).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn scope(place: &str, agent: &str, epoch: &str) -> Scope {
+        Scope { place: place.into(), agent: agent.parse().unwrap(), epoch: epoch.into() }
+    }
+
     #[test]
     fn what_is_known_belongs_to_one_store_and_a_torn_id_costs_only_itself() {
+        let one = scope("one", "coder", "");
         let folder = tempfile::tempdir().unwrap();
         let ids = [ContentId::of_tree(b"a"), ContentId::of_tree(b"b"), ContentId::of_tree(b"c")];
-        let (mut stored, is_known) = Stored::open(folder.path(), "one").unwrap();
+        let (mut stored, is_known) = Stored::open(folder.path(), &one).unwrap();
         assert!(!is_known && !stored.has(ids[0]));
         stored.add(&ids[..2]).unwrap();
         let path = folder.path().join("copied");
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.extend([7; 9]);
         fs_err::write(&path, bytes).unwrap();
-        let (mut stored, is_known) = Stored::open(folder.path(), "one").unwrap();
+        let (mut stored, is_known) = Stored::open(folder.path(), &one).unwrap();
         assert!(is_known && stored.has(ids[0]) && stored.has(ids[1]) && !stored.has(ids[2]));
         stored.add(&ids[2..]).unwrap();
-        let (mut stored, _) = Stored::open(folder.path(), "one").unwrap();
+        let (mut stored, _) = Stored::open(folder.path(), &one).unwrap();
         assert!(ids.iter().all(|id| stored.has(*id)));
-        stored.retain(|id| id == ids[1]).unwrap();
-        let (stored, _) = Stored::open(folder.path(), "one").unwrap();
+        let later = scope("one", "coder", "2");
+        stored.retain(&later, |id| id == ids[1]).unwrap();
+        let (stored, _) = Stored::open(folder.path(), &later).unwrap();
         assert!(!stored.has(ids[0]) && stored.has(ids[1]));
-        let (stored, is_known) = Stored::open(folder.path(), "two").unwrap();
-        assert!(!is_known && !stored.has(ids[1]));
+        for other in [scope("two", "coder", "2"), scope("one", "tester", "2"), one] {
+            let (stored, is_known) = Stored::open(folder.path(), &other).unwrap();
+            assert!(!is_known && !stored.has(ids[1]));
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::stored::Stored;
-use super::{blocking, keys, list, lock, read_record};
+use super::{Scope, blocking, keys, list, lock, read_record};
 use crate::blob::{BlobError, BlobKey, BlobStore, list_all, owner};
 use crate::checkpoint::content::ContentId;
 use crate::checkpoint::error::CheckpointError;
@@ -54,7 +54,7 @@ pub(crate) async fn sweep(
     let folder = home.checkpoints(agent);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(CheckpointError::io("make the folder", &folder))?;
-    let _alone = lock(&folder)?;
+    let _alone = lock(&folder, agent)?;
     owner::claim(home, &**store).await?;
     let mut copies = list(&**store, agent).await?;
     let surplus = copies.split_off(keep.max(1).min(copies.len()));
@@ -81,9 +81,15 @@ pub(crate) async fn sweep(
     }
     if !doomed.is_empty() {
         // A kill leaves contents that are written once more, and never a name of one that is gone.
-        let (owned, place) = (folder.clone(), store.place().to_owned());
-        let gone: HashSet<ContentId> = doomed.iter().map(|(id, _)| *id).collect();
-        blocking(move || Stored::open(&owned, &place)?.0.retain(|id| !gone.contains(&id))).await?;
+        let before = Scope::read(&**store, agent).await?;
+        let after = Scope::renew(&**store, agent).await?;
+        fault_point::reach(FaultPoint::Copying);
+        let (owned, gone) = (folder.clone(), doomed.iter().map(|(id, _)| *id).collect::<HashSet<_>>());
+        let forget = move || {
+            let (mut stored, _) = Stored::open(&owned, &before)?;
+            stored.retain(&after, |id| !gone.contains(&id))
+        };
+        blocking(forget).await?;
         fault_point::reach(FaultPoint::Copying);
         for (_, key) in &doomed {
             store.delete(key).await?;

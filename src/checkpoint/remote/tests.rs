@@ -323,10 +323,10 @@ async fn two_homes_do_not_write_to_one_store() {
     }
     // Reading is no change.
     second.pull(&stage, None).await.unwrap();
-    let held = lock(&first.home.checkpoints(&first.agent.id)).unwrap();
+    let held = lock(&first.home.checkpoints(&first.agent.id), &first.agent.id).unwrap();
     first.checkpoint();
     let error = first.push(&stage).await.unwrap_err();
-    assert!(matches!(error, CheckpointError::Home(HomeError::Held { .. })), "{error}");
+    assert!(matches!(error, CheckpointError::Copying(_)), "{error}");
     drop(held);
     first.push(&stage).await.unwrap().unwrap();
 }

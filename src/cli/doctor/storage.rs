@@ -1,0 +1,75 @@
+//! Checks of the second place for checkpoints.
+
+use std::time::Duration;
+
+use super::super::storage::{NO_CONDITIONS, clock_warning};
+use super::check::Check;
+use crate::blob::{self, BlobStore, owner};
+use crate::checkpoint::remote::progress::CopyProgress;
+use crate::clock;
+use crate::config::Config;
+use crate::error::Explain as _;
+use crate::home::Home;
+
+const NAME: &str = "storage";
+/// The longest wait for the place. `flock storage check` waits longer.
+const TIMEOUT: Duration = Duration::from_secs(15);
+const CHECK: &str = "flock storage check";
+
+/// Tries the place, and reports checkpoints that could not be copied. Nothing is checked if none is set.
+pub(super) async fn all(home: &Home, config: &Config) -> Vec<Check> {
+    let Some(settings) = config.blobs.as_deref() else { return Vec::new() };
+    let store = blob::open(home, settings);
+    let place = store.place().to_owned();
+    let mut checks = match tokio::time::timeout(TIMEOUT, probe(home, &*store)).await {
+        Ok(checks) => checks,
+        Err(_) => {
+            let text = format!("{place} does not answer within {} seconds", TIMEOUT.as_secs());
+            vec![Check::warn(NAME, text, CHECK)]
+        }
+    };
+    match CopyProgress::read(home) {
+        Ok(Some(progress)) if progress.place == place => checks.extend(failures(&progress)),
+        Ok(_) => {}
+        Err(error) => checks.push(Check::failed(NAME, error.into())),
+    }
+    checks
+}
+
+async fn probe(home: &Home, store: &dyn BlobStore) -> Vec<Check> {
+    let place = store.place();
+    let report = match blob::probe(store).await {
+        Ok(report) => report,
+        Err(error) => return vec![Check::failed(NAME, error.into())],
+    };
+    let mut checks = Vec::new();
+    checks.extend(
+        clock_warning(report.clock_ahead).map(|text| {
+            Check::warn(NAME, text, "set the clock of this machine, for example with timedatectl")
+        }),
+    );
+    if !report.keeps_conditions {
+        checks.push(Check::warn(NAME, NO_CONDITIONS.to_owned(), CHECK));
+    }
+    match owner::read(store).await {
+        Ok(Some(owner)) if !owner.is(home).unwrap_or(false) => {
+            let error = blob::BlobError::Foreign { place: place.to_owned() };
+            checks.push(Check::warn(NAME, error.to_string(), error.hint().unwrap_or_default()));
+        }
+        Ok(_) => checks.push(Check::ok(NAME, format!("{place} takes checkpoints"))),
+        Err(error) => checks.push(Check::failed(NAME, error.into())),
+    }
+    checks
+}
+
+fn failures(progress: &CopyProgress) -> Vec<Check> {
+    let check = |failed: &crate::checkpoint::remote::progress::FailedCopy| {
+        let since = clock::local(failed.since);
+        let text = format!(
+            "no checkpoint of {} was copied to {} since {since}: {}",
+            failed.agent, progress.place, failed.problem
+        );
+        Check::warn(NAME, text, failed.hint.clone().unwrap_or_else(|| CHECK.to_owned()))
+    };
+    progress.failed.iter().map(check).collect()
+}

@@ -1,0 +1,313 @@
+//! `flock storage`: checks the second place for checkpoints, and copies them there and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, person};
+use crate::blob::{self, BlobError, BlobStore, owner};
+use crate::checkpoint::remote::{self, NewestCopy, PullRequest};
+use crate::clock;
+use crate::config::{self, Config};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::ui::{StyledLine, Table, TextStyle};
+
+/// Keep checkpoints in a second place, and bring them back
+///
+/// The place is a folder of another disk or a bucket with the API of S3; `…storage.blobs` of the configuration names it. The
+/// gateway copies each new checkpoint there. These commands also work without a gateway.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Check(CheckArgs),
+    List(ListArgs),
+    Push(PushArgs),
+    Pull(PullArgs),
+    Sweep(SweepArgs),
+    Take(TakeArgs),
+}
+
+/// Try everything that flock needs of the place
+///
+/// Writes, reads, lists and deletes a blob of its own, compares the clocks, and says if the place is this home's.
+#[derive(Debug, clap::Args)]
+struct CheckArgs {}
+
+/// List the checkpoints in the place, newest first
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Ids of the agents [default: all]
+    #[arg(value_name = "AGENT")]
+    agents: Vec<AgentId>,
+}
+
+/// Copy the newest checkpoints now
+///
+/// Only what the place lacks is written. A running gateway does the same by itself.
+#[derive(Debug, clap::Args)]
+struct PushArgs {
+    /// Ids of the agents [default: all]
+    #[arg(value_name = "AGENT")]
+    agents: Vec<AgentId>,
+}
+
+/// Delete the oldest checkpoints in the place, and what only they needed
+///
+/// As many checkpoints of an agent stay as on the disk (`…checkpoints.keep`). A content without a checkpoint stays for a day.
+#[derive(Debug, clap::Args)]
+struct SweepArgs {
+    /// Ids of the agents [default: all]
+    #[arg(value_name = "AGENT")]
+    agents: Vec<AgentId>,
+}
+
+/// Bring a checkpoint from the place to this home
+///
+/// Its files stay in the agent's checkpoints, where `flock rewind` goes back to it. The agent has to exist in this home. A
+/// checkpoint that this home has already gets back the contents that are missing or damaged.
+#[derive(Debug, clap::Args)]
+struct PullArgs {
+    /// Id of the agent
+    agent: AgentId,
+    /// Number of the checkpoint, as `flock storage list` shows it [default: the newest]
+    #[arg(long, value_name = "NUMBER")]
+    checkpoint: Option<u64>,
+}
+
+/// Make the place this home's, after another home has used it
+///
+/// Only for a place whose home is lost: two homes that write to the same place delete each other's checkpoints.
+#[derive(Debug, clap::Args)]
+struct TakeArgs {}
+
+/// Runs a verb of the storage.
+///
+/// # Errors
+///
+/// Returns an error if no place is set, or if it can't be used.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Check(_) => check(context),
+        Verb::List(args) => list(&args.agents, context),
+        Verb::Push(args) => push(&args.agents, context),
+        Verb::Pull(args) => pull(args, context),
+        Verb::Sweep(args) => sweep(&args.agents, context),
+        Verb::Take(_) => take(context),
+    }
+}
+
+/// The home with its place.
+struct Place {
+    home: Home,
+    config: Config,
+    store: Arc<dyn BlobStore>,
+}
+
+impl Place {
+    fn of(home: Home) -> Result<Self, Failure> {
+        let config = config::read(&home)?;
+        let settings = config.blobs.clone().ok_or(BlobError::Unset)?;
+        let store = blob::open(&home, &settings);
+        Ok(Self { home, config, store })
+    }
+
+    /// Returns the agents with these ids, or all.
+    fn agents(&self, wanted: &[AgentId]) -> Result<Vec<AgentId>, Failure> {
+        for agent in wanted {
+            self.config.require_agent(agent)?;
+        }
+        let all = self.config.agents.iter().map(|agent| agent.id.clone());
+        Ok(if wanted.is_empty() { all.collect() } else { wanted.to_vec() })
+    }
+}
+
+/// The difference of two clocks from which on it is worth a warning. Signatures fail at 15 minutes.
+pub(super) const CLOCK_WARNING: Duration = Duration::from_secs(60);
+
+/// Returns a warning if the server's clock differs much from this machine's.
+pub(super) fn clock_warning(ahead: Option<i64>) -> Option<String> {
+    let ahead = ahead.filter(|ahead| u128::from(ahead.unsigned_abs()) >= CLOCK_WARNING.as_millis())?;
+    let (seconds, word) = (ahead.unsigned_abs() / 1000, if ahead > 0 { "behind" } else { "ahead of" });
+    Some(format!(
+        "the clock of this machine is {seconds} seconds {word} the server's, which refuses more than 900"
+    ))
+}
+
+/// The warning about a server that ignores conditions.
+pub(super) const NO_CONDITIONS: &str = "the server replaces a blob although it is asked not to, so two homes could take one place at the same moment";
+
+fn check(context: &Context) -> Result<Exit, Failure> {
+    let Place { home, store, .. } = Place::of(context.home()?)?;
+    let (report, owner) = context.block_on(async {
+        let report = blob::probe(&*store).await?;
+        Ok((report, owner::read(&*store).await?))
+    })?;
+    let owner = match owner {
+        None => "none",
+        Some(owner) if owner.is(&home)? => "this",
+        Some(_) => "other",
+    };
+    let value = json!({
+        "place": store.place(),
+        "clockAhead": report.clock_ahead,
+        "keepsConditions": report.keeps_conditions,
+        "owner": owner,
+    });
+    context.printer.result(&value, StyledLine::new().accent(store.place()).plain(" works"));
+    if let Some(warning) = clock_warning(report.clock_ahead) {
+        context.printer.warn(&warning);
+    }
+    if !report.keeps_conditions {
+        context.printer.warn(NO_CONDITIONS);
+    }
+    if owner == "other" {
+        let place = store.place().to_owned();
+        return Err(BlobError::Foreign { place }.into());
+    }
+    Ok(Exit::Done)
+}
+
+fn list(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
+    let place = Place::of(context.home()?)?;
+    let agents = place.agents(wanted)?;
+    let store = &place.store;
+    let found = context.block_on(async {
+        let mut found = Vec::new();
+        for agent in &agents {
+            for copy in remote::list(&**store, agent).await? {
+                found.push((agent.clone(), copy));
+            }
+        }
+        Ok(found)
+    })?;
+    let mut table = Table::new(&["AGENT", "NUMBER", "AT", "HERE"]);
+    let mut rows = Vec::new();
+    for (agent, copy) in &found {
+        let newest = NewestCopy::read(&place.home, agent, store.place())?;
+        let is_newest = newest.is_some_and(|newest| (newest.number, newest.at) == (copy.number, copy.at));
+        let here = if is_newest { "the newest of this home" } else { "" };
+        table.styled_row(vec![
+            (TextStyle::Accent, agent.to_string()),
+            (TextStyle::Plain, copy.number.to_string()),
+            (TextStyle::Plain, clock::local(copy.at)),
+            (TextStyle::Dim, here.to_owned()),
+        ]);
+        rows.push(json!({"agent": agent, "number": copy.number, "at": copy.at, "newest": is_newest}));
+    }
+    let value = json!({"place": store.place(), "checkpoints": rows});
+    context.printer.list(&value, &table, format!("{} has no checkpoints.", store.place()).as_str());
+    Ok(Exit::Done)
+}
+
+fn push(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
+    let place = Place::of(context.writable_home()?)?;
+    let agents = place.agents(wanted)?;
+    let mut done = Vec::new();
+    let mut failed = None;
+    for agent in agents {
+        let keep = place.config.checkpoints.keep;
+        let pushed = context
+            .block_on(async { Ok(remote::push_and_sweep(&place.home, &agent, &place.store, keep).await?) });
+        match pushed {
+            Ok(pushed) => {
+                let text = match &pushed {
+                    Some(pushed) => format!(
+                        "{agent}: checkpoint {}, {} contents with {} bytes",
+                        pushed.number, pushed.contents, pushed.bytes
+                    ),
+                    None => format!("{agent}: nothing new"),
+                };
+                context.printer.say(text.as_str());
+                done.push(json!({"agent": agent, "copied": pushed}));
+            }
+            Err(failure) => {
+                // The other agents' checkpoints are copied all the same.
+                context.printer.warn(&failure.within(format!("{agent} was not copied")).text());
+                done.push(json!({"agent": agent, "copied": Value::Null}));
+                failed = Some(Kind::Failed);
+            }
+        }
+    }
+    context.printer.if_json(&json!({"place": place.store.place(), "agents": done}));
+    Ok(failed.map_or(Exit::Done, Exit::Failed))
+}
+
+fn pull(args: &PullArgs, context: &Context) -> Result<Exit, Failure> {
+    let place = Place::of(context.writable_home()?)?;
+    let agent = place.config.require_agent(&args.agent)?;
+    let by = person::name();
+    let request = PullRequest {
+        home: &place.home,
+        agent,
+        settings: place.config.checkpoints,
+        number: args.checkpoint,
+        by: &by,
+    };
+    let pulled = context.block_on(async { Ok(remote::pull(request, &place.store).await?) })?;
+    let line = StyledLine::new()
+        .plain("checkpoint ")
+        .accent(pulled.number.to_string())
+        .plain(format!(" of {}: {} files and folders", args.agent, pulled.entries));
+    context.printer.result(&pulled, line);
+    let others = if pulled.is_in_use { " --keep-others" } else { "" };
+    if pulled.is_in_use {
+        context.printer.warn("the workspace has other files, and a rewind does not touch them");
+    }
+    context.printer.say(format!("flock rewind {} --turn {}{others}", args.agent, pulled.number).as_str());
+    Ok(Exit::Done)
+}
+
+fn sweep(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
+    let place = Place::of(context.writable_home()?)?;
+    let mut done = Vec::new();
+    for agent in place.agents(wanted)? {
+        let keep = place.config.checkpoints.keep;
+        let swept =
+            context.block_on(async { Ok(remote::sweep(&place.home, &agent, &place.store, keep).await?) })?;
+        let text = format!(
+            "{agent}: deleted {} checkpoints and {} contents; {} checkpoints with {} bytes are left",
+            swept.checkpoints, swept.contents, swept.kept, swept.bytes
+        );
+        context.printer.say(text.as_str());
+        done.push(json!({"agent": agent, "swept": swept}));
+    }
+    context.printer.if_json(&json!({"place": place.store.place(), "agents": done}));
+    Ok(Exit::Done)
+}
+
+fn take(context: &Context) -> Result<Exit, Failure> {
+    let Place { home, store, .. } = Place::of(context.writable_home()?)?;
+    let unasked = Failure::new(Kind::Usage, "taking a place from another home must be confirmed")
+        .hint("flock storage take --yes");
+    if !context.yes() {
+        let question =
+            format!("Is the home that wrote to {} gone, and shall this one write there?", store.place());
+        context.confirm(&question, unasked, "the place stays as it is")?;
+    }
+    context.block_on(async { Ok(owner::take(&home, &*store).await?) })?;
+    let value = json!({"place": store.place(), "owner": "this"});
+    context.printer.result(&value, StyledLine::new().accent(store.place()).plain(" is this home's"));
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ_much_are_worth_a_warning() {
+        for quiet in [None, Some(0), Some(59_000), Some(-59_000)] {
+            assert_eq!(clock_warning(quiet), None);
+        }
+        assert!(clock_warning(Some(120_000)).unwrap().contains("120 seconds behind"));
+        assert!(clock_warning(Some(-120_000)).unwrap().contains("120 seconds ahead of"));
+    }
+}
