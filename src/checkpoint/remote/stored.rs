@@ -52,7 +52,8 @@ impl Stored {
             // The next id would be read with the rest of the torn one.
             stored.write()?;
         }
-        Ok((stored, true))
+        let is_known = !stored.ids.is_empty();
+        Ok((stored, is_known))
     }
 
     pub(super) fn has(&self, id: ContentId) -> bool {

@@ -4,6 +4,7 @@
 mod backup;
 mod checkpoint;
 mod compaction;
+mod copies;
 mod damage;
 mod database;
 mod forgery;

@@ -1,3 +1,4 @@
 //! A second place for what has to outlive the machine's disk.
 
 mod s3;
+mod verbs;
