@@ -32,6 +32,7 @@ enum Verb {
     Push(PushArgs),
     Pull(PullArgs),
     Sweep(SweepArgs),
+    Forget(ForgetArgs),
     Take(TakeArgs),
 }
 
@@ -82,6 +83,15 @@ struct PullArgs {
     checkpoint: Option<u64>,
 }
 
+/// Delete everything in the place of an agent that was removed
+///
+/// `flock remove` leaves its checkpoints in the place.
+#[derive(Debug, clap::Args)]
+struct ForgetArgs {
+    /// Id of the removed agent
+    agent: AgentId,
+}
+
 /// Make the place this home's, after another home has used it
 ///
 /// Only for a place whose home is lost: two homes that write to the same place delete each other's checkpoints.
@@ -100,6 +110,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::Push(args) => push(&args.agents, context),
         Verb::Pull(args) => pull(args, context),
         Verb::Sweep(args) => sweep(&args.agents, context),
+        Verb::Forget(args) => forget(&args.agent, context),
         Verb::Take(_) => take(context),
     }
 }
@@ -230,7 +241,7 @@ fn push(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
             }
             Err(failure) => {
                 // The other agents' checkpoints are copied all the same.
-                context.printer.warn(&failure.within(format!("{agent} was not copied")).text());
+                context.printer.warn(&failure.within(format!("{agent} was not copied")).to_line_with_hint());
                 done.push(json!({"agent": agent, "copied": Value::Null}));
                 failed = Some(Kind::Failed);
             }
@@ -280,6 +291,26 @@ fn sweep(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
         done.push(json!({"agent": agent, "swept": swept}));
     }
     context.printer.if_json(&json!({"place": place.store.place(), "agents": done}));
+    Ok(Exit::Done)
+}
+
+fn forget(agent: &AgentId, context: &Context) -> Result<Exit, Failure> {
+    let Place { home, config, store } = Place::of(context.writable_home()?)?;
+    if config.agent(agent).is_some() {
+        let text = format!("{agent} is an agent of this home, and its checkpoints would be copied again");
+        return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {agent}")));
+    }
+    let unasked = Failure::new(Kind::Usage, format!("deleting the checkpoints of {agent} must be confirmed"))
+        .hint(format!("flock storage forget {agent} --yes"));
+    if !context.yes() {
+        let question = format!("Delete all checkpoints of {agent} in {} for good?", store.place());
+        context.confirm(&question, unasked, "nothing was deleted")?;
+    }
+    let count = context.block_on(async { Ok(remote::forget(&home, agent, &*store).await?) })?;
+    let value = json!({"place": store.place(), "agent": agent, "checkpoints": count});
+    context
+        .printer
+        .result(&value, StyledLine::new().plain(format!("deleted {count} checkpoints of {agent}")));
     Ok(Exit::Done)
 }
 

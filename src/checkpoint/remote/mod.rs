@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::pull::{PullRequest, PulledCheckpoint, pull};
 pub(crate) use self::push::{PushedCheckpoint, push};
-pub(crate) use self::sweep::{SweptCopies, sweep};
+pub(crate) use self::sweep::{SweptCopies, forget, sweep};
 
 use super::error::CheckpointError;
 use super::record::CheckpointRecord;

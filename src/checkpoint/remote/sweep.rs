@@ -19,7 +19,8 @@ use crate::checkpoint::objects::Objects;
 use crate::checkpoint::tree::{self, Node, Tree};
 use crate::clock::unix_ms;
 use crate::fault_point::{self, FaultPoint};
-use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError};
 use crate::id::AgentId;
 
 /// The age up to which a content without a record stays.
@@ -99,6 +100,35 @@ pub(crate) async fn sweep(
     let swept = SweptCopies { checkpoints: surplus.len(), contents: doomed.len(), kept: copies.len(), bytes };
     tracing::debug!(%agent, ?swept, "deleted copies of old checkpoints");
     Ok(swept)
+}
+
+/// Deletes everything of an agent that this home does not have any more. Returns the number of its checkpoints.
+///
+/// # Errors
+///
+/// Returns an error if the store is not this home's, or if something can't be read or deleted.
+pub(crate) async fn forget(
+    home: &Home,
+    agent: &AgentId,
+    store: &dyn BlobStore,
+) -> Result<usize, CheckpointError> {
+    // Not in the agent's folder, which would look like one that was left behind.
+    let _alone = match Lock::try_acquire(&home.blob_lock()) {
+        Err(HomeError::Held { .. }) => return Err(CheckpointError::Copying(agent.clone())),
+        lock => lock?,
+    };
+    owner::claim(home, store).await?;
+    let copies = list(store, agent).await?;
+    for copy in &copies {
+        store.delete(&keys::record(agent, *copy)?).await?;
+    }
+    // A later agent of this name must not take contents for written that go now.
+    Scope::renew(store, agent).await?;
+    for (key, _) in list_all(store, &keys::objects(agent)).await? {
+        store.delete(&key).await?;
+    }
+    store.delete(&keys::epoch(agent)?).await?;
+    Ok(copies.len())
 }
 
 /// Finds what the copies of an agent need.

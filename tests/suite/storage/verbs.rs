@@ -109,6 +109,37 @@ fn files_that_somebody_made_on_the_other_machine_stay_unless_a_person_asks() {
 }
 
 #[test]
+fn what_a_removed_agent_has_in_the_place_is_deleted_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home();
+    at_folder(&home, folder.path());
+    write(&home, "notes", "one");
+    home.flock(["checkpoint", "ada"]).ok();
+    home.flock(["storage", "push"]).ok();
+    let refused = home.flock(["storage", "forget", "ada", "--yes"]).fails(5);
+    assert!(refused.stderr.contains("flock remove ada"), "{refused:?}");
+    home.flock(["remove", "ada", "--purge", "--yes"]).ok();
+    assert!(folder.path().join("checkpoints/ada/records").read_dir().unwrap().count() == 1);
+    home.flock(["storage", "forget", "ada"]).fails(2);
+    let done = home.flock(["storage", "forget", "ada", "--yes", "--json"]).ok().json();
+    assert_eq!(done["checkpoints"], 1, "{done}");
+    let left: Vec<String> = tree(folder.path())
+        .into_iter()
+        .filter(|(_, what)| what.starts_with("file"))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(left, ["\"flock.json\""]);
+    // An agent of the same name begins anew.
+    home.flock(["add", "ada", "--no-container"]).ok();
+    write(&home, "notes", "one");
+    home.flock(["checkpoint", "ada"]).ok();
+    home.flock(["storage", "push"]).ok();
+    let other = self::home();
+    at_folder(&other, folder.path());
+    other.flock(["storage", "pull", "ada"]).ok();
+}
+
+#[test]
 fn a_gateway_copies_what_is_new_and_goes_on_after_the_place_was_gone() {
     let server = ObjectServer::start();
     let home = home();
