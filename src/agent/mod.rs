@@ -52,6 +52,7 @@ mod tool_call;
 mod tool_trace;
 mod trace_buffer;
 pub mod transcript;
+pub(crate) mod transcript_copies;
 pub(crate) mod turn;
 pub(crate) mod turn_listing;
 mod turn_recorder;

@@ -136,7 +136,7 @@ impl Copies {
         if self.told.as_ref() == Some(&progress) {
             return;
         }
-        match progress.write(&self.home) {
+        match progress.write(&self.home.blob_progress()) {
             Ok(()) => self.told = Some(progress),
             Err(error) => tracing::warn!(error = chain(&error), "failed to write how far the copies are"),
         }

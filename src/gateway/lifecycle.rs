@@ -18,7 +18,8 @@ use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
 use super::{
-    checkpoint_copies, disk_quota, heartbeat, push, retention, schedules, search_index, server, uploads,
+    checkpoint_copies, disk_quota, heartbeat, push, retention, schedules, search_index, server,
+    transcript_copies, uploads,
 };
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
@@ -168,6 +169,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
     tokio::spawn(schedules::run(gateway.clone()));
     tokio::spawn(checkpoint_copies::watch(live.clone(), gateway.stop.clone()));
+    let copied = gateway.swarm.store().clone();
+    tokio::spawn(transcript_copies::watch(live.clone(), copied, gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
@@ -464,6 +467,8 @@ async fn recover_and_run(
     rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
 ) {
     let engine = &gateway.engine;
+    // What is lost here is made again before anything reads it.
+    transcript_copies::bring_back_lost(&gateway).await;
     match engine.recover().await {
         Ok(marked) if marked.is_empty() => {}
         Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),

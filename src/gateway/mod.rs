@@ -63,6 +63,7 @@ mod tasks;
 pub(crate) mod team;
 pub(crate) mod telemetry;
 pub mod tools;
+mod transcript_copies;
 pub(crate) mod turn_error;
 mod turn_trace;
 pub(crate) mod uploads;

@@ -104,13 +104,19 @@ impl Home {
         self.data().join("blobs.json")
     }
 
-    /// Returns the file in which the gateway says how far the store of blobs is.
+    /// Returns the file in which the gateway says how far the copies of checkpoints are.
     #[must_use]
     pub(crate) fn blob_progress(&self) -> PathBuf {
         self.run().join("blobs.json")
     }
 
-    /// Returns the lock file that is held while blobs are written to the store or deleted in it.
+    /// Returns the file in which the gateway says how far the copies of transcripts are.
+    #[must_use]
+    pub(crate) fn transcript_progress(&self) -> PathBuf {
+        self.run().join("transcript-copies.json")
+    }
+
+    /// Returns the lock file that is held while the blobs of a removed agent are deleted.
     #[must_use]
     pub(crate) fn blob_lock(&self) -> PathBuf {
         self.run().join("blobs.lock")

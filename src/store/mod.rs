@@ -56,6 +56,7 @@ mod receipt;
 mod request;
 mod response;
 mod schedule;
+mod segment;
 mod session;
 mod sign_in;
 mod sql;
@@ -138,6 +139,7 @@ pub use schedule::{
     ScheduleState, ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotRun, Timing,
 };
 pub(crate) use schedule::{ScheduleAdded, ScheduleTurns, SlotResult};
+pub use segment::TranscriptSegment;
 pub use session::{NewSession, PendingCall};
 pub(crate) use session::{Session, SessionState, StoredPrompt};
 pub(crate) use sign_in::{LIFETIME as SIGN_IN_LIFETIME, SignIn};

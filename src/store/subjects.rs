@@ -98,6 +98,8 @@ handles! {
     schedules: Schedules;
     /// The answers of the Responses API.
     responses: Responses;
+    /// The segments of transcripts that are in the second place.
+    segments: Segments;
     /// The sessions.
     sessions: Sessions;
     /// The browsers that are signed in to the dashboard.

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::away;
 use super::model::{Header, Record};
 use super::repair;
 use crate::home::regular;
@@ -48,7 +49,10 @@ pub struct Transcript {
 pub fn look(path: &Path) -> Result<Option<File>, TranscriptError> {
     match regular::open(path) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match away::check(path) {
+            Ok(()) => Ok(None),
+            Err(source) => Err(TranscriptError { what: "open", path: path.to_owned(), source }),
+        },
         Err(source) => Err(TranscriptError { what: "open", path: path.to_owned(), source }),
     }
 }
@@ -78,15 +82,16 @@ impl Transcript {
 
     fn open_file(path: &Path, syncer: SyncHandle) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        // Readable by its owner only, because a conversation is private.
-        options.read(true).append(true).create(true).mode(0o600);
-        let mut open = || regular::open_with(path, &mut options);
-        let file = match open() {
+        options.read(true).append(true);
+        let file = match regular::open_with(path, &mut options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A conversation that is elsewhere must not begin anew.
+                away::check(path)?;
                 if let Some(folder) = path.parent() {
                     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
                 }
-                open()?
+                // Readable by its owner only, because a conversation is private.
+                regular::open_with(path, options.create(true).mode(0o600))?
             }
             other => other?,
         };
@@ -211,6 +216,25 @@ mod tests {
         assert_eq!(text.lines().count(), 4);
         assert!(text.starts_with(r#"{"type":"session","version":1,"#));
         assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_transcript_that_is_elsewhere_does_not_begin_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        assert!(look(&path).unwrap().is_none());
+        away::note(&path, "segment 2 is missing in the bucket").unwrap();
+        let syncer = Syncer::of_files(folder.path().join("head")).unwrap();
+        for error in [
+            look(&path).map(drop).unwrap_err(),
+            Transcript::open(&path, &header(), &syncer.handle()).map(drop).unwrap_err(),
+        ] {
+            let text = crate::error::chain(&error);
+            assert!(text.contains("segment 2 is missing in the bucket"), "{text}");
+        }
+        assert!(!path.exists());
+        away::clear(&path).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A record is committed when its `write(2)` has returned. These modules do not decide what a model is shown of the
 //! records; `context` does.
 
+pub(crate) mod away;
 mod entry;
 mod exchanges;
 mod file;
@@ -31,4 +32,5 @@ pub(crate) use model::{CommandRecord, Header, ResetRecord, RewindRecord, TurnPha
 pub use model::{CompactionRecord, MessageRecord, Record};
 pub use recent::recent;
 pub(crate) use recent::{RecentConversation, recent_before};
+pub(crate) use repair::TEMP_PREFIX as UNFINISHED;
 pub(crate) use reverse_lines::ReverseLines;

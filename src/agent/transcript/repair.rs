@@ -22,7 +22,7 @@ pub const FAILED: &str = "[the answer failed before there was any of it]";
 pub const BLANK_TEXT: &str = "(continue)";
 
 /// Prefix of the name of a repaired file that is not complete yet.
-pub(super) const TEMP_PREFIX: &str = ".mend-";
+pub(crate) const TEMP_PREFIX: &str = ".mend-";
 
 /// The part of a backup's name between the transcript's name and the rest.
 pub(super) const BACKUP_INFIX: &str = ".bak-";

@@ -1,5 +1,6 @@
 //! How far the copies in the store are, for people: what the gateway could not copy, and since when.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -33,8 +34,8 @@ impl CopyProgress {
     /// # Errors
     ///
     /// Returns an error if the file can't be read.
-    pub(crate) fn read(home: &Home) -> Result<Option<Self>, HomeError> {
-        let bytes = atomic::read(&home.blob_progress(), MAX_FILE * 64)?;
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, HomeError> {
+        let bytes = atomic::read(path, MAX_FILE * 64)?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
@@ -43,10 +44,9 @@ impl CopyProgress {
     /// # Errors
     ///
     /// Returns an error if the file can't be written.
-    pub(crate) fn write(&self, home: &Home) -> Result<(), HomeError> {
-        let path = home.blob_progress();
-        let bytes = serde_json::to_vec(self).map_err(|error| HomeError::io("write", &path)(error.into()))?;
-        atomic::write_unsynced(&path, &bytes, 0o600)
+    pub(crate) fn write(&self, path: &Path) -> Result<(), HomeError> {
+        let bytes = serde_json::to_vec(self).map_err(|error| HomeError::io("write", path)(error.into()))?;
+        atomic::write_unsynced(path, &bytes, 0o600)
     }
 }
 

@@ -1,39 +1,61 @@
-//! Checks of the second place for checkpoints.
+//! Checks of the second place for checkpoints and conversations.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::storage::{NO_CONDITIONS, clock_warning};
 use super::check::Check;
+use crate::agent::transcript::away;
 use crate::blob::{self, BlobStore, owner};
-use crate::checkpoint::remote::progress::CopyProgress;
+use crate::checkpoint::remote::progress::{CopyProgress, FailedCopy};
 use crate::clock;
 use crate::config::Config;
 use crate::error::Explain as _;
-use crate::home::Home;
+use crate::home::{Home, scratch};
+use crate::id::AgentId;
 
 const NAME: &str = "storage";
 /// The longest wait for the place. `flock storage check` waits longer.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CHECK: &str = "flock storage check";
 
-/// Tries the place, and reports checkpoints that could not be copied. Nothing is checked if none is set.
+/// Tries the place, and reports what could not be copied there or brought back. If none is set, only the latter is checked.
 pub(super) async fn all(home: &Home, config: &Config) -> Vec<Check> {
-    let Some(settings) = config.blobs.as_deref() else { return Vec::new() };
+    let mut checks: Vec<Check> = config.agents.iter().flat_map(|agent| lost(home, &agent.id)).collect();
+    let Some(settings) = config.blobs.as_deref() else { return checks };
     let store = blob::open(home, settings);
     let place = store.place().to_owned();
-    let mut checks = match tokio::time::timeout(TIMEOUT, probe(home, &*store)).await {
+    let found = match tokio::time::timeout(TIMEOUT, probe(home, &*store)).await {
         Ok(checks) => checks,
         Err(_) => {
             let text = format!("{place} does not answer within {} seconds", TIMEOUT.as_secs());
             vec![Check::warn(NAME, text, CHECK)]
         }
     };
-    match CopyProgress::read(home) {
-        Ok(Some(progress)) if progress.place == place => checks.extend(failures(&progress)),
-        Ok(_) => {}
-        Err(error) => checks.push(Check::failed(NAME, error.into())),
+    checks.extend(found);
+    for (what, path) in [("checkpoint", home.blob_progress()), ("conversation", home.transcript_progress())] {
+        match CopyProgress::read(&path) {
+            Ok(Some(progress)) if progress.place == place => checks.extend(failures(what, &progress)),
+            Ok(_) => {}
+            Err(error) => checks.push(Check::failed(NAME, error.into())),
+        }
     }
     checks
+}
+
+/// Reports conversations that are lost here and could not be brought back.
+fn lost(home: &Home, agent: &AgentId) -> Vec<Check> {
+    let folder = home.sessions(agent);
+    let names = scratch::names(&folder).into_iter();
+    let lost = names.filter_map(|name| Some(folder.join(name.strip_suffix(".away")?)));
+    let check = |path: PathBuf| match away::reason(&path) {
+        Ok(reason) => {
+            let reason = reason.unwrap_or_default();
+            Check::bad(NAME, format!("{} is lost here: {reason}", path.display()), CHECK)
+        }
+        Err(error) => Check::failed(NAME, error.into()),
+    };
+    lost.map(check).collect()
 }
 
 async fn probe(home: &Home, store: &dyn BlobStore) -> Vec<Check> {
@@ -62,11 +84,11 @@ async fn probe(home: &Home, store: &dyn BlobStore) -> Vec<Check> {
     checks
 }
 
-fn failures(progress: &CopyProgress) -> Vec<Check> {
-    let check = |failed: &crate::checkpoint::remote::progress::FailedCopy| {
+fn failures(what: &str, progress: &CopyProgress) -> Vec<Check> {
+    let check = |failed: &FailedCopy| {
         let since = clock::local(failed.since);
         let text = format!(
-            "no checkpoint of {} was copied to {} since {since}: {}",
+            "no {what} of {} was copied to {} since {since}: {}",
             failed.agent, progress.place, failed.problem
         );
         Check::warn(NAME, text, failed.hint.clone().unwrap_or_else(|| CHECK.to_owned()))

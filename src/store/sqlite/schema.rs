@@ -49,6 +49,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/034.sql"),
     include_str!("migrations/035.sql"),
     include_str!("migrations/036.sql"),
+    include_str!("migrations/037.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -1,4 +1,5 @@
 //! A second place for what has to outlive the machine's disk.
 
 mod s3;
+mod transcripts;
 mod verbs;

@@ -1018,3 +1018,24 @@ CREATE TABLE lease (
     PRIMARY KEY (kind, subject)
 );
 CREATE INDEX lease_owner ON lease (epoch);
+
+-- The segments of transcripts that are in the second place, one after the other from the beginning of the file. A transcript is
+-- known by the name of its file, which stays when its agent is renamed.
+CREATE TABLE transcript_segment (
+    file         TEXT COLLATE "C" NOT NULL,
+    -- From 1.
+    number       BIGINT NOT NULL,
+    -- Where it begins in the file, and how many bytes it has. It ends with a line.
+    start_byte   BIGINT NOT NULL,
+    bytes        BIGINT NOT NULL,
+    -- The numbers of its first and last line in the file, from 1.
+    first_record BIGINT NOT NULL,
+    last_record  BIGINT NOT NULL,
+    -- In hex.
+    sha256       TEXT COLLATE "C" NOT NULL,
+    key          TEXT COLLATE "C" NOT NULL,
+    place        TEXT COLLATE "C" NOT NULL,
+    -- Unix milliseconds.
+    made_at      BIGINT NOT NULL,
+    PRIMARY KEY (file, number)
+);
