@@ -1,4 +1,4 @@
-//! `flock storage`: checks the second place for checkpoints, and copies them there and back.
+//! `flock storage`: checks the second place for checkpoints and conversations, and copies checkpoints there and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::home::Home;
 use crate::id::AgentId;
 use crate::ui::{StyledLine, Table, TextStyle};
 
-/// Keep checkpoints in a second place, and bring them back
+/// Keep checkpoints and conversations in a second place, and bring them back
 ///
 /// The place is a folder of another disk or a bucket with the API of S3; `…storage.blobs` of the configuration names it. The
-/// gateway copies each new checkpoint there. These commands also work without a gateway.
+/// gateway copies each new checkpoint and what is said there, and brings lost conversations back. These commands are for
+/// checkpoints, and also work without a gateway.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
