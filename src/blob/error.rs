@@ -104,7 +104,7 @@ impl Explain for BlobError {
                 format!("mount the disk, or make the folder: mkdir {}", path.display())
             }
             Self::Lost { .. } => {
-                "mount the disk or name the right bucket; flock storage take begins with an empty one"
+                "mount the disk or name the right bucket, or begin with an empty one: flock storage take"
                     .to_owned()
             }
             Self::Refused { .. } | Self::Empty { .. } => format!("flock config get {SETTINGS}"),

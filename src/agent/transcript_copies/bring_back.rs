@@ -5,8 +5,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{TranscriptCopyError, key};
-use crate::agent::transcript::{TranscriptError, away};
+use super::error::TranscriptCopyError;
+use super::segment_key::key;
+use crate::agent::transcript::{TranscriptError, UNFINISHED, away};
 use crate::blob::{BlobError, BlobStore};
 use crate::home::HomeError;
 use crate::provider::sigv4::digest;
@@ -72,8 +73,8 @@ async fn make(
 ) -> Result<(), TranscriptCopyError> {
     let failed = |source| TranscriptError { what: "make", path: path.to_owned(), source };
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Without its name until it is complete. The library's mode is 0600.
-    let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder).map_err(failed)?;
+    // Without its name until it is complete: the start removes what has this prefix. The library's mode is 0600.
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(failed)?;
     let mut end = 0;
     for (segment, number) in segments.iter().zip(1..) {
         if segment.number != number || segment.start != end {
@@ -98,6 +99,3 @@ async fn make(
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     Ok(())
 }
-
-/// The beginning of the names of files that are not complete: the same as of unfinished repairs, which the start removes.
-const PREFIX: &str = super::super::transcript::UNFINISHED;

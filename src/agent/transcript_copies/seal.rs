@@ -9,12 +9,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::{SEGMENT, SMALL, TranscriptCopyError, key, prefix};
+use super::error::TranscriptCopyError;
+use super::segment_key::{key, prefix};
 use crate::agent::transcript::{TranscriptError, look};
 use crate::blob::{BlobStore, Condition, MAX_BLOB, list_all};
 use crate::clock::unix_ms;
 use crate::provider::sigv4::digest;
 use crate::store::{Store, TranscriptSegment};
+
+/// Bytes of a segment, if that many were appended. A segment ends with a line, so it may be larger.
+const SEGMENT: u64 = 4 << 20;
+
+/// A segment with fewer bytes is replaced by one with the lines after it. So only the last one is small.
+const SMALL: i64 = 1 << 20;
 
 /// The segments that were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::agent::transcript::away;
-use crate::blob::{BlobStore, open};
+use crate::blob::{BlobError, BlobStore, open};
 use crate::config::BlobSettings;
 use crate::error::chain;
 use crate::home::Home;
