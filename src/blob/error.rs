@@ -40,9 +40,6 @@ pub enum BlobError {
     /// Another home writes to the store.
     #[error("{place} belongs to another home")]
     Foreign { place: String },
-    /// Nobody has written to the store.
-    #[error("{place} has no blobs of flock")]
-    Empty { place: String },
     /// No store is set.
     #[error("no place for blobs is set")]
     Unset,
@@ -82,7 +79,7 @@ impl Explain for BlobError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Foreign { .. } => Kind::Conflict,
-            Self::Unset | Self::Empty { .. } => Kind::Usage,
+            Self::Unset => Kind::Usage,
             Self::Io { source, .. } if is_of_disk(source) => Kind::Unreadable,
             _ => Kind::Failed,
         }
@@ -107,7 +104,7 @@ impl Explain for BlobError {
                 "mount the disk or name the right bucket, or begin with an empty one: flock storage take"
                     .to_owned()
             }
-            Self::Refused { .. } | Self::Empty { .. } => format!("flock config get {SETTINGS}"),
+            Self::Refused { .. } => format!("flock config get {SETTINGS}"),
             _ => "flock storage check".to_owned(),
         })
     }

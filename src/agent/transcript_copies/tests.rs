@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::seal::SealedSegments;
 use super::*;
 use crate::agent::transcript::away;
 use crate::blob::{BlobError, BlobStore, open};

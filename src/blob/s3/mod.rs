@@ -231,7 +231,7 @@ impl Bucket {
         let scope = SigningScope { region: &self.settings.region, service: "s3" };
         let key = AccessKey { id: keys.id.expose(), secret: keys.secret.expose() };
         let authorization = sigv4::authorization(&request, key, scope, &at);
-        headers.push(("authorization", &authorization));
+        headers.push(("authorization", authorization.as_str()));
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             // The HTTP client writes this one itself.

@@ -24,12 +24,12 @@ pub(super) fn objects(agent: &AgentId) -> String {
 
 /// Returns the key of the agent's epoch.
 pub(super) fn epoch(agent: &AgentId) -> Result<BlobKey, BlobError> {
-    key(format!("checkpoints/{agent}/epoch"))
+    key(&format!("checkpoints/{agent}/epoch"))
 }
 
 /// Returns the key of a record. Names are in the order of time.
 pub(super) fn record(agent: &AgentId, copy: StoredCheckpoint) -> Result<BlobKey, BlobError> {
-    key(format!("{}{:015}-{}.json", records(agent), copy.at, copy.number))
+    key(&format!("{}{:015}-{}.json", records(agent), copy.at, copy.number))
 }
 
 /// Returns the checkpoint that a key of a record names.
@@ -44,7 +44,7 @@ pub(super) fn object(agent: &AgentId, id: ContentId, part: Option<u64>) -> Resul
     let name = id.to_string();
     let (above, name) = name.split_at(2);
     let part = part.map(|part| format!(".{part}")).unwrap_or_default();
-    key(format!("{}{above}/{name}{part}", objects(agent)))
+    key(&format!("{}{above}/{name}{part}", objects(agent)))
 }
 
 /// Returns the content that a key belongs to, and `true` if it is one of several parts.
@@ -54,9 +54,10 @@ pub(super) fn parse_object(agent: &AgentId, key: &BlobKey) -> Option<(ContentId,
     Some((format!("{above}{name}").parse().ok()?, is_part))
 }
 
-fn key(text: String) -> Result<BlobKey, BlobError> {
+fn key(text: &str) -> Result<BlobKey, BlobError> {
     // The parts of these keys are ids and numbers, so this cannot fail, but the types do not express that.
-    text.parse().map_err(|_| BlobError::Refused { place: text.clone(), problem: "it is no key".to_owned() })
+    text.parse()
+        .map_err(|_| BlobError::Refused { place: text.to_owned(), problem: "it is no key".to_owned() })
 }
 
 #[cfg(test)]

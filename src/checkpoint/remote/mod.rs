@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::pull::{PullRequest, PulledCheckpoint, pull};
-pub(crate) use self::push::{PushedCheckpoint, push};
-pub(crate) use self::sweep::{SweptCopies, forget, sweep};
+pub(crate) use self::pull::{PullRequest, pull};
+use self::push::{PushedCheckpoint, push};
+pub(crate) use self::sweep::{forget, sweep};
 
 use super::error::CheckpointError;
 use super::record::CheckpointRecord;

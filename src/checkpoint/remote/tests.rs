@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::AtomicBool;
 
+use super::pull::PulledCheckpoint;
+use super::sweep::SweptCopies;
 use super::*;
 use crate::blob::{BlobError, Condition, open};
 use crate::checkpoint::agent_store::{AgentStore, NewCheckpoint};

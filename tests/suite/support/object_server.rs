@@ -193,7 +193,7 @@ async fn answer(
             }
             let body = if fault == Some(Fault::Garbled) { Bytes::from_static(b"garbled") } else { body };
             match check(&known, &method, &uri, &headers, &body) {
-                Err(refused) => refused,
+                Err(refused) => *refused,
                 Ok(()) => carry_out(&known, &method, &uri, &headers, body),
             }
         }
@@ -242,11 +242,11 @@ fn check(
     uri: &Uri,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Result<(), Response> {
+) -> Result<(), Box<Response>> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let fields = header("authorization")
         .strip_prefix("AWS4-HMAC-SHA256 ")
-        .ok_or_else(|| refuse(403, "AccessDenied"))?;
+        .ok_or_else(|| Box::new(refuse(403, "AccessDenied")))?;
     let field = |name: &str| -> String {
         let mut found = fields.split(", ").filter_map(|field| field.split_once('='));
         found.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
@@ -254,23 +254,23 @@ fn check(
     let at = header("x-amz-date");
     let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", at)
         .and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC))
-        .map_err(|_| refuse(403, "AccessDenied"))?;
+        .map_err(|_| Box::new(refuse(403, "AccessDenied")))?;
     let own = now() + known.ahead.load(Ordering::SeqCst);
     if (time.timestamp().as_millisecond() - own).abs() > 15 * 60 * 1000 {
-        return Err(refuse(403, "RequestTimeTooSkewed"));
+        return Err(Box::new(refuse(403, "RequestTimeTooSkewed")));
     }
     let day = &at[..8];
     let scope = format!("{day}/{REGION}/s3/aws4_request");
     let Some((id, signed_scope)) =
         field("Credential").split_once('/').map(|(id, rest)| (id.to_owned(), rest.to_owned()))
     else {
-        return Err(refuse(403, "AccessDenied"));
+        return Err(Box::new(refuse(403, "AccessDenied")));
     };
     if id != KEY_ID {
-        return Err(refuse(403, "InvalidAccessKeyId"));
+        return Err(Box::new(refuse(403, "InvalidAccessKeyId")));
     }
     if signed_scope != scope {
-        return Err(refuse(400, "AuthorizationHeaderMalformed"));
+        return Err(Box::new(refuse(400, "AuthorizationHeaderMalformed")));
     }
     let digest = header("x-amz-content-sha256");
     let names = field("SignedHeaders");
@@ -290,10 +290,10 @@ fn check(
         key = mac(&key, part);
     }
     if hex(&mac(&key, &to_sign)) != field("Signature") {
-        return Err(refuse(403, "SignatureDoesNotMatch"));
+        return Err(Box::new(refuse(403, "SignatureDoesNotMatch")));
     }
     if hex(&Sha256::digest(body)) != digest {
-        return Err(refuse(400, "XAmzContentSHA256Mismatch"));
+        return Err(Box::new(refuse(400, "XAmzContentSHA256Mismatch")));
     }
     Ok(())
 }
