@@ -79,7 +79,7 @@ struct SweepArgs {
 struct PullArgs {
     /// Id of the agent
     agent: AgentId,
-    /// Number of the checkpoint, as `flock storage list` shows it [default: the newest]
+    /// Number of the checkpoint, as `flock storage list` shows it [default: the newest state]
     #[arg(long, value_name = "NUMBER")]
     checkpoint: Option<u64>,
 }
@@ -156,6 +156,11 @@ pub(super) fn clock_warning(ahead: Option<i64>) -> Option<String> {
 /// The warning about a server that ignores conditions.
 pub(super) const NO_CONDITIONS: &str = "the server replaces a blob although it is asked not to, so two homes could take one place at the same moment";
 
+/// Returns the name of a copy for people.
+fn name(number: u64) -> String {
+    if number == 0 { "the state after a turn".to_owned() } else { format!("checkpoint {number}") }
+}
+
 fn check(context: &Context) -> Result<Exit, Failure> {
     let Place { home, store, .. } = Place::of(context.home()?)?;
     let (report, owner) = context.block_on(async {
@@ -208,7 +213,7 @@ fn list(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
         let here = if is_newest { "the newest of this home" } else { "" };
         table.styled_row(vec![
             (TextStyle::Accent, agent.to_string()),
-            (TextStyle::Plain, copy.number.to_string()),
+            (TextStyle::Plain, if copy.number == 0 { String::new() } else { copy.number.to_string() }),
             (TextStyle::Plain, clock::local(copy.at)),
             (TextStyle::Dim, here.to_owned()),
         ]);
@@ -231,10 +236,10 @@ fn push(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
         match pushed {
             Ok(pushed) => {
                 let text = match &pushed {
-                    Some(pushed) => format!(
-                        "{agent}: checkpoint {}, {} contents with {} bytes",
-                        pushed.number, pushed.contents, pushed.bytes
-                    ),
+                    Some(pushed) => {
+                        let (contents, bytes) = (pushed.contents, pushed.bytes);
+                        format!("{agent}: {}, {contents} contents with {bytes} bytes", name(pushed.number))
+                    }
                     None => format!("{agent}: nothing new"),
                 };
                 context.printer.say(text.as_str());

@@ -48,6 +48,7 @@ struct CopyRecord {
 /// A checkpoint in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct StoredCheckpoint {
+    /// The number that people use, or 0 for the state after a turn.
     pub(crate) number: u64,
     /// The time of the checkpoint, in Unix milliseconds.
     pub(crate) at: i64,

@@ -275,7 +275,10 @@ impl Adding {
             .unwrap_or(0)
             .max(self.record.number.saturating_sub(1))
             + 1;
-        let note = format!("checkpoint {} of {}", self.record.number, self.place);
+        let note = match self.record.number {
+            0 => format!("the state after a turn, from {}", self.place),
+            number => format!("checkpoint {number} of {}", self.place),
+        };
         let record = CheckpointRecord {
             number: pulled.number,
             reason: Reason::Asked { by: self.by, note: Some(note) },

@@ -28,7 +28,7 @@ use crate::id::AgentId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PushedCheckpoint {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint, or 0 for the state after a turn.
     pub(crate) number: u64,
     /// Number of contents that were written.
     pub(crate) contents: u64,
@@ -48,7 +48,7 @@ struct Needed {
 /// Number of contents after which the home's own list of them is written.
 const NOTED: usize = 64;
 
-/// Copies the newest checkpoint of an agent that has files. Returns `None` if it is in the store already or there is none.
+/// Copies the newest state of an agent whose files were kept. Returns `None` if it is in the store already or there is none.
 ///
 /// # Errors
 ///
@@ -66,10 +66,8 @@ pub(crate) async fn push(
     let _alone = lock(&folder, agent)?;
     let log = RecordLog::new(&folder);
     let records = blocking(move || log.read()).await?;
-    let Some(record) = records.into_iter().rfind(|record| record.is_listed() && record.files.is_some())
-    else {
-        return Ok(None);
-    };
+    // Also one that people can't choose: the end of the last turn is what a lost disk would cost.
+    let Some(record) = records.into_iter().rfind(|record| record.files.is_some()) else { return Ok(None) };
     let copy = StoredCheckpoint { number: record.number, at: record.at };
     let newest = NewestCopy::read(home, agent, store.place())?;
     if newest.is_some_and(|newest| (newest.number, newest.at) == (copy.number, copy.at)) {

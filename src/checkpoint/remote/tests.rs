@@ -180,6 +180,28 @@ async fn a_checkpoint_is_the_same_on_another_machine() {
 }
 
 #[tokio::test]
+async fn the_state_after_a_turn_is_copied_too_and_gets_a_number_here() {
+    let stage = Stage::new();
+    let (first, second) = (stage.machine("first"), stage.machine("second"));
+    first.write("a", "before the turn");
+    first.checkpoint();
+    first.write("a", "after the turn");
+    let session = "agent:coder:flock:main:ann".parse().unwrap();
+    let new = NewCheckpoint {
+        reason: Reason::TurnEnd { session, turn: crate::id::TurnId::new() },
+        is_listed: false,
+        is_open: &|| false,
+        transcripts: BTreeMap::new(),
+        stop: &AtomicBool::new(false),
+    };
+    AgentStore::open(&first.home, &first.agent, SETTINGS).unwrap().make(new).unwrap();
+    assert_eq!(first.push(&stage).await.unwrap().unwrap().number, 0);
+    let pulled = second.pull(&stage, None).await.unwrap();
+    assert_eq!((pulled.from, pulled.number), (0, 1));
+    second.assert_has(1, &first);
+}
+
+#[tokio::test]
 async fn only_what_is_new_is_copied() {
     let stage = Stage::new();
     let machine = stage.machine("first");
