@@ -50,6 +50,11 @@ pub enum IdError {
         "{0:?} is not the name of a webhook: use 1 to 40 of a-z, 0-9 and '-', starting with a letter or a digit"
     )]
     Hook(String),
+    /// Does not match the grammar of engines' names.
+    #[error(
+        "{0:?} is not the name of an engine: use 1 to 24 of a-z, 0-9 and '-', starting with a letter or a digit"
+    )]
+    Engine(String),
     /// Does not match the grammar of session keys.
     #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
     Session(String),
@@ -131,6 +136,7 @@ macro_rules! stored_as_text {
 stored_as_text!(
     AgentId,
     ChannelId,
+    EngineName,
     FolderName,
     HookName,
     McpServerName,
@@ -144,6 +150,7 @@ stored_as_text!(
 text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
 text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
 text_id!(ProjectName, "The name of a project: `[a-z0-9][a-z0-9-]{0,31}`.");
+text_id!(EngineName, "The name of a container engine: `[a-z0-9][a-z0-9-]{0,23}`.");
 text_id!(HookName, "The name of a webhook: `[a-z0-9][a-z0-9-]{0,39}`.");
 text_id!(McpServerName, "The name of an MCP server: `[a-z0-9][a-z0-9-]{0,23}`.");
 text_id!(ScheduleName, "The name of a schedule: `[a-z0-9][a-z0-9-]{0,39}`.");
@@ -192,6 +199,35 @@ impl FromStr for McpServerName {
     }
 }
 
+/// The name of the engine that every home has without an entry in the configuration.
+const LOCAL_ENGINE: &str = "local";
+
+impl EngineName {
+    /// Returns the name of the machine's own engine.
+    #[must_use]
+    pub fn local() -> Self {
+        Self(LOCAL_ENGINE.to_owned())
+    }
+
+    /// Returns `true` for the machine's own engine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.0 == LOCAL_ENGINE
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // It is a part of an address, of a container's name and of a file's name.
+        if !is_lowercase_name(text, 24) {
+            return Err(IdError::Engine(truncate(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
 impl FromStr for ScheduleName {
     type Err = IdError;
 
@@ -206,6 +242,8 @@ impl FromStr for ScheduleName {
 
 /// Begins the id under which the sandbox of an MCP server is known. It has a character that no agent's id can have.
 const MCP_SANDBOX: &str = "mcp.";
+/// Begins the id of the sandbox in which an engine is tried.
+const ENGINE_TRIAL: &str = "engine.";
 
 impl AgentId {
     /// Returns the id under which the sandbox of an MCP server is known. No agent can have it, and it can't be read
@@ -213,6 +251,19 @@ impl AgentId {
     #[must_use]
     pub(crate) fn of_mcp_server(server: &McpServerName) -> Self {
         Self(format!("{MCP_SANDBOX}{server}"))
+    }
+
+    /// Returns the id of the sandbox in which an engine is tried before agents are placed on it. No agent can have it,
+    /// and it can't be read back from its text.
+    #[must_use]
+    pub(crate) fn of_engine_trial(engine: &EngineName) -> Self {
+        Self(format!("{ENGINE_TRIAL}{engine}"))
+    }
+
+    /// Returns `true` if this is the id of a sandbox without an agent: that of an MCP server, or of an engine's trial.
+    #[must_use]
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.mcp_server().is_some() || self.0.starts_with(ENGINE_TRIAL)
     }
 
     /// Returns the name of the MCP server if this is the id of one's sandbox.

@@ -40,6 +40,8 @@ pub struct NewAgent {
     pub network: Option<Network>,
     /// Hosts that the agent may reach, as `HOST[:PORT]`.
     pub egress: Vec<String>,
+    /// Labels that the engine of its sandbox must have.
+    pub labels: Vec<String>,
 }
 
 impl NewAgent {
@@ -59,6 +61,7 @@ impl NewAgent {
             cpus: None,
             network: None,
             egress: Vec::new(),
+            labels: Vec::new(),
         }
     }
 }
@@ -85,6 +88,7 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
         "autonomy": agent.autonomy,
         "network": agent.network,
         "egress": (!agent.egress.is_empty()).then_some(&agent.egress),
+        "labels": (!agent.labels.is_empty()).then_some(&agent.labels),
     })));
 
     let listed = list(document, &AGENT_LIST)?;

@@ -132,6 +132,16 @@ const RUNTIME_FORM: &str = "must be the engine's name of a runtime, as in \"runs
 /// Stands for a size limit that is `none`.
 pub(super) const NO_LIMIT: u64 = u64::MAX;
 
+/// Reads the name of an OCI runtime.
+pub(super) fn runtime(view: &View<'_>) -> Result<Option<String>, Problem> {
+    view.text_if(is_runtime_name, RUNTIME_FORM)
+}
+
+/// Reads a size of memory in bytes.
+pub(super) fn memory(view: &View<'_>) -> Result<Option<u64>, Problem> {
+    view.convert(bytes, MEMORY_FORM)
+}
+
 /// Reads the size limit of a workspace.
 pub(super) fn disk(view: &View<'_>) -> Result<Option<u64>, Problem> {
     let size = |value: &Value| if value == "none" { Some(NO_LIMIT) } else { bytes(value) };

@@ -358,6 +358,7 @@ impl McpServer {
             skills: SkillsMode::default(),
             language: None,
             has_project: false,
+            labels: Vec::new(),
             id,
         }
     }

@@ -11,6 +11,7 @@ pub mod budgets;
 mod choices;
 pub mod docker;
 pub mod edit;
+pub mod engines;
 pub mod file;
 pub(crate) mod hidden;
 pub mod ignored;
@@ -54,8 +55,9 @@ pub use mcp_package::{McpPackage, PackageSource};
 pub use mcp_servers::{McpRemote, McpServer};
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, BlobSettings, Bridge, ChannelReaders, CheckpointSettings,
-    Compaction, Config, DecidingBridges, DockerSettings, Effort, EgressApprover, KeptGenerations, Network,
-    OtlpSettings, PlatformName, Retention, Role, S3Settings, SandboxMode, SkillsMode, TrustedOrigin,
+    Compaction, Config, DecidingBridges, DockerSettings, Effort, EgressApprover, EngineSettings,
+    KeptGenerations, Network, OtlpSettings, PlatformName, Retention, Role, S3Settings, SandboxMode,
+    SkillsMode, TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

@@ -14,6 +14,7 @@ pub use super::choices::{
     Autonomy, ChannelReaders, Effort, EgressApprover, Network, PlatformName, Role, SandboxMode, SkillsMode,
 };
 pub use super::docker::DockerSettings;
+pub use super::engines::EngineSettings;
 use super::mcp_servers::McpServer;
 pub use super::origins::TrustedOrigin;
 use super::policy::CommandPolicy;
@@ -71,6 +72,8 @@ pub struct Agent {
     pub language: Option<String>,
     /// `true` if it works on a project. Only then it has the tools of projects.
     pub has_project: bool,
+    /// Labels that the engine of its sandbox must have, sorted, each once.
+    pub labels: Vec<String>,
 }
 
 impl Agent {
@@ -185,6 +188,8 @@ pub struct Config {
     pub projects: Vec<Project>,
     /// Programs whose tools agents can be granted, sorted by name.
     pub mcp_servers: Vec<McpServer>,
+    /// Container engines, sorted by name. The machine's own is among them only if it has settings.
+    pub engines: Vec<EngineSettings>,
     /// The collector of spans and metrics. `None` sends none.
     pub otlp: Option<Arc<OtlpSettings>>,
     /// The second place for checkpoints and transcripts. `None` keeps them on this machine's disk only.

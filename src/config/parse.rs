@@ -157,6 +157,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         bridges: super::bridges::bridges(&own.get("bridges")?)?,
         projects,
         mcp_servers: super::mcp_servers::servers(&own.get("mcpServers")?)?,
+        engines: super::engines::engines(&own.get("engines")?)?,
         otlp: super::telemetry::otlp(&own.get("telemetry")?)?,
         blobs: super::storage::blobs(&own.get("storage")?)?,
     })

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::docker::{self, DockerSettings, NO_LIMIT};
+use super::engines;
 use super::model::{Agent, Autonomy, Effort, Network, Role, SandboxMode, SkillsMode};
 use super::policy::CommandPolicy;
 use super::tool_lists::{ToolScope, allow_list, tool_profile, tool_scope};
@@ -100,6 +101,7 @@ pub(super) fn agent(
         language: language(&entry.get("language")?)?.or_else(|| global.language.clone()),
         // Set once the projects are read.
         has_project: false,
+        labels: engines::labels(&entry.get("labels")?)?,
         id,
     })
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::id::{AgentId, McpServerName, ProjectName, hex};
+use crate::id::{AgentId, EngineName, McpServerName, ProjectName, hex};
 
 /// A home's folder, as a canonical path, and the paths of everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +232,18 @@ impl Home {
     #[must_use]
     pub(crate) fn mcp_server(&self, server: &McpServerName) -> PathBuf {
         self.mcp_servers().join(server.as_str())
+    }
+
+    /// Returns the folder of the sandbox in which an engine is tried. Nothing in it is kept.
+    #[must_use]
+    pub(crate) fn engine_trial(&self, engine: &EngineName) -> PathBuf {
+        self.engine_trials().join(engine.as_str())
+    }
+
+    /// Returns the folder above those of [`Self::engine_trial`].
+    #[must_use]
+    pub(crate) fn engine_trials(&self) -> PathBuf {
+        self.run().join("engine-trials")
     }
 
     /// Returns the folder that an MCP server may write, which is `/workspace` in its sandbox.

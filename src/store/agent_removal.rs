@@ -11,7 +11,7 @@ use crate::id::AgentId;
 ///
 /// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
 /// the audit stay, because they tell what happened.
-const DELETE_STATEMENTS: [&str; 16] = [
+const DELETE_STATEMENTS: [&str; 17] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session >= 'agent:' || ?1 || ':' AND session < 'agent:' || ?1 || ';'",
     "DELETE FROM charge WHERE id >= 'agent:' || ?1 || ':' AND id < 'agent:' || ?1 || ';'",
@@ -32,6 +32,7 @@ const DELETE_STATEMENTS: [&str; 16] = [
         SELECT 1 FROM mcp_grant WHERE mcp_grant.server = mcp_tool.server AND mcp_grant.tool = mcp_tool.tool)",
     // Those that it asked for go, too, or a later agent of its id could use them.
     "DELETE FROM schedule WHERE agent = ?1 OR created_by = ?1",
+    "DELETE FROM placement WHERE agent = ?1",
 ];
 
 fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> sql::Result<()> {

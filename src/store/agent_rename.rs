@@ -7,7 +7,7 @@ use super::{Database, Store, StoreError, person};
 use crate::id::{AgentId, Party};
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const ID_COLUMNS: [(&str, &str); 29] = [
+const ID_COLUMNS: [(&str, &str); 30] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -37,6 +37,7 @@ const ID_COLUMNS: [(&str, &str); 29] = [
     ("mcp_capability", "agent"),
     ("schedule", "agent"),
     ("schedule", "created_by"),
+    ("placement", "agent"),
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.

@@ -42,6 +42,7 @@ mod mcp;
 mod notice;
 mod outbox;
 mod person;
+mod placement;
 mod post;
 mod post_edit;
 mod post_outline;

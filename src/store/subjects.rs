@@ -80,6 +80,8 @@ handles! {
     outbox: Outbox;
     /// The people of the home beside its owner.
     people: People;
+    /// The engines that agents are placed on.
+    placements: Placements;
     /// The messages in channels.
     posts: Posts;
     /// The sessions' conversations in agent programs.

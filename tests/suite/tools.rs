@@ -62,6 +62,7 @@ impl Bench {
             skills: SkillsMode::Compact,
             language: None,
             has_project: false,
+            labels: Vec::new(),
         };
         let agents: AgentLookup = Arc::new(move |_| Some(agent.clone()));
         Self { dir, tools: files::all(&agents) }

@@ -36,6 +36,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         skills: SkillsMode::Compact,
         language: None,
         has_project: true,
+        labels: Vec::new(),
     }
 }
 

@@ -34,6 +34,7 @@ fn agent(role: Role) -> Agent {
         skills: SkillsMode::Compact,
         language: None,
         has_project: false,
+        labels: Vec::new(),
     }
 }
 

@@ -50,6 +50,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/035.sql"),
     include_str!("migrations/036.sql"),
     include_str!("migrations/037.sql"),
+    include_str!("migrations/038.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -145,6 +145,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         bridges: Vec::new(),
         projects: Vec::new(),
         mcp_servers: Vec::new(),
+        engines: Vec::new(),
     }
 }
 

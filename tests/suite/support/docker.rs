@@ -87,6 +87,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         bridges: Vec::new(),
         projects: Vec::new(),
         mcp_servers: Vec::new(),
+        engines: Vec::new(),
     }
 }
 
@@ -117,6 +118,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         skills: SkillsMode::Compact,
         language: None,
         has_project: false,
+        labels: Vec::new(),
         id,
     }
 }

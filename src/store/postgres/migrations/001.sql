@@ -1039,3 +1039,12 @@ CREATE TABLE transcript_segment (
     made_at      BIGINT NOT NULL,
     PRIMARY KEY (file, number)
 );
+
+-- The engines that agents are placed on. Without a row, an agent is placed when it first needs a sandbox. Times are Unix
+-- milliseconds.
+CREATE TABLE placement (
+    agent     TEXT COLLATE "C" PRIMARY KEY,
+    -- The engine's name in the configuration, or "local".
+    engine    TEXT COLLATE "C" NOT NULL,
+    placed_at BIGINT NOT NULL
+);

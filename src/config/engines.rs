@@ -1,0 +1,293 @@
+//! The `engines` block: container engines besides the machine's own, and the labels by which agents are placed on them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::ConfigError;
+use super::docker::{self, DockerSettings};
+use super::model::{Agent, Autonomy, Network, Role, SandboxMode, SkillsMode};
+use super::policy::CommandPolicy;
+use super::view::{Problem, View};
+use crate::home::Home;
+use crate::id::{AgentId, EngineName};
+
+/// The memory limit of the sandbox in which an engine is tried, in bytes.
+const TRIAL_MEMORY: u64 = 256 << 20;
+
+/// The settings of a container engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineSettings {
+    pub name: EngineName,
+    /// The address, as in `unix:///run/second/docker.sock`. `None` for the machine's own engine only.
+    pub address: Option<String>,
+    /// The OCI runtime of agents that name none.
+    pub runtime: Option<String>,
+    /// Labels that agents can ask for, sorted, each once.
+    pub labels: Vec<String>,
+    /// Memory in bytes that the limits of the agents on it may add up to. `None` is no limit.
+    pub memory: Option<u64>,
+    /// Set while its agents move to other engines and no agent is placed on it.
+    pub is_draining: bool,
+}
+
+impl EngineSettings {
+    /// Returns an engine without labels and limits. The machine's own has no address.
+    #[must_use]
+    pub fn new(name: EngineName, address: Option<String>) -> Self {
+        Self { name, address, runtime: None, labels: Vec::new(), memory: None, is_draining: false }
+    }
+
+    /// Returns the sandbox in which the engine is tried, as that of an agent that has nothing else.
+    #[must_use]
+    pub(crate) fn trial(&self, home: &Home) -> Agent {
+        let id = AgentId::of_engine_trial(&self.name);
+        let folder = home.engine_trial(&self.name);
+        Agent {
+            role: Role::Worker,
+            archetype: None,
+            runtime: "native".to_owned(),
+            on_host: false,
+            autonomy: Autonomy::Readonly,
+            model: None,
+            effort: None,
+            fallbacks: Vec::new(),
+            workspace: folder.join("workspace"),
+            identity: folder.join("identity"),
+            sandbox: SandboxMode::All,
+            allow: Vec::new(),
+            profile: None,
+            deny: Vec::new(),
+            network: Network::None,
+            egress: Vec::new(),
+            docker: DockerSettings {
+                memory: Some(TRIAL_MEMORY),
+                runtime: self.runtime.clone(),
+                ..DockerSettings::default()
+            },
+            policy: CommandPolicy::default(),
+            persona: None,
+            avatar: None,
+            skills: SkillsMode::default(),
+            language: None,
+            has_project: false,
+            labels: Vec::new(),
+            id,
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::new(self.name.clone(), None)
+    }
+
+    fn entry(&self) -> Value {
+        let mut entry = json!({});
+        let mut set = |key: &str, value: Value| entry[key] = value;
+        if let Some(address) = &self.address {
+            set("address", json!(address));
+        }
+        if let Some(runtime) = &self.runtime {
+            set("runtime", json!(runtime));
+        }
+        if !self.labels.is_empty() {
+            set("labels", json!(self.labels));
+        }
+        if let Some(memory) = self.memory {
+            set("memory", json!(memory));
+        }
+        if self.is_draining {
+            set("drain", json!(true));
+        }
+        entry
+    }
+}
+
+/// Reads `{<name>: {address, runtime, labels, memory, drain}}`.
+pub(super) fn engines(view: &View<'_>) -> Result<Vec<EngineSettings>, Problem> {
+    let mut engines = Vec::new();
+    for (name, entry) in view.entries()? {
+        engines.push(engine(&name, &entry)?);
+    }
+    engines.sort_by(|one: &EngineSettings, other| one.name.cmp(&other.name));
+    Ok(engines)
+}
+
+fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
+    view.only(&["address", "runtime", "labels", "memory", "drain"])?;
+    let name: EngineName = name.parse().map_err(|error| view.problem(&format!("is not usable: {error}")))?;
+    let address = view.get("address")?;
+    let found = address.text()?;
+    match &found {
+        // `DOCKER_HOST` says where the machine's own engine is.
+        Some(_) if name.is_local() => {
+            return Err(address.problem("has no effect: local is the engine that DOCKER_HOST names"));
+        }
+        None if !name.is_local() => return Err(address.problem("is missing")),
+        Some(text) => check_address(text).map_err(|message| address.problem(&message))?,
+        None => {}
+    }
+    Ok(EngineSettings {
+        name,
+        address: found,
+        runtime: docker::runtime(&view.get("runtime")?)?,
+        labels: labels(&view.get("labels")?)?,
+        memory: docker::memory(&view.get("memory")?)?,
+        is_draining: view.get("drain")?.flag()?.unwrap_or_default(),
+    })
+}
+
+/// Checks the address of an engine. The error continues a sentence that begins with the address.
+///
+/// # Errors
+///
+/// Returns an error for every address but the socket of an engine on this machine.
+pub(crate) fn check_address(text: &str) -> Result<(), String> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    match (scheme, text.strip_prefix("unix://")) {
+        (_, Some(path)) if is_plain(path) => Ok(()),
+        (Some("tcp" | "ssh" | "http" | "https"), _) => Err(format!(
+            "is not supported: {}:// leads to another machine, and flock can only use engines that share this machine's \
+             files, as in unix:///run/second/docker.sock",
+            scheme.unwrap_or_default()
+        )),
+        _ => Err("must be the socket of an engine on this machine, as in unix:///run/second/docker.sock"
+            .to_owned()),
+    }
+}
+
+/// Returns `true` for an absolute path without `..` and without characters that no socket's path needs.
+fn is_plain(path: &str) -> bool {
+    let has_climb = Path::new(path).components().any(|part| part.as_os_str() == "..");
+    path.starts_with('/') && path.len() > 1 && !has_climb && !path.chars().any(char::is_control)
+}
+
+/// Reads a list of labels, and returns them sorted.
+pub(super) fn labels(view: &View<'_>) -> Result<Vec<String>, Problem> {
+    let mut labels = view.texts()?;
+    if labels.len() > MAX_LABELS || !labels.iter().all(|label| is_label(label)) {
+        return Err(view.problem(&format!("must hold at most {MAX_LABELS} labels, {LABEL_FORM}")));
+    }
+    labels.sort();
+    labels.dedup();
+    Ok(labels)
+}
+
+/// The form of a label, which completes an error message.
+pub(crate) const LABEL_FORM: &str = "each of 1 to 40 letters, digits, '.', '_' and '-'";
+/// The most labels of one agent or engine.
+const MAX_LABELS: usize = 32;
+
+/// Returns `true` if a text can be a label.
+#[must_use]
+pub(crate) fn is_label(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=40).contains(&text.len()) && text.chars().all(allowed)
+}
+
+/// Writes the settings of an engine into the document, in place of those that it had.
+///
+/// The machine's own engine without settings has no entry, so that a home without other engines looks as before.
+pub(crate) fn put(document: &mut Value, engine: &EngineSettings) {
+    let block = block(document);
+    if engine.is_default() {
+        remove_from(block, &engine.name);
+    } else {
+        block[engine.name.as_str()] = engine.entry();
+    }
+}
+
+/// Removes an engine from the configuration.
+///
+/// # Errors
+///
+/// Returns an error if the configuration can't be read or written.
+pub(crate) fn remove(home: &Home, name: &EngineName) -> Result<(), ConfigError> {
+    super::edit(home, |document| {
+        let block = block(document);
+        remove_from(block, name);
+        Ok(())
+    })
+}
+
+fn remove_from(block: &mut Value, name: &EngineName) {
+    if let Some(engines) = block.as_object_mut() {
+        engines.shift_remove(name.as_str());
+    }
+}
+
+/// Sets or ends the draining of an engine.
+///
+/// # Errors
+///
+/// Returns an error if the configuration can't be read or written.
+pub(crate) fn set_draining(
+    home: &Home,
+    engine: &EngineSettings,
+    is_draining: bool,
+) -> Result<(), ConfigError> {
+    super::edit(home, |document| {
+        put(document, &EngineSettings { is_draining, ..engine.clone() });
+        Ok(())
+    })
+}
+
+fn block(document: &mut Value) -> &mut Value {
+    &mut document["plugins"]["entries"]["flock"]["config"]["engines"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(block: &Value) -> Result<Vec<EngineSettings>, Problem> {
+        engines(&View::new(Some(block), "engines", None))
+    }
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        let second = EngineSettings {
+            runtime: Some("runsc".into()),
+            labels: vec!["gpu".into(), "large".into()],
+            memory: Some(8 << 30),
+            is_draining: true,
+            ..EngineSettings::new("second".parse().unwrap(), Some("unix:///run/second/docker.sock".into()))
+        };
+        let local =
+            EngineSettings { labels: vec!["here".into()], ..EngineSettings::new(EngineName::local(), None) };
+        let mut document = json!({});
+        put(&mut document, &second);
+        put(&mut document, &local);
+        assert_eq!(read(block(&mut document)).unwrap(), [local, second]);
+        put(&mut document, &EngineSettings::new(EngineName::local(), None));
+        assert!(block(&mut document).get("local").is_none(), "it has no settings any more");
+    }
+
+    #[test]
+    fn unusable_settings_are_refused_with_their_place() {
+        for (block, at, message) in [
+            (json!({"b": {}}), "engines.b.address", "is missing"),
+            (json!({"b": {"address": "/run/docker.sock"}}), "engines.b.address", "must be the socket"),
+            (json!({"b": {"address": "unix://run/docker.sock"}}), "engines.b.address", "must be the socket"),
+            (
+                json!({"b": {"address": "unix:///run/../docker.sock"}}),
+                "engines.b.address",
+                "must be the socket",
+            ),
+            (
+                json!({"b": {"address": "tcp://10.0.0.1:2376"}}),
+                "engines.b.address",
+                "tcp:// leads to another machine",
+            ),
+            (json!({"b": {"address": "ssh://gpu"}}), "engines.b.address", "ssh:// leads to another machine"),
+            (json!({"local": {"address": "unix:///run/d.sock"}}), "engines.local.address", "has no effect"),
+            (json!({"B": {"address": "unix:///run/d.sock"}}), "engines.B", "is not usable"),
+            (json!({"local": {"labels": ["a b"]}}), "engines.local.labels", "labels, each of 1 to 40"),
+            (json!({"local": {"memory": "1k"}}), "engines.local.memory", "must be a size"),
+            (json!({"local": {"label": []}}), "engines.local.label", "did you mean labels?"),
+        ] {
+            let problem = read(&block).unwrap_err();
+            assert_eq!(problem.at, at);
+            assert!(problem.message.contains(message), "{}", problem.message);
+        }
+    }
+}
