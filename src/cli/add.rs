@@ -4,8 +4,6 @@
 //! configuration, and last the container. The agent exists as soon as the configuration is written. If a later step
 //! fails, the error says that the agent exists and that the missing part is made at its next command.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +13,7 @@ use super::{
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::config::agents::{self, NewAgent};
-use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker};
+use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker, engines};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
@@ -24,7 +22,6 @@ use crate::openclaw::{RUNTIME, port};
 use crate::runtime::NATIVE;
 use crate::runtime::program;
 use crate::sandbox::egress::EgressRule;
-use crate::sandbox::engine::Engine;
 use crate::store::Level;
 use crate::supervise::gateway_client::Client;
 use crate::swarm::person::why_not_agent;
@@ -74,6 +71,9 @@ pub(crate) struct Args {
     /// Allows ports 80 and 443, unless PORT is given. Can be given more than once.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub egress: Vec<EgressRule>,
+    /// Labels that the engine of the sandbox must have, separated by commas
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    pub labels: Vec<String>,
     /// Memory limit of the container, as in 2g [default: the home's default, else 2g]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -148,13 +148,11 @@ async fn add(
     let sandboxed = agent.role != Role::Sysadmin && !args.no_container && !args.on_host;
     let gateway = team::gateway(home, config).await?;
     // The steps that take minutes, or that fail without a container engine, come before the agent exists.
-    let engine = if sandboxed || !args.packages.is_empty() {
+    let needs_engine = sandboxed || !args.packages.is_empty();
+    if needs_engine {
         let engine = team::engine().await?;
         images::make(&engine, home, config, context).await?;
-        Some(engine)
-    } else {
-        None
-    };
+    }
     let who = identity::AgentIdentity {
         id,
         role: agent.role,
@@ -187,8 +185,8 @@ async fn add(
         // The future is large. Boxing it keeps the future of every caller small.
         Box::pin(openclaw::put(home, context)).await.map_err(|failure| partial_failure(id, failure))?;
     }
-    if let Some(engine) = engine {
-        let made = create_container(args, id, home, &config, (gateway.as_ref(), engine), context).await;
+    if needs_engine {
+        let made = create_container(args, id, home, &config, gateway.as_ref(), context).await;
         made.map_err(|failure| partial_failure(id, failure))?;
     }
     print_added(home, &config, id, gateway.is_some(), context)
@@ -200,12 +198,13 @@ async fn create_container(
     id: &AgentId,
     home: &Home,
     config: &Config,
-    (gateway, engine): (Option<&Client>, Arc<Engine>),
+    gateway: Option<&Client>,
     context: &Context,
 ) -> Result<(), Failure> {
-    if !args.packages.is_empty() {
-        let store = team::store(home, config, Arc::clone(&engine));
-        super::nix::install(&store, id, &args.packages, context).await?;
+    // Packages are in the store of one engine. With several, the container comes first, because it places the agent.
+    let has_several = !config.engines.is_empty();
+    if !has_several {
+        install_packages(args, id, home, config, context).await?;
     }
     // A frozen agent starts no container; it is made at the first command after the thaw. OpenClaw makes the containers
     // of its agents itself.
@@ -215,9 +214,26 @@ async fn create_container(
         // A running gateway owns the containers, so it has to make this one.
         match gateway {
             Some(gateway) => team::prepare(gateway, id).await?,
-            None => team::make(home, config, engine, id).await?,
+            None => team::make(home, config, id).await?,
         }
         progress.done(&format!("sandbox of {id} made and found confined"));
+    }
+    if has_several {
+        install_packages(args, id, home, config, context).await?;
+    }
+    Ok(())
+}
+
+async fn install_packages(
+    args: &Args,
+    id: &AgentId,
+    home: &Home,
+    config: &Config,
+    context: &Context,
+) -> Result<(), Failure> {
+    if !args.packages.is_empty() {
+        let store = team::store_of(home, config, id).await?;
+        super::nix::install(&store, id, &args.packages, context).await?;
     }
     Ok(())
 }
@@ -269,6 +285,11 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
             args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || has_egress),
             "agents on OpenClaw have no network, so --network proxy and --egress do not work with --runtime openclaw",
         ),
+        (
+            args.runtime == RUNTIME && !args.labels.is_empty(),
+            "OpenClaw makes the containers of its agents in the machine's own engine, so --labels does not work with \
+             --runtime openclaw",
+        ),
         (args.network == Some(Network::None) && has_egress, "--egress needs --network proxy"),
         (
             args.role == Role::Sysadmin && has_network,
@@ -279,12 +300,16 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
             &format!("--on-host is for agent programs, as in --runtime {}", first.name()),
         ),
         (
-            args.on_host && (has_network || args.memory.is_some() || args.cpus.is_some()),
-            "--network, --egress, --memory and --cpus are for a container, and an agent with --on-host has none",
+            args.on_host
+                && (has_network || args.memory.is_some() || args.cpus.is_some() || !args.labels.is_empty()),
+            "--network, --egress, --memory, --cpus and --labels are for a container, and an agent with --on-host has none",
         ),
     ];
     if let Some((_, text)) = unusable.iter().find(|(applies, _)| *applies) {
         return usage((*text).to_owned());
+    }
+    if let Some(label) = args.labels.iter().find(|label| !engines::is_label(label)) {
+        return usage(format!("{label:?} is not a label: {}", engines::LABEL_FORM));
     }
     if let Err(text) = args.memory.as_deref().map_or(Ok(()), check_size) {
         return usage(text);
@@ -305,6 +330,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         cpus: args.cpus,
         network: args.network.or((!args.egress.is_empty()).then_some(Network::Proxy)),
         egress: args.egress.iter().map(ToString::to_string).collect(),
+        labels: args.labels.clone(),
     })
 }
 

@@ -326,7 +326,7 @@ async fn uninstall_package(home: &Home, config: &Config, row: &RequestRow) -> Re
     };
     let left = |why: String| DecideError::Left { id: row.id.clone(), why };
     let package: Attribute = package.parse().map_err(|error| left(chain(&error)))?;
-    let packages = team::store(home, config, team::engine().await?);
+    let packages = team::store_of(home, config, &agent).await?;
     match packages.uninstall(&agent, &[package]).await {
         // Somebody has removed it already.
         Ok(()) | Err(NixError::NotInstalled { .. }) => Ok(()),

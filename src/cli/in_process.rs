@@ -20,10 +20,10 @@ use crate::gateway::races::Races;
 use crate::gateway::routes::{self, TeamState};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
-use crate::nix_store::{PackageStore, ProfileDifference};
+use crate::nix_store::{PackageStores, ProfileDifference};
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
-use crate::sandbox::engine::Engine;
+use crate::sandbox::engines::Engines;
 use crate::store::Store;
 use crate::supervise::gateway_client::Call;
 use crate::swarm::operation;
@@ -32,6 +32,7 @@ use crate::swarm::operation;
 struct Alone {
     home: Home,
     store: Arc<Store>,
+    engines: Arc<Engines>,
 }
 
 impl AgentServices for Alone {
@@ -40,7 +41,9 @@ impl AgentServices for Alone {
             // A gateway that was killed leaves its sandboxes running.
             let config = config::read(&self.home).map_err(|error| chain(&error))?;
             let source: ConfigSource = Arc::new(move || Arc::new(config.clone()));
-            let sandbox = DockerSandbox::new(self.home.clone(), source, Arc::new(Engine::from_env()));
+            let local = self.engines.local().clone();
+            let sandbox =
+                DockerSandbox::new(self.home.clone(), source, local).with_engines(self.engines.clone());
             agent_services::stop(&sandbox, agent).await
         })
     }
@@ -87,9 +90,9 @@ impl AgentServices for Alone {
 }
 
 impl Alone {
-    fn packages(&self) -> Result<PackageStore, String> {
+    fn packages(&self) -> Result<PackageStores, String> {
         let config = config::read(&self.home).map_err(|error| chain(&error))?;
-        Ok(team::store(&self.home, &config, Arc::new(Engine::from_env())))
+        Ok(PackageStores::new(self.home.clone(), team::fixed_config(&config), self.engines.clone()))
     }
 }
 
@@ -112,7 +115,11 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     let live = Arc::new(Live::open(home.clone())?);
     let servers = mcp::servers(&live, &store);
     let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store)));
-    checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store) }));
+    checkpoints.serve(Arc::new(Alone {
+        home: home.clone(),
+        store: Arc::clone(&store),
+        engines: swarm.engines().clone(),
+    }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
     let races = Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
     let state = TeamState {

@@ -92,10 +92,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return pin(&home, &config, rev.as_deref(), *update, context);
     }
     context.block_on(async {
-        let store = team::store(&home, &config, team::engine().await?);
         match &args.verb {
             Verb::Install { agent, packages } => {
                 config.require_agent(agent)?;
+                let store = team::store_of(&home, &config, agent).await?;
                 let new = install(&store, agent, packages, context).await?;
                 let names: Vec<&str> = new.iter().map(Attribute::as_str).collect();
                 context.printer.result(
@@ -108,18 +108,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             }
             Verb::Remove { agent, packages } => {
                 config.require_agent(agent)?;
-                store.uninstall(agent, packages).await?;
+                team::store_of(&home, &config, agent).await?.uninstall(agent, packages).await?;
                 // The package is removed first. If that fails, the agent keeps the right to it as well.
                 take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
                 let text = format!("removed from {agent}: {}", names.join(", "));
                 context.printer.result(&json!({"agent": agent, "removed": names}), text);
             }
-            Verb::List { agent } => list(&store, &home, &config, agent.as_ref(), context).await?,
+            Verb::List { agent } => list(&home, &config, agent.as_ref(), context).await?,
             Verb::Gc { keep_days } => {
+                team::engine().await?;
                 let progress = context.printer.progress("removing packages that no agent needs");
-                let freed =
-                    store.gc(*keep_days, &CancellationToken::new(), &|line| progress.detail(line)).await?;
+                let mut freed = Vec::new();
+                // Each engine has a store of its own.
+                for store in team::stores(&home, &config).all() {
+                    let never = CancellationToken::new();
+                    freed.push(store.gc(*keep_days, &never, &|line| progress.detail(line)).await?);
+                }
+                let freed = freed.join("; ");
                 progress.done("collected");
                 context.printer.result(&json!({"freed": freed}), freed.as_str());
             }
@@ -127,7 +133,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Verb::Pin { .. } => {}
             Verb::Rollback { agent } => {
                 config.require_agent(agent)?;
-                store.rollback(agent).await?;
+                team::store_of(&home, &config, agent).await?.rollback(agent).await?;
                 let text = format!("{agent} has its previous packages again");
                 context.printer.result(&json!({"agent": agent}), text);
             }
@@ -220,7 +226,6 @@ pub(crate) async fn install(
 }
 
 async fn list(
-    store: &PackageStore,
     home: &Home,
     config: &Config,
     agent: Option<&AgentId>,
@@ -231,8 +236,10 @@ async fn list(
         None => config.agents.iter().map(|agent| &agent.id).collect(),
     };
     let mut all: Vec<(&AgentId, Vec<InstalledPackage>)> = Vec::new();
+    let stores = team::stores(home, config);
     for agent in agents {
-        all.push((agent, store.installed(agent).await?));
+        let found = stores.engines().of_id(agent).await?;
+        all.push((agent, stores.on(&found).installed(agent).await?));
     }
     let agents: Vec<Value> =
         all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();

@@ -1,6 +1,5 @@
 //! Operations on agents from the command line: carrying one out, and completing interrupted ones.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Context, Failure, team};
@@ -10,7 +9,6 @@ use crate::home::Home;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
-use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
 use crate::supervise::gateway_client::Client;
 use crate::supervise::openclaw_wait;
@@ -121,7 +119,7 @@ impl ExternalServices for CliServices<'_> {
     fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let OperationRunner { home, config, .. } = self.operator;
-            let packages = team::store(home, config, Arc::new(Engine::from_env()));
+            let packages = team::stores(home, config);
             operation::forget_packages(&packages, agent).await
         })
     }
@@ -133,7 +131,7 @@ impl ExternalServices for CliServices<'_> {
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let OperationRunner { home, config, .. } = self.operator;
-            let packages = team::store(home, config, Arc::new(Engine::from_env()));
+            let packages = team::stores(home, config);
             operation::rename_packages(&packages, old, new).await
         })
     }

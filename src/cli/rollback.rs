@@ -218,12 +218,13 @@ async fn check_engine(
     if plan.packages.is_empty() && plan.images.is_empty() {
         return Ok(());
     }
-    let engine = team::engine().await.map_err(|failure| {
+    team::engine().await.map_err(|failure| {
         failure.or_hint(format!("start Docker, or: flock rollback {number} --only config,openclaw,program"))
     })?;
-    let store = team::store(home, config, engine);
+    let stores = team::stores(home, config);
     for switch in &plan.packages {
-        let (numbers, _) = store.numbers(&switch.agent).await?;
+        let found = stores.engines().of_id(&switch.agent).await?;
+        let (numbers, _) = stores.on(&found).numbers(&switch.agent).await?;
         if switch.to > 0 && !numbers.contains(&switch.to) {
             let text = format!("the packages that {} had then are removed from the store", switch.agent);
             let hint = format!("flock rollback {number} --only config,openclaw,program,images");

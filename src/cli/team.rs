@@ -15,11 +15,12 @@ use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
-use crate::nix_store::PackageStore;
+use crate::nix_store::{PackageStore, PackageStores};
 use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
+use crate::sandbox::engines::{Engines, PlacementRecords};
 use crate::store::{AgentState, Freeze, FreezeState, Store as Database};
 use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
@@ -174,14 +175,9 @@ pub(crate) async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failur
 /// # Errors
 ///
 /// Returns an error if the engine does not answer, or if the sandbox is not as confined as it must be.
-pub(crate) async fn make(
-    home: &Home,
-    config: &Config,
-    engine: Arc<Engine>,
-    id: &AgentId,
-) -> Result<(), Failure> {
+pub(crate) async fn make(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
     let fittings = mount_resolver(home);
-    DockerSandbox::new(home.clone(), fixed_config(config), engine)
+    DockerSandbox::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env()))
         .with_program_mounts(fittings)
         .ensure(id)
         .await?;
@@ -194,7 +190,10 @@ pub(crate) async fn make(
 ///
 /// Returns an error if the engine does not answer or refuses.
 pub(crate) async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
-    DockerSandbox::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env())).remove(id).await?;
+    let engines = Arc::new(engines(home, config));
+    let local = engines.local().clone();
+    let sandbox = DockerSandbox::new(home.clone(), fixed_config(config), local).with_engines(engines);
+    sandbox.remove(id).await?;
     Ok(())
 }
 
@@ -207,6 +206,44 @@ pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
     let engine = Engine::from_env();
     engine.version().await?;
     Ok(Arc::new(engine))
+}
+
+/// Returns the engines of a home, with the placements of agents as they are now.
+pub(crate) fn engines(home: &Home, config: &Config) -> Engines {
+    let placed = if config.engines.is_empty() {
+        None
+    } else {
+        // Without a database nobody is placed.
+        database::read(home, async |reader| reader.placements().list().await).ok().flatten()
+    };
+    let records = PlacementRecords::Read(placed.unwrap_or_default());
+    Engines::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env()), records)
+}
+
+/// Returns the package stores of a home, one in each engine.
+pub(crate) fn stores(home: &Home, config: &Config) -> PackageStores {
+    PackageStores::new(home.clone(), fixed_config(config), Arc::new(engines(home, config)))
+}
+
+/// Returns the package store that an agent's sandbox reads, after its engine has answered once.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not answer, or if the agent is on no engine yet.
+pub(crate) async fn store_of(
+    home: &Home,
+    config: &Config,
+    id: &AgentId,
+) -> Result<Arc<PackageStore>, Failure> {
+    let stores = stores(home, config);
+    let is_placed = config.engines.is_empty() || stores.engines().placements().await?.contains_key(id);
+    if !is_placed {
+        let text = format!("agent {id} is on no engine yet; its first command places it");
+        return Err(Failure::new(Kind::Conflict, text).hint("flock engine list"));
+    }
+    let found = stores.engines().of_id(id).await?;
+    found.engine.version().await?;
+    Ok(stores.on(&found))
 }
 
 /// Returns the home's package store in an engine.

@@ -8,10 +8,10 @@ use crate::agent::{Engine, TurnError};
 use crate::checkpoint::{AgentServices, CheckpointError};
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey};
-use crate::nix_store::{PackageStore, ProfileDifference};
+use crate::nix_store::{PackageStores, ProfileDifference};
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::ConfigSource;
-use crate::sandbox::{Sandbox, SandboxError, engine as docker};
+use crate::sandbox::{Sandbox, SandboxError};
 use crate::swarm::operation;
 
 /// The gateway that checkpoints belong to. It owns them, so it is not kept alive here.
@@ -68,19 +68,22 @@ impl AgentServices for GatewayServices {
 }
 
 impl GatewayServices {
-    fn packages(&self) -> Result<PackageStore, String> {
+    fn packages(&self) -> Result<PackageStores, String> {
         let gateway = self.0.upgrade().ok_or("the gateway is stopping")?;
-        let home = gateway.home().clone();
+        let (home, engines) = (gateway.home().clone(), gateway.swarm.engines().clone());
         let config: ConfigSource = Arc::new(move || gateway.config());
-        Ok(PackageStore::new(home, config, Arc::new(docker::Engine::from_env())))
+        Ok(PackageStores::new(home, config, engines))
     }
 }
 
 /// Removes the sandbox of an agent. It is made again for its next command.
 pub(crate) async fn stop(sandbox: &dyn Sandbox, agent: &AgentId) -> Result<(), String> {
     match sandbox.remove(agent).await {
-        // If no engine answers, nothing can be running.
-        Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => Ok(()),
+        // If the machine's own engine does not answer, nothing can be running. Another one may only be stopped.
+        Ok(())
+        | Err(SandboxError::Unavailable { engine: None, .. } | SandboxError::Denied { engine: None, .. }) => {
+            Ok(())
+        }
         Err(error) => Err(chain(&error)),
     }
 }

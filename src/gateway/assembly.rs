@@ -28,7 +28,6 @@ use crate::runtime::program as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::egress::SandboxApi;
-use crate::sandbox::engine as docker;
 use crate::store::{Store, StoreError};
 use crate::swarm::oversight::TeamOversight;
 use crate::swarm::scheduler::SchedulerEvent;
@@ -82,7 +81,7 @@ impl GatewayAssembly {
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
             let newest = live.clone();
             let git = Arc::new(GitService::new(live.home().clone(), Arc::new(move || newest.current())));
-            let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
+            let sandboxes = Arc::new(sandboxes(&live, &swarm, &grants).with_sandbox_api(assembly.clone()));
             let servers = mcp::recorded_servers(&live, &store, grants.clone());
             let triage = tools::triage(&live, &swarm, &sandboxes, &servers);
             let projects = Arc::new(Projects::new(swarm.clone()));
@@ -180,9 +179,11 @@ fn runtimes(
 }
 
 /// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
-fn sandboxes(live: &Arc<Live>, grants: &Arc<TeamGrants>) -> DockerSandbox {
+fn sandboxes(live: &Arc<Live>, swarm: &Swarm, grants: &Arc<TeamGrants>) -> DockerSandbox {
     let (home, newest) = (live.home(), live.clone());
-    DockerSandbox::new(home.clone(), Arc::new(move || newest.current()), Arc::new(docker::Engine::from_env()))
+    let local = swarm.engines().local().clone();
+    DockerSandbox::new(home.clone(), Arc::new(move || newest.current()), local)
+        .with_engines(swarm.engines().clone())
         .with_mounts(grants.mounts())
         .with_program_mounts(programs::folders::mount_resolver(home))
         .with_egress(grants.clone())

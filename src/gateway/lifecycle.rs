@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::assembly::GatewayAssembly;
@@ -18,7 +20,7 @@ use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
 use super::{
-    checkpoint_copies, disk_quota, heartbeat, push, retention, schedules, search_index, server,
+    checkpoint_copies, disk_quota, engines, heartbeat, push, retention, schedules, search_index, server,
     transcript_copies, uploads,
 };
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
@@ -33,7 +35,7 @@ use crate::install::self_update::ProgramRecord;
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::install::{pending_change, versions};
 use crate::mcp;
-use crate::nix_store::PackageStore;
+use crate::nix_store::PackageStores;
 use crate::process;
 use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
@@ -171,6 +173,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(checkpoint_copies::watch(live.clone(), gateway.stop.clone()));
     let copied = gateway.swarm.store().clone();
     tokio::spawn(transcript_copies::watch(live.clone(), copied, gateway.stop.clone()));
+    tokio::spawn(engines::watch(gateway.clone()));
     tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
@@ -404,12 +407,12 @@ const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the worker that finishes interrupted operations on agents.
 fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &DockerSandbox) -> OperationRecovery {
-    let (newest, engine) = (live.clone(), sandboxes.engine().clone());
+    let (newest, engines) = (live.clone(), sandboxes.engines().clone());
     OperationRecovery {
         swarm: gateway.swarm.clone(),
         driver: gateway.driver.clone(),
         sandbox: gateway.sandbox.clone(),
-        packages: PackageStore::new(live.home().clone(), Arc::new(move || newest.current()), engine),
+        packages: PackageStores::new(live.home().clone(), Arc::new(move || newest.current()), engines),
     }
 }
 
@@ -445,17 +448,25 @@ async fn sweep_checks(checks: DockerChecks) {
 /// set that other processes write.
 async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
     let mut watch = swarm.watch_frozen();
+    // A change is followed while an engine that does not answer still delays an earlier one.
+    let mut following = FuturesUnordered::new();
     loop {
         let frozen = watch.borrow_and_update().clone();
-        match sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))).await {
-            Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
-            Err(error) => {
-                tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");
+        following.push(sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))));
+        loop {
+            tokio::select! {
+                // The sender is gone when the swarm is.
+                changed = watch.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                Some(followed) = following.next() => match followed {
+                    Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+                    Err(error) => {
+                        tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");
+                    }
+                },
             }
-        }
-        // The sender is gone when the swarm is.
-        if watch.changed().await.is_err() {
-            return;
         }
     }
 }

@@ -24,6 +24,7 @@ mod doctor;
 mod draining_body;
 pub mod driver;
 mod egress_audit;
+pub(crate) mod engines;
 pub mod error;
 pub mod events;
 pub(crate) mod extract;

@@ -32,8 +32,8 @@ pub(crate) struct OperationRecovery {
     pub driver: Arc<TurnDriver>,
     /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
-    /// The package store.
-    pub packages: nix_store::PackageStore,
+    /// The package stores.
+    pub packages: nix_store::PackageStores,
 }
 
 impl OperationRecovery {

@@ -108,6 +108,8 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         | ["api", "hooks"]
         | ["api", "hooks", _]
         | ["api", "hooks", _, "history"]
+        | ["api", "engines"]
+        | ["api", "engines", _]
         | ["api", "schedules"]
         | ["api", "schedules", _]
         | ["api", "schedules", _, "history"]

@@ -15,10 +15,11 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::containers::Container;
 use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::load::{self, LoadDeadlines};
 use crate::sandbox::probe::ProbeResult;
-use crate::sandbox::{SandboxError, names};
+use crate::sandbox::{SandboxError, containers, names};
 use crate::tool::sessions::SessionInfo;
 
 /// Most sessions that are listed.
@@ -55,15 +56,23 @@ impl StatusSource for DockerStatusSource {
     fn status(&self) -> BoxFuture<'_, Value> {
         Box::pin(async move {
             // Both queries run at the same time, so a silent engine costs the limit only once.
-            let (listed, images) = tokio::join!(self.patient(self.sandboxes.containers()), self.images());
+            let (mut listed, images) = tokio::join!(self.containers(), self.images());
             let probes = self.sandboxes.probes();
-            let mut status = match listed {
+            // The machine's own engine is the first one.
+            let own = listed.remove(0).1;
+            let others = listed.into_iter().filter_map(|(_, found)| found.ok()).flatten();
+            let mut status = match own {
                 Ok(containers) => {
                     let store = names::store(self.live.home());
                     let state = containers.iter().find(|container| container.name == store);
                     json!({
                         "docker": {"reachable": true, "problem": null, "hint": null},
-                        "containers": containers.iter().map(|found| container(found, &probes)).collect::<Vec<_>>(),
+                        "containers": containers
+                            .iter()
+                            .cloned()
+                            .chain(others)
+                            .map(|found| container(&found, &probes))
+                            .collect::<Vec<_>>(),
                         "images": images,
                         "store": {
                             "container": store,
@@ -110,17 +119,35 @@ impl StatusSource for DockerStatusSource {
 
 impl DockerStatusSource {
     async fn measure(&self) -> Value {
-        match self.patient(self.sandboxes.containers()).await {
-            Ok(containers) => {
-                let sandboxes =
-                    load::measure(self.sandboxes.engine(), containers, LoadDeadlines::default()).await;
-                json!({"at": unix_ms(), "sandboxes": sandboxes, "problem": null, "hint": null})
-            }
-            Err(error) => {
-                let problem = chain(&error);
-                json!({"at": unix_ms(), "sandboxes": [], "problem": problem, "hint": error.hint()})
+        let (mut sandboxes, mut problem) = (Vec::new(), None);
+        let measured = self.containers().await.into_iter().map(|(found, listed)| async move {
+            Ok::<_, SandboxError>(load::measure(&found.engine, listed?, LoadDeadlines::default()).await)
+        });
+        for measured in futures_util::future::join_all(measured).await {
+            match measured {
+                Ok(found) => sandboxes.extend(found),
+                Err(error) => {
+                    problem.get_or_insert(error);
+                }
             }
         }
+        let hint = problem.as_ref().and_then(|error: &SandboxError| error.hint());
+        let problem = problem.as_ref().map(|error| chain(error));
+        json!({"at": unix_ms(), "sandboxes": sandboxes, "problem": problem, "hint": hint})
+    }
+
+    /// Returns the containers of each engine, the machine's own first. All are asked at the same time, and none for longer
+    /// than [`ENGINE_TIMEOUT`].
+    async fn containers(&self) -> Vec<(PlacedEngine, Result<Vec<Container>, SandboxError>)> {
+        let asked = self.sandboxes.engines().all().into_iter().map(|found| async move {
+            let listed = containers::list(&found.engine, self.live.home());
+            let listed = match tokio::time::timeout(ENGINE_TIMEOUT, listed).await {
+                Ok(listed) => listed,
+                Err(_) => Err(found.engine.silent("list containers", ENGINE_TIMEOUT)),
+            };
+            (found, listed)
+        });
+        futures_util::future::join_all(asked).await
     }
 
     async fn images(&self) -> Vec<Value> {

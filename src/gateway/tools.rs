@@ -10,7 +10,6 @@ use crate::bridge::tool::GrantedLinks;
 use crate::config::Live;
 use crate::mcp::Servers;
 use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::engine::Engine;
 use crate::swarm::triage::{HostExecutor, Triage};
 use crate::swarm::{self, Swarm};
 use crate::tool::{self, Registry};
@@ -56,10 +55,10 @@ pub fn triage(
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
     }
     let newest = live.clone();
-    let packages = crate::nix_store::PackageStore::new(
+    let packages = crate::nix_store::PackageStores::new(
         live.home().clone(),
         Arc::new(move || newest.current()),
-        Arc::new(Engine::from_env()),
+        swarm.engines().clone(),
     );
     let executor = HostExecutor {
         live: live.clone(),

@@ -18,6 +18,7 @@ mod profile;
 mod realise;
 mod source;
 mod store;
+mod stores;
 mod substituter;
 
 use container::{CORES, MEMORY};
@@ -29,6 +30,7 @@ pub(crate) use manifest::InstalledPackage;
 pub use package::Attribute;
 pub use pin::Pin;
 pub use store::PackageStore;
+pub use stores::PackageStores;
 
 /// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
 /// person approves.

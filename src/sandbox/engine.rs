@@ -1,4 +1,4 @@
-//! The connection to the Docker engine: its address, the one way to call it, and the meaning of its errors.
+//! The connection to a container engine: its address, the one way to call it, and the meaning of its errors.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,11 +12,15 @@ use bollard::errors::Error as EngineError;
 use bollard::models::SystemInfo;
 
 use crate::env;
+use crate::id::EngineName;
 use crate::sandbox::SandboxError;
 
 /// Timeout of a request that is cheap for the engine, while fifty containers may be starting at the same time. A
 /// timeout is needed because a stopped or frozen engine can accept a connection and then never answer.
 pub const QUICK: Duration = Duration::from_secs(30);
+
+/// Timeout of a request that only asks if an engine answers.
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout of a request by a command that only shows what is there.
 pub(crate) const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
@@ -30,8 +34,17 @@ pub(crate) const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// A Docker engine. Creating this value does no I/O. The first call connects.
 #[derive(Clone, Debug)]
 pub struct Engine {
+    /// The name in the configuration. `None` for the machine's own engine.
+    name: Option<EngineName>,
     endpoint: String,
     client: OnceLock<Docker>,
+}
+
+impl PartialEq for Engine {
+    /// Compares the names and the addresses. The clients of one engine are all alike.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.endpoint) == (&other.name, &other.endpoint)
+    }
 }
 
 impl Engine {
@@ -53,7 +66,13 @@ impl Engine {
     /// Returns the engine at `endpoint`, for example `unix:///var/run/docker.sock`.
     #[must_use]
     pub fn at(endpoint: impl Into<String>) -> Self {
-        Self { endpoint: endpoint.into(), client: OnceLock::new() }
+        Self { name: None, endpoint: endpoint.into(), client: OnceLock::new() }
+    }
+
+    /// Returns the engine that the configuration has at `endpoint` under this name. Its errors tell the name.
+    #[must_use]
+    pub fn named(name: EngineName, endpoint: impl Into<String>) -> Self {
+        Self { name: Some(name), ..Self::at(endpoint) }
     }
 
     /// Returns the engine's address.
@@ -79,6 +98,7 @@ impl Engine {
             return Ok(client.clone());
         }
         let unavailable = |source: Box<dyn std::error::Error + Send + Sync>| SandboxError::Unavailable {
+            engine: self.name.clone(),
             endpoint: self.endpoint.clone(),
             source,
         };
@@ -88,7 +108,10 @@ impl Engine {
         // Look at the socket first: bollard reports "not found" for a socket in a folder that this user may not enter.
         match std::fs::metadata(socket) {
             Err(source) if source.kind() == ErrorKind::PermissionDenied => {
-                return Err(SandboxError::Denied { endpoint: self.endpoint.clone() });
+                return Err(SandboxError::Denied {
+                    engine: self.name.clone(),
+                    endpoint: self.endpoint.clone(),
+                });
             }
             Err(source) if source.kind() == ErrorKind::NotFound => return Err(unavailable(NO_SOCKET.into())),
             Err(source) => return Err(unavailable(Box::new(source))),
@@ -122,6 +145,7 @@ impl Engine {
     #[must_use]
     pub fn silent(&self, what: &str, limit: Duration) -> SandboxError {
         SandboxError::Unavailable {
+            engine: self.name.clone(),
             endpoint: self.endpoint.clone(),
             source: format!("no answer within {} seconds to: {what}", limit.as_secs()).into(),
         }
@@ -147,9 +171,9 @@ impl Engine {
     /// Converts an error of the client into one that tells the user what is wrong.
     #[must_use]
     pub fn error(&self, what: &str, source: EngineError) -> SandboxError {
-        let endpoint = self.endpoint.clone();
+        let (engine, endpoint) = (self.name.clone(), self.endpoint.clone());
         let reason = match (io_kind(&source), &source) {
-            (Some(ErrorKind::PermissionDenied), _) => return SandboxError::Denied { endpoint },
+            (Some(ErrorKind::PermissionDenied), _) => return SandboxError::Denied { engine, endpoint },
             (Some(ErrorKind::NotFound), _) | (_, EngineError::SocketNotFoundError(_)) => NO_SOCKET,
             (Some(ErrorKind::ConnectionRefused), _) => "nothing listens on its socket",
             (_, EngineError::RequestTimeoutError) => "no answer in time",
@@ -170,7 +194,22 @@ impl Engine {
         };
         // The client's message names its own protocol layers. It is of no use to a user, but it helps to find a defect.
         tracing::debug!(what, error = crate::error::chain(&source), "the engine did not answer");
-        SandboxError::Unavailable { endpoint, source: reason.into() }
+        SandboxError::Unavailable { engine, endpoint, source: reason.into() }
+    }
+
+    /// Asks if the engine answers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it does not answer within two seconds.
+    pub async fn ping(&self) -> Result<(), SandboxError> {
+        let client = self.client()?;
+        self.call("answer", PING_TIMEOUT, client.ping()).await.map(drop)
+    }
+
+    /// Returns what the engine says about itself and its machine.
+    pub(crate) async fn describe(&self) -> Result<SystemInfo, SandboxError> {
+        self.info("describe itself").await
     }
 
     /// Returns the versions of the engine, of its API and of runc.

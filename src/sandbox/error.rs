@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
-use crate::id::AgentId;
+use crate::id::{AgentId, EngineName};
+use crate::sandbox::placement::NoEngine;
 
 /// An error of a sandbox or of its engine.
 #[derive(Debug, thiserror::Error)]
@@ -12,19 +13,33 @@ pub enum SandboxError {
     #[error("agent {0} has no sandbox: its sandbox.mode is \"off\"")]
     Off(AgentId),
     /// No engine answers, or it does not answer in time.
-    #[error("the Docker engine at {endpoint} does not answer")]
+    #[error("the {} does not answer", title(engine.as_ref(), endpoint))]
     Unavailable {
+        /// The name in the configuration. `None` for the machine's own engine.
+        engine: Option<EngineName>,
         /// The address that was tried, such as `unix:///var/run/docker.sock`.
         endpoint: String,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The engine's socket refuses the user that runs flock.
-    #[error("the Docker engine at {endpoint} refuses this user")]
+    #[error("the {} refuses this user", title(engine.as_ref(), endpoint))]
     Denied {
+        /// The name in the configuration. `None` for the machine's own engine.
+        engine: Option<EngineName>,
         /// The address that was tried.
         endpoint: String,
     },
+    /// No engine has what the agent needs.
+    #[error("agent {agent} can't be placed")]
+    NoPlace {
+        agent: AgentId,
+        #[source]
+        source: NoEngine,
+    },
+    /// The database does not tell or take where an agent is placed.
+    #[error("failed to find the engine of an agent")]
+    Placements(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// An image is missing and could not be pulled or built.
     #[error("the image {image} is not there")]
     NoImage { image: String },
@@ -107,15 +122,21 @@ impl Explain for SandboxError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Unavailable { engine: Some(name), .. } | Self::Denied { engine: Some(name), .. } => {
+                return Some(format!("flock engine show {name}"));
+            }
+            Self::NoPlace { .. } => "flock engine list",
             Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
                 "sudo systemctl start docker"
             }
             Self::Unavailable { .. } => "unset DOCKER_HOST",
             Self::Denied { .. } => "sudo usermod -aG docker $USER && newgrp docker",
             Self::NoImage { .. } => "flock init",
-            Self::NoRuntime { .. } | Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => {
-                "flock doctor"
-            }
+            Self::NoRuntime { .. }
+            | Self::NotConfined { .. }
+            | Self::Lost { .. }
+            | Self::Placements(_)
+            | Self::Engine { .. } => "flock doctor",
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}"));
             }
@@ -126,5 +147,13 @@ impl Explain for SandboxError {
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+/// Returns the words for an engine in a message.
+fn title(engine: Option<&EngineName>, endpoint: &str) -> String {
+    match engine {
+        Some(name) => format!("engine {name} at {endpoint}"),
+        None => format!("Docker engine at {endpoint}"),
     }
 }

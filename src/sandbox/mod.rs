@@ -1,5 +1,5 @@
-//! The place where an agent's commands run. [`Sandbox`] is the interface between flock and a container engine. Docker
-//! is the only engine behind it today, and no caller depends on which engine it is.
+//! The place where an agent's commands run. [`Sandbox`] is the interface between flock and the container engines behind
+//! it. No caller depends on which engine an agent is placed on.
 
 pub(crate) mod advisory;
 pub(crate) mod binds;
@@ -8,6 +8,8 @@ pub mod containers;
 pub mod docker;
 pub mod egress;
 pub mod engine;
+pub(crate) mod engine_check;
+pub mod engines;
 mod error;
 pub mod exec;
 pub mod helper;
@@ -17,6 +19,7 @@ mod listing;
 pub(crate) mod load;
 pub mod mount;
 pub mod names;
+pub mod placement;
 pub(crate) mod probe;
 pub mod program_mounts;
 pub mod project_mount;
@@ -34,8 +37,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::id::AgentId;
+use crate::id::{AgentId, EngineName};
 use crate::provider::BoxFuture;
+use engines::PlannedMove;
 
 pub use error::SandboxError;
 pub use helper::message::{CommandExit, JobRequest, Output};
@@ -138,6 +142,15 @@ pub struct JobReply {
     pub output: Output,
 }
 
+/// The outcome of moving a sandbox to another engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relocation {
+    /// The agent is on this engine now.
+    Done(EngineName),
+    /// The sandbox stays for now, for this reason.
+    Waits(String),
+}
+
 /// The container engine's side of running agents' commands.
 pub trait Sandbox: Send + Sync {
     /// Makes sure that the agent's sandbox exists, matches its specification and is confined.
@@ -181,6 +194,13 @@ pub trait Sandbox: Send + Sync {
 
     /// Removes the agent's sandbox. It is not an error if there is none.
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Moves the agent's sandbox to another engine, if nothing runs in it. Its workspace stays where it is.
+    fn relocate<'a>(&'a self, planned: &'a PlannedMove) -> BoxFuture<'a, Result<Relocation, SandboxError>> {
+        Box::pin(
+            async move { Ok(Relocation::Waits(format!("{} has no sandbox that can move", planned.agent))) },
+        )
+    }
 
     /// Freezes the agent's sandbox: its processes are suspended, and new calls fail with [`SandboxError::Frozen`] until
     /// [`Sandbox::resume`]. A missing sandbox is not created while the agent is frozen.

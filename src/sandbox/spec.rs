@@ -48,6 +48,12 @@ pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
     (memory, TMP_BYTES.min(memory / 2), cpu_millis)
 }
 
+/// Returns the memory limit of an agent's sandbox in bytes.
+#[must_use]
+pub(crate) fn memory_limit(agent: &Agent) -> u64 {
+    agent.docker.memory.unwrap_or(DEFAULT_MEMORY)
+}
+
 /// Facts about the host that a specification needs besides the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct HostFacts {
@@ -414,6 +420,10 @@ pub(crate) fn check_workspace(
     let server = agent.id.mcp_server().and_then(|server| server.parse().ok());
     let why = if let Some(server) = server {
         (path != home.mcp_workspace(&server)).then_some("it is not the server's own")
+    } else if agent.id.is_nobody() {
+        // The trial of an engine.
+        (path != agent.workspace || !path.starts_with(home.engine_trials()))
+            .then_some("it is not the trial's own")
     } else if path.starts_with(home.workspaces()) {
         (path != home.workspace(&agent.id)).then_some("it is another agent's")
     } else {

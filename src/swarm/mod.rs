@@ -57,6 +57,8 @@ pub(crate) use task::TaskEnd;
 use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, TurnId};
+use crate::sandbox::engine::Engine;
+use crate::sandbox::engines::{Engines, PlacementRecords};
 use crate::store::{FreezeState, SearchIndex, Store};
 use crate::sync::lock;
 use crate::telemetry::Telemetry;
@@ -97,6 +99,8 @@ pub struct Swarm {
     /// The index of memory files, transcripts, vaults and messages.
     search: SearchIndex,
     telemetry: Arc<Telemetry>,
+    /// The container engines, and where agents are placed.
+    engines: Arc<Engines>,
 }
 
 impl Swarm {
@@ -106,6 +110,13 @@ impl Swarm {
         let search = SearchIndex::new(live.home());
         let telemetry = Telemetry::new(live.clone());
         let quotas = quota::QuotaBoard::new(live.home());
+        let newest = live.clone();
+        let engines = Engines::new(
+            live.home().clone(),
+            Arc::new(move || newest.current()),
+            Arc::new(Engine::from_env()),
+            PlacementRecords::Store(store.clone()),
+        );
         Self {
             live,
             store,
@@ -121,6 +132,7 @@ impl Swarm {
             quotas,
             search,
             telemetry,
+            engines: Arc::new(engines),
         }
     }
 
@@ -128,6 +140,18 @@ impl Swarm {
     #[must_use]
     pub(crate) const fn telemetry(&self) -> &Arc<Telemetry> {
         &self.telemetry
+    }
+
+    /// Returns the live configuration.
+    #[must_use]
+    pub(crate) const fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// Returns the container engines.
+    #[must_use]
+    pub const fn engines(&self) -> &Arc<Engines> {
+        &self.engines
     }
 
     #[must_use]

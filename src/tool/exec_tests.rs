@@ -133,9 +133,13 @@ async fn a_failing_sandbox_is_explained_without_the_host() {
             "stopped answering (bad frame)",
         ),
         (SandboxError::NotConfined { agent: agent(), finding: "/etc".to_owned() }, "not confined"),
-        (SandboxError::Denied { endpoint: "unix:///run/docker.sock".to_owned() }, "refuses access"),
+        (
+            SandboxError::Denied { engine: None, endpoint: "unix:///run/docker.sock".to_owned() },
+            "refuses access",
+        ),
         (
             SandboxError::Unavailable {
+                engine: None,
                 endpoint: "unix:///run/docker.sock".to_owned(),
                 source: "gone".into(),
             },

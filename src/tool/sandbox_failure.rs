@@ -39,6 +39,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
             let reason = match other {
                 SandboxError::Unavailable { .. } => "the container engine does not answer",
                 SandboxError::Denied { .. } => "the container engine refuses access",
+                SandboxError::NoPlace { .. } => "no container engine has what you need",
                 SandboxError::NoImage { .. } => "its image is missing",
                 SandboxError::NotConfined { .. } => "it is not confined as required",
                 SandboxError::Refused { .. } => "its configuration is refused",

@@ -92,11 +92,12 @@ async fn update_container(
     if runtime == RUNTIME || !plan.changes.iter().any(|change| change.setting.is_of_container()) {
         return Ok(None);
     }
-    let Ok(engine) = team::engine().await else {
+    let engine = team::engines(home, config).of_id(id).await?.engine;
+    if engine.version().await.is_err() {
         let text = format!("no engine answers: the container of {id} is changed at its next command");
         context.printer.warn(&text);
         return Ok(Some("later"));
-    };
+    }
     // Without a container nothing is made now. The next command makes it with the new settings.
     let Some(old) = container_id(&engine, home, plan).await? else { return Ok(None) };
     if team::frozen(home).holds(id) {
@@ -109,7 +110,7 @@ async fn update_container(
     match team::gateway(home, config).await? {
         Some(gateway) => team::prepare(&gateway, id).await?,
         None if *sandbox == SandboxMode::Off => team::remove_sandbox(home, config, id).await?,
-        None => team::make(home, config, engine.clone(), id).await?,
+        None => team::make(home, config, id).await?,
     }
     // The container's id tells if it was made anew.
     let (told, text) = match container_id(&engine, home, plan).await? {

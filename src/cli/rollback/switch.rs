@@ -1,7 +1,6 @@
 //! Carries out a rollback. Each step is recorded before it is made and can be undone. The program is the last step.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,7 +17,6 @@ use crate::generation::{self, Generation, kept_out};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::install::versions;
-use crate::nix_store::PackageStore;
 use crate::openclaw::update::UPDATE;
 use crate::sandbox::image;
 use crate::store::Level;
@@ -277,9 +275,10 @@ async fn move_engine(home: &Home, pending: &PendingRollback, back: bool) -> Resu
         return Ok(());
     }
     let engine = team::engine().await?;
-    let store: PackageStore = team::store(home, &config::read(home)?, Arc::clone(&engine));
+    let stores = team::stores(home, &config::read(home)?);
     for switch in &pending.packages {
-        store.switch_to(&switch.agent, if back { switch.from } else { switch.to }).await?;
+        let found = stores.engines().of_id(&switch.agent).await?;
+        stores.on(&found).switch_to(&switch.agent, if back { switch.from } else { switch.to }).await?;
     }
     for ImageSwitch { name, from, to } in &pending.images {
         image::tag(&engine, if back { from } else { to }, name).await?;

@@ -38,6 +38,7 @@ pub const PARTS: &[(&str, &str)] = &[
     ("skills.json", include_str!("skills.json")),
     ("hooks.json", include_str!("hooks.json")),
     ("schedules.json", include_str!("schedules.json")),
+    ("engines.json", include_str!("engines.json")),
     ("receipts.json", include_str!("receipts.json")),
     ("generations.json", include_str!("generations.json")),
     ("people.json", include_str!("people.json")),

@@ -12,6 +12,7 @@ mod client_calls;
 pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod doctor;
+pub(crate) mod engines;
 pub mod events;
 pub(crate) mod files;
 pub(crate) mod freeze;
@@ -139,6 +140,10 @@ where
         .route("/api/channels/{id}/fork", post(checkpoints::fork_channel))
         .route("/api/dashboard/sessions", get(sign_ins::list).delete(sign_ins::end_all))
         .route("/api/dashboard/sessions/{id}", delete(sign_ins::end))
+        .route("/api/engines", get(engines::list).post(engines::add))
+        .route("/api/engines/{name}", get(engines::show).delete(engines::remove))
+        .route("/api/engines/{name}/check", post(engines::check))
+        .route("/api/engines/{name}/drain", post(engines::drain))
         .route("/api/files", put(files::take))
         .route("/api/skills", get(skills::list))
         .route("/api/hooks", get(hooks::list).post(hooks::add))

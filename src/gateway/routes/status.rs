@@ -9,6 +9,7 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use super::{bridges, mcp_servers};
+use crate::gateway::engines;
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LivingGateway, StoreError};
@@ -73,6 +74,10 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "telemetry": telemetry(&gateway),
         "gateways": gateways.ok().flatten(),
     });
+    // Left out if only the machine's own is there.
+    if let Some(engines) = engines::for_status(&gateway.swarm).await {
+        status["engines"] = json!(engines);
+    }
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
     }

@@ -169,7 +169,9 @@ impl Sandbox for LostSandbox {
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         heard(OutputChunk::Out(self.0.as_bytes()));
         let source = "it broke off the connection".into();
-        Box::pin(async { Err(SandboxError::Unavailable { endpoint: "unix:///x".to_owned(), source }) })
+        Box::pin(async {
+            Err(SandboxError::Unavailable { engine: None, endpoint: "unix:///x".to_owned(), source })
+        })
     }
 
     fn ensure<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {

@@ -68,12 +68,15 @@ impl DockerSandbox {
             }
         };
         // The old container is not used any more, even if making the new one fails.
+        if let Some(old) = slot.live().filter(|old| old.plan.engine != plan.engine) {
+            self.kill_abandoned(&old);
+        }
         slot.forget();
         let (live, probed) = Box::pin(self.make(agent, plan)).await?;
         slot.record_probe(probed.clone());
         if let Err(error) = probed.verdict(agent) {
             // A sandbox that is not confined must not run anything.
-            self.kill(&live.container).await;
+            self.kill(&live).await;
             return Err(error);
         }
         // Before the container is used for anything else, so that the first command finds them.

@@ -1,4 +1,4 @@
-//! Sandboxes in Docker. Each agent has one container, which is created at first use, repaired if it differs from its
+//! Sandboxes in container engines. Each agent has one container in the engine that it is placed on, which is created at first use, repaired if it differs from its
 //! specification, and used over the streams of the helper inside.
 //!
 //! A warm sandbox needs no call to the engine. The attached streams show if the container still lives, and a comparison
@@ -11,6 +11,7 @@ mod freeze;
 mod home_containers;
 mod program_run;
 mod provision;
+mod relocation;
 mod slot;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, SandboxMode};
@@ -27,6 +28,7 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConfiguredEgress, Dialer, EgressPolicy, SandboxApi, SystemDialer};
 use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::engines::{Engines, PlacementRecords, PlannedMove};
 use crate::sandbox::exec::{self, EngineExec};
 use crate::sandbox::helper::{HelperError, ProbeExpectations, ProbeReport};
 use crate::sandbox::mount::MountSource;
@@ -35,7 +37,7 @@ use crate::sandbox::program_mounts::{ProgramMount, ProgramMounts, STATE_TARGET};
 use crate::sandbox::spec::{HELPER_TARGET, WORKSPACE_TARGET};
 use crate::sandbox::{
     BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, OutputChunk,
-    ProgramCommand, Sandbox, SandboxError,
+    ProgramCommand, Relocation, Sandbox, SandboxError,
 };
 
 pub(crate) use attach::attach;
@@ -49,12 +51,12 @@ use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 /// A function that returns the current configuration.
 pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
 
-/// The sandboxes of one home in one Docker engine. Only one process of a home uses it at a time: the gateway while it
+/// The sandboxes of one home in its engines. Only one process of a home uses it at a time: the gateway while it
 /// runs, otherwise the command line.
 pub struct DockerSandbox {
     home: Home,
     config: ConfigSource,
-    engine: Arc<Engine>,
+    engines: Arc<Engines>,
     /// An agent's slot is never replaced by another one, because its locks guard the agent's container.
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
@@ -67,21 +69,30 @@ pub struct DockerSandbox {
 }
 
 impl DockerSandbox {
-    /// Creates the value without calling the engine.
+    /// Creates the value without calling the engine, which is the machine's own. Agents are placed in the home's
+    /// database, if other engines are configured.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
+        let records = PlacementRecords::Home(OnceCell::new());
+        let engines = Arc::new(Engines::new(home.clone(), Arc::clone(&config), engine, records));
         Self {
             home,
             egress: Arc::new(ConfiguredEgress(Arc::clone(&config))),
             dial: Arc::new(SystemDialer::default()),
             inside: None,
             config,
-            engine,
+            engines,
             slots: Mutex::default(),
             standing: Mutex::new(Arc::new(|_| false)),
             mounts: Arc::new(|_| Box::pin(async { Vec::new() })),
             fittings: Arc::new(|_| Vec::new()),
         }
+    }
+
+    /// Replaces the engines, which are those of the configuration by default.
+    #[must_use]
+    pub fn with_engines(self, engines: Arc<Engines>) -> Self {
+        Self { engines, ..self }
     }
 
     /// Replaces the egress policy, which is the configuration alone by default.
@@ -115,9 +126,16 @@ impl DockerSandbox {
         Self { inside: Some(inside), ..self }
     }
 
+    /// Returns the machine's own engine.
     #[must_use]
-    pub const fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.engines.local()
+    }
+
+    /// Returns all engines of the home.
+    #[must_use]
+    pub const fn engines(&self) -> &Arc<Engines> {
+        &self.engines
     }
 
     /// Returns the result of the last probe of each agent's sandbox, sorted by agent.
@@ -163,8 +181,9 @@ impl DockerSandbox {
         if found.sandbox == SandboxMode::Off {
             return Err(SandboxError::Off(agent.clone()));
         }
+        let engine = self.engines.of(found).await?;
         let mounts = (self.mounts)(agent.clone()).await;
-        Ok(ContainerPlan::new(&self.home, &config, found, mounts, (self.fittings)(found)))
+        Ok(ContainerPlan::new(&self.home, &config, found, mounts, (self.fittings)(found), engine))
     }
 
     async fn probe_container(
@@ -182,7 +201,7 @@ impl DockerSandbox {
                     keep: 1 << 20,
                     ..EngineExec::default()
                 };
-                let outcome = exec::run(&self.engine, &exec, &CancellationToken::new()).await?;
+                let outcome = exec::run(live.engine(), &exec, &CancellationToken::new()).await?;
                 ProbeReport::parse(&outcome.output.head)
             }
         };
@@ -193,7 +212,7 @@ impl DockerSandbox {
         let here = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel = match report.first("kernel") {
             Some(inside) if inside == here.trim() => inside.to_owned(),
-            _ => self.engine.kernel().await?,
+            _ => live.engine().kernel().await?,
         };
         Ok(ProbeResult::now(&report, &ProbeExpectations { writable, kernel: Some(&kernel) }))
     }
@@ -229,7 +248,7 @@ impl DockerSandbox {
             slot.endings.wait().await;
             let _busy = live.active.begin();
             let run = (run, &mut input);
-            match program_run::attend(&self.engine, agent, &live, &slot.endings, run, heard).await {
+            match program_run::attend(live.engine(), agent, &live, &slot.endings, run, heard).await {
                 Ok(code) => return Ok(code),
                 // The program was never started. Try once more in a new container.
                 Err(ProgramRunError::Gone(_)) if again => {
@@ -260,7 +279,7 @@ impl DockerSandbox {
             }
             CommandTransport::Exec => {
                 command.env = live.plan.exec_environment(command.env);
-                exec::run(&self.engine, &exec_for(live, command), cancel).await
+                exec::run(live.engine(), &exec_for(live, command), cancel).await
             }
         }
     }
@@ -362,6 +381,10 @@ impl Sandbox for DockerSandbox {
             slot.set_frozen(self.standing()(agent));
             Ok(())
         })
+    }
+
+    fn relocate<'a>(&'a self, planned: &'a PlannedMove) -> BoxFuture<'a, Result<Relocation, SandboxError>> {
+        Box::pin(self.relocate_idle(planned))
     }
 
     fn pause<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {

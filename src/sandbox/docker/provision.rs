@@ -15,7 +15,7 @@ use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::attach::{AttachedStreams, attach};
 use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, LiveContainer};
 use crate::sandbox::egress::{self, Proxy};
-use crate::sandbox::engine;
+use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{self, HelperClient, PortForward};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
@@ -43,14 +43,15 @@ impl DockerSandbox {
         plan: ContainerPlan,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let name = names::sandbox(&self.home, agent);
-        let look = containers::find_own(&self.engine, &self.home, &name);
+        let engine = Arc::clone(&plan.engine.engine);
+        let look = containers::find_own(&engine, &self.home, &name);
         let (host, found) = tokio::try_join!(self.host(&plan), look)?;
         // Preparing the host may have created identity files, on which the plan depends.
         let plan = plan.settled();
-        let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
-        match Box::pin(self.usable(agent, &spec, found)).await? {
+        let spec = self.specification(&plan, host)?;
+        match Box::pin(usable(&engine, agent, &spec, found)).await? {
             ExistingContainer::Running(id) => {
-                let client = self.engine.client()?;
+                let client = engine.client()?;
                 let attached = attach(&client, &id);
                 match Box::pin(self.connect(agent, &spec, &plan, id.clone(), attached)).await {
                     // The helper hangs, or is of an older flock. A new container solves both.
@@ -59,15 +60,16 @@ impl DockerSandbox {
                     }
                     answer => return answer,
                 }
-                containers::remove(&self.engine, &id).await?;
+                containers::remove(&engine, &id).await?;
             }
             ExistingContainer::Stopped(id) => return Box::pin(self.start(agent, &spec, plan, id)).await,
             ExistingContainer::Nothing => {}
         }
-        let id = match self.create(&spec, &plan).await {
+        let id = match create(&spec, &plan).await {
             // Another process of this home created the container first. Use that one.
             Err(error) if engine::refusal(&error) == Some(409) => {
-                match Box::pin(self.usable(agent, &spec, self.own_container(agent).await?)).await? {
+                let found = containers::find_own(&engine, &self.home, &name).await?;
+                match Box::pin(usable(&engine, agent, &spec, found)).await? {
                     ExistingContainer::Running(id) | ExistingContainer::Stopped(id) => id,
                     ExistingContainer::Nothing => return Err(error),
                 }
@@ -77,10 +79,20 @@ impl DockerSandbox {
         Box::pin(self.start(agent, &spec, plan, id)).await
     }
 
+    /// Returns the specification of the container.
+    fn specification(&self, plan: &ContainerPlan, host: HostFacts) -> Result<ContainerSpec, SandboxError> {
+        // No mount may expose the socket of any engine, whichever the container is in.
+        for other in self.engines.all().iter().filter(|other| other.engine != plan.engine.engine) {
+            let engine_socket = other.engine.socket().map(PathBuf::from);
+            ContainerSpec::build(&self.home, &plan.agent, &HostFacts { engine_socket, ..host.clone() })?;
+        }
+        ContainerSpec::build(&self.home, &plan.agent, &host)
+    }
+
     /// Collects the facts about the host that the specification needs, and prepares the files that are mounted.
     async fn host(&self, plan: &ContainerPlan) -> Result<HostFacts, SandboxError> {
         let (home, agent, fittings) = (self.home.clone(), plan.agent.clone(), plan.fittings.clone());
-        let socket = self.engine.socket().map(PathBuf::from);
+        let socket = plan.engine.engine.socket().map(PathBuf::from);
         let engine_socket = socket.clone();
         let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
             let failed = |(path, source)| SandboxError::Host { path, source };
@@ -88,9 +100,9 @@ impl DockerSandbox {
             // Checked before anything is written into the folder.
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             // An MCP server is nobody: it has no files that say who it is.
-            let identity = match agent.id.mcp_server() {
-                Some(_) => Vec::new(),
-                None => workspace::prepare(&path, &agent.identity).map_err(failed)?,
+            let identity = match agent.id.is_nobody() {
+                true => Vec::new(),
+                false => workspace::prepare(&path, &agent.identity).map_err(failed)?,
             };
             let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
             let owner = workspace::owner(&agent.identity).map_err(failed)?;
@@ -98,7 +110,7 @@ impl DockerSandbox {
             Ok((install_helper(&home.helpers())?, path, identity, user))
         });
         let image = async {
-            let found = image::id(&self.engine, &plan.image).await?;
+            let found = image::id(&plan.engine.engine, &plan.image).await?;
             found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })
         };
         let (image, prepared) = tokio::join!(image, prepared);
@@ -121,47 +133,6 @@ impl DockerSandbox {
         })
     }
 
-    /// Classifies the container that was found. One that belongs to this home but cannot be used is removed.
-    async fn usable(
-        &self,
-        agent: &AgentId,
-        spec: &ContainerSpec,
-        found: Option<OwnContainer>,
-    ) -> Result<ExistingContainer, SandboxError> {
-        let Some(OwnContainer { id, spec: hash, state }) = found else {
-            return Ok(ExistingContainer::Nothing);
-        };
-        // Frozen by a gateway that was killed, or by a person. Neither would want the container removed.
-        if state == Some(ContainerStateStatusEnum::PAUSED) {
-            return Err(SandboxError::Frozen(agent.clone()));
-        }
-        if hash == spec.hash() {
-            match state {
-                Some(ContainerStateStatusEnum::RUNNING) => return Ok(ExistingContainer::Running(id)),
-                Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
-                    return Ok(ExistingContainer::Stopped(id));
-                }
-                // Dead or being removed. flock never leaves a container in such a state itself.
-                _ => {}
-            }
-        }
-        containers::remove(&self.engine, &id).await?;
-        Ok(ExistingContainer::Nothing)
-    }
-
-    async fn create(&self, spec: &ContainerSpec, plan: &ContainerPlan) -> Result<String, SandboxError> {
-        let created = containers::create(&self.engine, &spec.name, spec.body()).await;
-        created.map_err(|error| match (engine::refusal(&error), &spec.runtime) {
-            // When a container is created, 404 can only mean the image.
-            (Some(404), _) => SandboxError::NoImage { image: plan.image.clone() },
-            // The text of this error differs between versions of the engine, but always contains the word "runtime".
-            (Some(400), Some(runtime)) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
-                SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime: runtime.clone() }
-            }
-            _ => error,
-        })
-    }
-
     /// Starts a container and changes the owner of its workspace. Attaching happens at the same time: the engine
     /// accepts it before the start, and the streams begin with the container.
     async fn start(
@@ -171,13 +142,14 @@ impl DockerSandbox {
         plan: ContainerPlan,
         id: String,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
-        let client = self.engine.client()?;
+        let engine = Arc::clone(&plan.engine.engine);
+        let client = engine.client()?;
         let path = plan.agent.workspace.clone();
         let identity = plan.agent.identity.clone();
         let own =
             tokio::task::spawn_blocking(move || workspace::own(&path, workspace::sandbox_user(&identity)?));
         let (streams, started, owned) =
-            tokio::join!(attach(&client, &id), containers::start(&self.engine, &id), own);
+            tokio::join!(attach(&client, &id), containers::start(&engine, &id), own);
         started?;
         match owned {
             Ok(Ok(())) => {}
@@ -199,9 +171,10 @@ impl DockerSandbox {
         id: String,
         streams: impl Future<Output = Result<AttachedStreams, bollard::errors::Error>>,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
-        let client = self.engine.client()?;
+        let engine = &plan.engine.engine;
+        let client = engine.client()?;
         let what = format!("inspect {}", spec.name);
-        let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
+        let inspected = engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
             let live = LiveContainer::new(id.clone(), plan.clone(), line);
@@ -212,11 +185,11 @@ impl DockerSandbox {
         let inspected = inspected?;
         let swap = inspected.host_config.as_ref().and_then(|host| host.memory_swap);
         // The engine is asked only if it matters: every container has another value where swap cannot be limited.
-        let limits_swap = swap == Some(spec.memory) || self.engine.limits_swap().await?;
+        let limits_swap = swap == Some(spec.memory) || engine.limits_swap().await?;
         let findings = inspect::findings(spec, &inspected, limits_swap);
         if let Some(finding) = findings.into_iter().next() {
             // Somebody has changed the container since its creation. Remove it, so that the next call makes a new one.
-            containers::remove(&self.engine, &id).await?;
+            containers::remove(engine, &id).await?;
             return Err(SandboxError::NotConfined { agent: agent.clone(), finding });
         }
         probed
@@ -236,11 +209,11 @@ impl DockerSandbox {
                 }
                 Err(error) => error.of(agent),
             },
-            Err(error) => self.engine.error("attach", error),
+            Err(error) => plan.engine.engine.error("attach", error),
         };
         // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
         // protocol, or the container has stopped, it is an error.
-        let found = containers::inspect(&self.engine, id).await?;
+        let found = containers::inspect(&plan.engine.engine, id).await?;
         let state = found.and_then(|found| found.state).unwrap_or_default();
         if matches!(reason, SandboxError::Lost { .. }) || state.running != Some(true) {
             return Err(reason);
@@ -289,11 +262,53 @@ impl DockerSandbox {
     }
 
     /// Kills a container that must not run anything more. A failure is logged.
-    pub(super) async fn kill(&self, id: &str) {
-        if let Err(error) = containers::kill(&self.engine, id).await {
-            tracing::warn!(container = id, error = %crate::error::chain(&error), "it could not be stopped");
+    pub(super) async fn kill(&self, live: &LiveContainer) {
+        if let Err(error) = containers::kill(live.engine(), &live.container).await {
+            tracing::warn!(container = live.container, error = %crate::error::chain(&error), "it could not be stopped");
         }
     }
+}
+
+/// Classifies the container that was found. One that belongs to this home but cannot be used is removed.
+async fn usable(
+    engine: &Engine,
+    agent: &AgentId,
+    spec: &ContainerSpec,
+    found: Option<OwnContainer>,
+) -> Result<ExistingContainer, SandboxError> {
+    let Some(OwnContainer { id, spec: hash, state }) = found else {
+        return Ok(ExistingContainer::Nothing);
+    };
+    // Frozen by a gateway that was killed, or by a person. Neither would want the container removed.
+    if state == Some(ContainerStateStatusEnum::PAUSED) {
+        return Err(SandboxError::Frozen(agent.clone()));
+    }
+    if hash == spec.hash() {
+        match state {
+            Some(ContainerStateStatusEnum::RUNNING) => return Ok(ExistingContainer::Running(id)),
+            Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
+                return Ok(ExistingContainer::Stopped(id));
+            }
+            // Dead or being removed. flock never leaves a container in such a state itself.
+            _ => {}
+        }
+    }
+    containers::remove(engine, &id).await?;
+    Ok(ExistingContainer::Nothing)
+}
+
+/// Creates the container of a specification, and returns its id.
+async fn create(spec: &ContainerSpec, plan: &ContainerPlan) -> Result<String, SandboxError> {
+    let created = containers::create(&plan.engine.engine, &spec.name, spec.body()).await;
+    created.map_err(|error| match (engine::refusal(&error), &spec.runtime) {
+        // When a container is created, 404 can only mean the image.
+        (Some(404), _) => SandboxError::NoImage { image: plan.image.clone() },
+        // The text of this error differs between versions of the engine, but always contains the word "runtime".
+        (Some(400), Some(runtime)) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
+            SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime: runtime.clone() }
+        }
+        _ => error,
+    })
 }
 
 /// Installs the helper program where the engine can mount it and returns its path. Each version has its own folder, so

@@ -9,6 +9,8 @@ use crate::config::{Agent, Config, DockerSettings, Network};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::egress;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::helper::{Environment, HelperClient, PausableClock};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMount, Mounts};
@@ -135,6 +137,11 @@ impl LiveContainer {
         }
     }
 
+    /// Returns the engine that the container is in.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.plan.engine.engine
+    }
+
     /// Returns `true` if the container is alive and was made from this plan.
     pub fn fits(&self, plan: &ContainerPlan) -> bool {
         self.is_alive() && self.plan == *plan
@@ -191,6 +198,8 @@ pub(crate) struct ContainerPlan {
     pub projects: Vec<ProjectMount>,
     /// `true` if a program in the container asks flock for models, tools or a project's repository.
     pub asks_flock: bool,
+    /// The engine that the agent is placed on.
+    pub engine: PlacedEngine,
     identity: Option<Vec<IdentityMount>>,
 }
 
@@ -201,6 +210,7 @@ impl ContainerPlan {
         agent: &Agent,
         approved: Vec<ApprovedMount>,
         fittings: Vec<ProgramMount>,
+        engine: PlacedEngine,
     ) -> Self {
         let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();
@@ -221,12 +231,18 @@ impl ContainerPlan {
             // Checked for each connection.
             egress: Vec::new(),
             runtime: String::new(),
-            // Watched from outside, and not a property of the container.
-            docker: DockerSettings { disk: None, ..agent.docker.clone() },
+            docker: DockerSettings {
+                // Watched from outside, and not a property of the container.
+                disk: None,
+                runtime: agent.docker.runtime.clone().or_else(|| engine.runtime.clone()),
+                ..agent.docker.clone()
+            },
+            // They chose the engine already.
+            labels: Vec::new(),
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();
-        Self { agent, image, mounts, fittings, projects, asks_flock, identity }
+        Self { agent, image, mounts, fittings, projects, asks_flock, engine, identity }
     }
 
     /// Reads the identity files again after the workspace was prepared, because preparing it may create them.

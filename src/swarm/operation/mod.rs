@@ -190,11 +190,13 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn rename_packages(
-    packages: &nix_store::PackageStore,
+    packages: &nix_store::PackageStores,
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
-    unless_unavailable(Box::pin(packages.rename_profile(old, new)).await)
+    let stores = packages.all();
+    let renamed = stores.iter().map(|store| Box::pin(store.rename_profile(old, new)));
+    all_done(futures_util::future::join_all(renamed).await)
 }
 
 /// Gives an agent the packages of another one, if the home has a package store. An engine that is not available counts
@@ -204,11 +206,16 @@ pub(crate) async fn rename_packages(
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn copy_packages(
-    packages: &nix_store::PackageStore,
+    packages: &nix_store::PackageStores,
     (from, to): (&AgentId, &AgentId),
     number: Option<u32>,
 ) -> Result<(), String> {
-    unless_unavailable(Box::pin(packages.copy_profile(from, to, number)).await)
+    match packages.of_both(from, to).await {
+        Ok(Some(store)) => unless_unavailable(Box::pin(store.copy_profile(from, to, number)).await),
+        // Packages are in the store of one engine.
+        Ok(None) => Err(format!("{to} is on another engine than {from}, so it gets no packages of it")),
+        Err(error) => Err(chain(&error)),
+    }
 }
 
 /// Returns how an agent's packages would change if it went back to a generation of its profile. Returns `None` if there is
@@ -218,11 +225,12 @@ pub(crate) async fn copy_packages(
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn packages_difference(
-    packages: &nix_store::PackageStore,
+    packages: &nix_store::PackageStores,
     agent: &AgentId,
     number: u32,
 ) -> Result<Option<nix_store::ProfileDifference>, String> {
-    Box::pin(packages.difference(agent, number)).await.map_err(|error| chain(&error))
+    let store = packages.of(agent).await.map_err(|error| chain(&error))?;
+    Box::pin(store.difference(agent, number)).await.map_err(|error| chain(&error))
 }
 
 /// Sets an agent's packages back to a generation of its profile. Returns `false` if there is no such generation any more.
@@ -231,11 +239,12 @@ pub(crate) async fn packages_difference(
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn set_packages_back(
-    packages: &nix_store::PackageStore,
+    packages: &nix_store::PackageStores,
     agent: &AgentId,
     number: u32,
 ) -> Result<bool, String> {
-    Box::pin(packages.go_back(agent, number)).await.map_err(|error| chain(&error))
+    let store = packages.of(agent).await.map_err(|error| chain(&error))?;
+    Box::pin(store.go_back(agent, number)).await.map_err(|error| chain(&error))
 }
 
 /// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
@@ -244,10 +253,17 @@ pub(crate) async fn set_packages_back(
 ///
 /// Returns the package store's error as text.
 pub(crate) async fn forget_packages(
-    packages: &nix_store::PackageStore,
+    packages: &nix_store::PackageStores,
     agent: &AgentId,
 ) -> Result<(), String> {
-    unless_unavailable(Box::pin(packages.clean_up_profile(agent)).await)
+    let stores = packages.all();
+    let forgotten = stores.iter().map(|store| Box::pin(store.clean_up_profile(agent)));
+    all_done(futures_util::future::join_all(forgotten).await)
+}
+
+/// Returns the first error of a change in the stores of all engines. An agent may have been on any of them.
+fn all_done(changed: Vec<Result<(), NixError>>) -> Result<(), String> {
+    changed.into_iter().map(unless_unavailable).collect()
 }
 
 /// Returns the error of a change in the package store as text. Without an engine there is nothing to change.

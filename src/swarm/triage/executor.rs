@@ -46,7 +46,7 @@ pub(crate) trait ToolDefinitions: Send + Sync + 'static {
 pub(crate) struct HostExecutor {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
-    pub packages: Arc<nix_store::PackageStore>,
+    pub packages: Arc<nix_store::PackageStores>,
     pub sandbox: Arc<dyn Sandbox>,
     pub links: Arc<dyn ChannelLinker>,
     pub definitions: Arc<dyn ToolDefinitions>,
@@ -116,18 +116,27 @@ impl HostExecutor {
         match (action, package.parse::<nix_store::Attribute>()) {
             // A plain name is an attribute of the pinned set. Anything else is a reference to another flake.
             (PackageAction::Install, Ok(attribute)) => {
-                let new = self.packages.install(agent, &[attribute], cancel, &quiet).await.map_err(failed)?;
+                let new = self
+                    .store(agent)
+                    .await?
+                    .install(agent, &[attribute], cancel, &quiet)
+                    .await
+                    .map_err(failed)?;
                 Ok(match new.is_empty() {
                     true => format!("you have {package} already"),
                     false => format!("{package} is installed and on your PATH"),
                 })
             }
             (PackageAction::Install, Err(_)) => {
-                self.packages.install_reference(agent, package, cancel, &quiet).await.map_err(failed)?;
+                self.store(agent)
+                    .await?
+                    .install_reference(agent, package, cancel, &quiet)
+                    .await
+                    .map_err(failed)?;
                 Ok(format!("{package} is installed and on your PATH"))
             }
             (PackageAction::Remove, Ok(attribute)) => {
-                match self.packages.uninstall(agent, &[attribute]).await {
+                match self.store(agent).await?.uninstall(agent, &[attribute]).await {
                     Err(nix_store::NixError::NotInstalled { .. }) => {
                         // The package is absent, which is what was asked for.
                         return Ok(format!("{package} was not installed"));
@@ -138,6 +147,11 @@ impl HostExecutor {
             }
             (PackageAction::Remove, Err(error)) => Err(chain(&error)),
         }
+    }
+
+    /// Returns the package store that an agent's sandbox reads.
+    async fn store(&self, agent: &AgentId) -> Result<Arc<nix_store::PackageStore>, String> {
+        self.packages.of(agent).await.map_err(|error| chain(&error))
     }
 
     /// Runs a command in a new folder, if the files that it names are still what they were at the time of the request.
@@ -214,9 +228,19 @@ mod tests {
 
     use super::*;
     use crate::home::{Home, atomic};
+    use crate::sandbox::docker::ConfigSource;
     use crate::sandbox::engine::Engine;
+    use crate::sandbox::engines::{Engines, PlacementRecords};
     use crate::swarm::testing::Team;
     use crate::tool::fake::FakeSandbox;
+
+    /// Returns the package stores of a home without agents that are placed.
+    fn packages(home: &Home, config: ConfigSource) -> nix_store::PackageStores {
+        let records = PlacementRecords::Read(std::collections::BTreeMap::new());
+        let engine = Arc::new(Engine::from_env());
+        let engines = Engines::new(home.clone(), Arc::clone(&config), engine, records);
+        nix_store::PackageStores::new(home.clone(), config, Arc::new(engines))
+    }
 
     /// Refuses every link.
     struct NoLinks;
@@ -244,11 +268,7 @@ mod tests {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let newest = live.clone();
-        let packages = nix_store::PackageStore::new(
-            home.clone(),
-            Arc::new(move || newest.current()),
-            Arc::new(Engine::from_env()),
-        );
+        let packages = packages(&home, Arc::new(move || newest.current()));
         let executor = HostExecutor {
             live,
             packages: Arc::new(packages),
@@ -283,10 +303,9 @@ mod tests {
             let live = live.clone();
             Arc::new(move || live.current())
         };
-        let engine = Arc::new(Engine::from_env());
         let executor = HostExecutor {
             live: live.clone(),
-            packages: Arc::new(nix_store::PackageStore::new(home, config(), engine)),
+            packages: Arc::new(packages(&home, config())),
             sandbox: Arc::new(FakeSandbox::default()),
             links: Arc::new(NoLinks),
             definitions: Arc::new(NoLinks),

@@ -1,6 +1,7 @@
 //! Every answer of a gateway has the form that the OpenAPI document describes.
 
 pub mod document;
+mod engines;
 mod hooks;
 mod projects;
 mod schedules;
@@ -131,6 +132,7 @@ async fn every_answer_fits_the_document() {
     projects::use_projects(&scene).await;
     projects::use_races(&scene).await;
     schedules::use_schedules(&scene).await;
+    engines::use_engines(&scene).await;
     hooks::use_hooks(&scene).await;
     skills::use_skills(&scene).await;
     use_up(&scene).await;

@@ -1,0 +1,513 @@
+//! The engines of a home, and which of them each agent's sandbox is in. A home without other engines has the machine's
+//! own for everything, and then nothing is looked up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future;
+use tokio::sync::OnceCell;
+
+use crate::clock;
+use crate::config::{Agent, Config, EngineSettings, SandboxMode};
+use crate::home::Home;
+use crate::id::{AgentId, EngineName};
+use crate::sandbox::docker::ConfigSource;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::placement::{self, AgentNeeds, EngineOffer, EngineState, NoEngine, Placement};
+use crate::sandbox::{SandboxError, containers, names, spec};
+use crate::store::{Store, StoreError};
+use crate::sync::lock;
+
+/// The engine of every agent that is placed.
+type PlacedAgents = BTreeMap<AgentId, EngineName>;
+
+/// The place where it is recorded which engine an agent is on.
+pub enum PlacementRecords {
+    /// The database of the process that has it open.
+    Store(Arc<Store>),
+    /// The home's database, which is opened when an engine besides the machine's own is configured. Only for a process
+    /// beside which no gateway runs.
+    Home(OnceCell<Arc<Store>>),
+    /// What was read before. Agents can't be placed.
+    Read(PlacedAgents),
+}
+
+/// An engine with its name and the runtime of agents that name none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedEngine {
+    pub name: EngineName,
+    pub engine: Arc<Engine>,
+    /// The OCI runtime, or `None` for the engine's default.
+    pub runtime: Option<String>,
+}
+
+/// An agent whose engine does not fit any more.
+#[derive(Clone, Debug)]
+pub struct PlannedMove {
+    pub agent: AgentId,
+    pub from: EngineName,
+    /// The engine that it goes to, or the reason why it has to stay.
+    pub to: Result<EngineName, NoEngine>,
+}
+
+/// The engines of one home.
+pub struct Engines {
+    home: Home,
+    config: ConfigSource,
+    local: Arc<Engine>,
+    records: PlacementRecords,
+    /// The clients of the other engines by name and address, so that their connections are kept.
+    clients: Mutex<HashMap<(EngineName, String), Arc<Engine>>>,
+    /// Held while an agent is placed, so that two do not take the same memory. No engine is called meanwhile.
+    placing: tokio::sync::Mutex<()>,
+    /// The agents that have to move and can't yet, each with the reason.
+    waiting: Mutex<HashMap<AgentId, String>>,
+}
+
+impl Engines {
+    /// Creates the value without calling an engine.
+    #[must_use]
+    pub fn new(home: Home, config: ConfigSource, local: Arc<Engine>, records: PlacementRecords) -> Self {
+        Self {
+            home,
+            config,
+            local,
+            records,
+            clients: Mutex::default(),
+            placing: tokio::sync::Mutex::default(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Returns the machine's own engine.
+    #[must_use]
+    pub const fn local(&self) -> &Arc<Engine> {
+        &self.local
+    }
+
+    /// Returns all engines, the machine's own first, the others by name.
+    #[must_use]
+    pub fn all(&self) -> Vec<PlacedEngine> {
+        let config = (self.config)();
+        let others = config.engines.iter().filter(|engine| !engine.name.is_local());
+        let local = EngineName::local();
+        std::iter::once(self.named(&config, &local))
+            .chain(others.map(|engine| self.named(&config, &engine.name)))
+            .flatten()
+            .collect()
+    }
+
+    /// Returns the engine of this name, or `None` if the configuration has none.
+    #[must_use]
+    pub fn find(&self, name: &EngineName) -> Option<PlacedEngine> {
+        self.named(&(self.config)(), name)
+    }
+
+    fn named(&self, config: &Config, name: &EngineName) -> Option<PlacedEngine> {
+        let settings = config.engines.iter().find(|engine| engine.name == *name);
+        let runtime = settings.and_then(|settings| settings.runtime.clone());
+        let engine = match settings.and_then(|settings| settings.address.as_ref()) {
+            Some(address) => {
+                let mut clients = lock(&self.clients);
+                let key = (name.clone(), address.clone());
+                let client =
+                    clients.entry(key).or_insert_with(|| Arc::new(Engine::named(name.clone(), address)));
+                Arc::clone(client)
+            }
+            None if name.is_local() => Arc::clone(&self.local),
+            None => return None,
+        };
+        Some(PlacedEngine { name: name.clone(), engine, runtime })
+    }
+
+    /// Returns the engine of an agent's sandbox. An agent that is on none is placed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::NoPlace`] if no engine fits, and [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn of(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
+        let config = (self.config)();
+        if config.engines.is_empty() && !agent.labels.is_empty() {
+            // The machine's own engine has no labels without an entry.
+            let offers = offers(&config, &PlacedAgents::new(), &[], &agent.id);
+            let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
+            placement::place(&needs(agent), &offers, None).map_err(no_place)?;
+        }
+        match self.known(&agent.id).await? {
+            Some(found) => Ok(found),
+            None => self.place(agent).await,
+        }
+    }
+
+    /// Returns the engine on which an agent's container is, if there is one. It is the machine's own for an agent that is
+    /// placed nowhere.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Placements`] if the database fails.
+    pub async fn of_id(&self, agent: &AgentId) -> Result<PlacedEngine, SandboxError> {
+        Ok(self.known(agent).await?.unwrap_or_else(|| self.own()))
+    }
+
+    /// Returns the agent's engine, or `None` if it is to be placed.
+    async fn known(&self, agent: &AgentId) -> Result<Option<PlacedEngine>, SandboxError> {
+        let config = (self.config)();
+        if config.engines.is_empty() || agent.is_nobody() {
+            return Ok(Some(self.own()));
+        }
+        let placed = self.placements().await?;
+        // An engine that was removed from the configuration can't be reached any more.
+        Ok(placed.get(agent).and_then(|name| self.named(&config, name)))
+    }
+
+    fn own(&self) -> PlacedEngine {
+        self.find(&EngineName::local()).unwrap_or_else(|| PlacedEngine {
+            name: EngineName::local(),
+            engine: Arc::clone(&self.local),
+            runtime: None,
+        })
+    }
+
+    /// Returns the engine of every agent that is placed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Placements`] if the database fails.
+    pub async fn placements(&self) -> Result<PlacedAgents, SandboxError> {
+        match &self.records {
+            PlacementRecords::Read(placed) => Ok(placed.clone()),
+            _ => self.store().await?.placements().list().await.map_err(placements_error),
+        }
+    }
+
+    async fn store(&self) -> Result<&Arc<Store>, SandboxError> {
+        match &self.records {
+            PlacementRecords::Store(store) => Ok(store),
+            PlacementRecords::Home(cell) => {
+                let open = || async { Store::open(&self.home).map(Arc::new) };
+                cell.get_or_try_init(open).await.map_err(placements_error)
+            }
+            PlacementRecords::Read(_) => Err(SandboxError::Placements(
+                "the gateway places agents, so this has to wait for their first command".into(),
+            )),
+        }
+    }
+
+    /// Records the engine of an agent, in place of the one that it was on.
+    async fn put(&self, agent: &AgentId, engine: &EngineName) -> Result<(), SandboxError> {
+        let store = self.store().await?;
+        let put = store.placements().put(agent.clone(), engine.clone(), clock::unix_ms()).await;
+        put.map_err(placements_error)
+    }
+
+    /// Places an agent beside another one, if it is not placed yet. Both then have the same package store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn place_beside(
+        &self,
+        agent: &AgentId,
+        other: &AgentId,
+    ) -> Result<PlacedEngine, SandboxError> {
+        let beside = self.of_id(other).await?;
+        if (self.config)().engines.is_empty() {
+            return Ok(beside);
+        }
+        let _placing = self.placing.lock().await;
+        match self.known(agent).await? {
+            Some(found) => Ok(found),
+            None => {
+                self.put(agent, &beside.name).await?;
+                Ok(beside)
+            }
+        }
+    }
+
+    async fn place(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
+        // The engines are asked before the lock is taken, so that a silent one keeps nobody waiting but this agent.
+        let silent = self.silent().await;
+        let placing = self.placing.lock().await;
+        // Another call may have placed it meanwhile.
+        if let Some(found) = self.known(&agent.id).await? {
+            return Ok(found);
+        }
+        let config = (self.config)();
+        let placed = self.placements().await?;
+        let offers = offers(&config, &placed, &silent, &agent.id);
+        let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
+        let name = match placement::place(&needs(agent), &offers, None).map_err(no_place)? {
+            Placement::Place(name) | Placement::Move(name) => name,
+            // Without a current engine the decision is neither of these.
+            Placement::Stay | Placement::Stuck(_) => EngineName::local(),
+        };
+        self.put(&agent.id, &name).await?;
+        drop(placing);
+        tracing::info!(agent = %agent.id, engine = %name, "an agent is placed on an engine");
+        let found = self.find(&name).unwrap_or_else(|| self.own());
+        if !found.name.is_local() {
+            self.remove_unplaced(&agent.id).await;
+        }
+        Ok(found)
+    }
+
+    /// Removes a container that the agent had on the machine's own engine before there were others. `flock engine add`
+    /// records the agents that are there, so this is for a configuration that was edited by hand.
+    async fn remove_unplaced(&self, agent: &AgentId) {
+        let removed = async {
+            let name = names::sandbox(&self.home, agent);
+            match containers::find_own(&self.local, &self.home, &name).await? {
+                Some(found) => containers::remove(&self.local, &found.id).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = removed.await {
+            let error = crate::error::chain(&error);
+            tracing::warn!(%agent, error, "its container on the machine's own engine may still exist");
+        }
+    }
+
+    /// Asks all engines at the same time, and returns those that do not answer.
+    async fn silent(&self) -> Vec<EngineName> {
+        self.ask().await.into_iter().filter_map(|(found, answer)| answer.err().map(|_| found.name)).collect()
+    }
+
+    /// Asks all engines at the same time if they answer. It takes two seconds if one of them does not.
+    pub(crate) async fn ask(&self) -> Vec<(PlacedEngine, Result<(), SandboxError>)> {
+        let asked = self.all().into_iter().map(|found| async move {
+            let answer = found.engine.ping().await;
+            (found, answer)
+        });
+        future::join_all(asked).await
+    }
+
+    /// Returns the agents whose engine does not fit any more: it is drained, or their labels or limits have changed. `only`
+    /// restricts it to one agent.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn moves(&self, only: Option<&AgentId>) -> Result<Vec<PlannedMove>, SandboxError> {
+        let config = (self.config)();
+        if config.engines.is_empty() {
+            return Ok(Vec::new());
+        }
+        let placed = self.placements().await?;
+        let decide = |silent: &[EngineName]| {
+            let agents = config.agents.iter().filter(|agent| only.is_none_or(|only| agent.id == *only));
+            agents.filter_map(|agent| planned(&config, &placed, silent, agent)).collect::<Vec<_>>()
+        };
+        // In the common case every agent stays, and no engine has to be asked.
+        if decide(&[]).is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(decide(&self.silent().await))
+    }
+
+    /// Notes why an agent has not moved yet, or that it waits for nothing.
+    pub(crate) fn note_wait(&self, agent: &AgentId, reason: Option<String>) {
+        let mut waiting = lock(&self.waiting);
+        match reason {
+            Some(reason) => waiting.insert(agent.clone(), reason),
+            None => waiting.remove(agent),
+        };
+    }
+
+    /// Returns the reasons for which agents have not moved yet.
+    pub(crate) fn waits(&self) -> HashMap<AgentId, String> {
+        lock(&self.waiting).clone()
+    }
+
+    /// Records that an agent whose container was removed goes to another engine. The decision is made again, because the
+    /// memory may have been given to another agent. Returns the agent's engine.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::NoPlace`] if nothing fits any more, and [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn commit_move(&self, planned: &PlannedMove) -> Result<EngineName, SandboxError> {
+        let silent = self.silent().await;
+        let _placing = self.placing.lock().await;
+        let (config, placed) = ((self.config)(), self.placements().await?);
+        let Some(agent) = config.agent(&planned.agent) else {
+            return Err(SandboxError::Unknown(planned.agent.clone()));
+        };
+        match self::planned(&config, &placed, &silent, agent) {
+            Some(PlannedMove { to: Ok(to), .. }) => {
+                self.put(&agent.id, &to).await?;
+                Ok(to)
+            }
+            Some(PlannedMove { to: Err(source), .. }) => {
+                Err(SandboxError::NoPlace { agent: agent.id.clone(), source })
+            }
+            // The drain was ended meanwhile.
+            None => Ok(planned.from.clone()),
+        }
+    }
+}
+
+/// Returns `true` if flock makes a sandbox for the agent. OpenClaw makes those of its agents itself, in the machine's own
+/// engine.
+#[must_use]
+pub(crate) fn is_placed(agent: &Agent) -> bool {
+    agent.sandbox == SandboxMode::All && !agent.runs_on_host()
+}
+
+/// Returns the needs of an agent.
+fn needs(agent: &Agent) -> AgentNeeds {
+    AgentNeeds { labels: agent.labels.clone(), memory: spec::memory_limit(agent) }
+}
+
+/// Returns the engines as places for this agent.
+fn offers(
+    config: &Config,
+    placed: &PlacedAgents,
+    silent: &[EngineName],
+    agent: &AgentId,
+) -> Vec<EngineOffer> {
+    let local = EngineSettings::new(EngineName::local(), None);
+    let has_local = config.engines.iter().any(|engine| engine.name.is_local());
+    let engines = config.engines.iter().chain((!has_local).then_some(&local));
+    engines
+        .map(|engine| {
+            let is_there = |other: &&Agent| {
+                other.id != *agent && is_placed(other) && placed.get(&other.id) == Some(&engine.name)
+            };
+            let there: Vec<&Agent> = config.agents.iter().filter(is_there).collect();
+            EngineOffer {
+                name: engine.name.clone(),
+                labels: engine.labels.clone(),
+                memory: engine.memory,
+                used: there.iter().fold(0, |sum: u64, other| sum.saturating_add(spec::memory_limit(other))),
+                agents: there.len(),
+                state: match engine.is_draining {
+                    _ if silent.contains(&engine.name) => EngineState::Unreachable,
+                    true => EngineState::Draining,
+                    false => EngineState::Ready,
+                },
+            }
+        })
+        .collect()
+}
+
+/// Returns the move of an agent that is placed, or `None` if it stays.
+fn planned(
+    config: &Config,
+    placed: &PlacedAgents,
+    silent: &[EngineName],
+    agent: &Agent,
+) -> Option<PlannedMove> {
+    let from = placed.get(&agent.id).filter(|_| is_placed(agent))?;
+    let to = match placement::place(&needs(agent), &offers(config, placed, silent, &agent.id), Some(from)) {
+        Ok(Placement::Move(to)) => Ok(to),
+        Ok(Placement::Stuck(reasons)) => Err(reasons),
+        // An agent on an engine that is gone is placed at its next command.
+        Ok(Placement::Stay | Placement::Place(_)) | Err(_) => return None,
+    };
+    Some(PlannedMove { agent: agent.id.clone(), from: from.clone(), to })
+}
+
+fn placements_error(error: StoreError) -> SandboxError {
+    SandboxError::Placements(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::sandbox::testing;
+
+    struct Scene {
+        engines: Engines,
+        config: tokio::sync::watch::Sender<Arc<Config>>,
+        _folders: Vec<TempDir>,
+    }
+
+    /// A home with three agents and an engine `second`. No engine has a container.
+    fn scene() -> Scene {
+        let answer = |line: &str| match line.contains("/_ping") {
+            true => (200, "OK"),
+            false => (404, r#"{"message":"there is none"}"#),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let (local, one) = testing::engine(answer);
+        let (second, two) = testing::engine(answer);
+        let agent = |id: &str| json!({"id": id, "role": "worker"});
+        let document = json!({
+            "gateway": {"auth": {"token": "t"}},
+            "plugins": {"entries": {"flock": {"config": {
+                "gatewayAgents": [agent("ada"), agent("bob"), agent("eve")],
+                "engines": {"second": {"address": second.endpoint()}},
+            }}}},
+        });
+        let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
+        let (sender, receiver) = tokio::sync::watch::channel(config);
+        let source: ConfigSource = Arc::new(move || Arc::clone(&receiver.borrow()));
+        let records = PlacementRecords::Home(OnceCell::new());
+        let engines = Engines::new(home, source, Arc::new(local), records);
+        Scene { engines, config: sender, _folders: vec![folder, one, two] }
+    }
+
+    impl Scene {
+        fn configure(&self, change: impl FnOnce(&mut Config)) {
+            self.config.send_modify(|config| change(Arc::make_mut(config)));
+        }
+
+        async fn place(&self, id: &str) -> String {
+            let config = self.config.borrow().clone();
+            let agent = config.agent(&id.parse().unwrap()).unwrap();
+            self.engines.of(agent).await.unwrap().name.to_string()
+        }
+    }
+
+    #[tokio::test]
+    async fn without_other_engines_nothing_is_looked_up() {
+        let scene = scene();
+        scene.configure(|config| config.engines.clear());
+        assert_eq!(scene.place("ada").await, "local");
+        scene.configure(|config| config.agents[1].labels = vec!["gpu".to_owned()]);
+        let config = scene.config.borrow().clone();
+        let error = scene.engines.of(&config.agents[1]).await.unwrap_err();
+        assert_eq!(
+            crate::error::chain(&error),
+            "agent bob can't be placed: no engine fits: local does not have the label gpu"
+        );
+        assert!(!scene.engines.home.database().exists());
+        assert!(scene.engines.moves(None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn agents_are_spread_and_stay_and_leave_a_drained_engine() {
+        let scene = scene();
+        assert!(scene.engines.silent().await.is_empty());
+        assert_eq!(scene.place("ada").await, "local");
+        assert_eq!(scene.place("bob").await, "second");
+        assert_eq!(scene.place("eve").await, "local");
+        scene.configure(|config| config.engines[0].is_draining = true);
+        assert_eq!(scene.place("bob").await, "second", "it moves when nothing runs, not at its next command");
+        let moves = scene.engines.moves(None).await.unwrap();
+        assert_eq!(moves.len(), 1);
+        assert_eq!((moves[0].agent.as_str(), moves[0].from.as_str()), ("bob", "second"));
+        assert_eq!(scene.engines.commit_move(&moves[0]).await.unwrap(), EngineName::local());
+        assert_eq!(scene.place("bob").await, "local");
+        assert!(scene.engines.moves(None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_agent_of_an_engine_that_was_removed_is_placed_anew() {
+        let scene = scene();
+        let beside =
+            scene.engines.place_beside(&"eve".parse().unwrap(), &"ada".parse().unwrap()).await.unwrap();
+        assert_eq!(beside.name, EngineName::local());
+        assert_eq!(scene.place("bob").await, "second");
+        scene.configure(|config| config.engines[0].name = "third".parse().unwrap());
+        assert_eq!(scene.place("bob").await, "third");
+        scene.configure(|config| config.agents[0].labels = vec!["gpu".to_owned()]);
+        let config = scene.config.borrow().clone();
+        let error = scene.engines.of(&config.agents[0]).await.unwrap_err();
+        assert!(matches!(error, SandboxError::NoPlace { .. }), "{error:?}");
+    }
+}

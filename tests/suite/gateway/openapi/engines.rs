@@ -1,0 +1,41 @@
+//! The routes of engines, as far as they need none. `docker::engines` uses the others.
+
+use serde_json::json;
+
+use super::{NOTHING, Scene};
+
+/// Looks at the machine's own engine, drains it, and asks for what is refused.
+pub(super) async fn use_engines(scene: &Scene) {
+    let listed = scene.get("/api/engines").await;
+    assert_eq!(listed["engines"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["engines"][0]["name"], "local");
+    assert!(scene.get("/api/status").await.get("engines").is_none(), "nothing new is shown");
+    let drained = scene.post("/api/engines/local/drain", json!({"drain": true, "by": "ann"})).await;
+    assert_eq!(drained["engine"]["draining"], true);
+    let agents = drained["engine"]["agents"].as_array().unwrap();
+    let coder = agents.iter().find(|agent| agent["id"] == "coder").unwrap();
+    assert_eq!(coder["movesTo"], NOTHING, "{drained}");
+    assert!(coder["waits"].as_str().unwrap().starts_with("no engine fits: "), "{drained}");
+    assert_eq!(scene.get("/api/status").await["engines"][0]["draining"], true);
+    let ended = scene.post("/api/engines/local/drain", json!({"drain": false})).await;
+    assert_eq!(ended["engine"]["draining"], false);
+    assert!(scene.get("/api/status").await.get("engines").is_none(), "its entry is gone");
+    scene.get("/api/engines/local").await;
+    scene.post("/api/engines/local/check", NOTHING).await;
+    let new = |name: &str, address: &str| json!({"name": name, "address": address, "by": "ann"});
+    let nowhere = format!("unix://{}", scene.home.file("nothing.sock").display());
+    for (wanted, status, code) in [
+        (new("second", &nowhere), 409, "engine_unfit"),
+        (new("second", "tcp://10.0.0.1:2376"), 400, "usage"),
+        (new("second", "ssh://gpu"), 400, "usage"),
+        (new("local", &nowhere), 400, "usage"),
+        (new("No", &nowhere), 400, "invalid_body"),
+    ] {
+        scene.fails("POST", "/api/engines", wanted, status, code).await;
+    }
+    scene.fails("GET", "/api/engines/second", NOTHING, 404, "engine_not_found").await;
+    scene.fails("DELETE", "/api/engines/second?force=true&by=ann", NOTHING, 404, "engine_not_found").await;
+    scene.fails("DELETE", "/api/engines/local", NOTHING, 400, "usage").await;
+    scene.fails("POST", "/api/engines/second/check", NOTHING, 404, "engine_not_found").await;
+    scene.fails("POST", "/api/engines/second/drain", json!({"drain": true}), 404, "engine_not_found").await;
+}
