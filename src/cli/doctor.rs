@@ -141,6 +141,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
     checks.extend(context.block_on(async {
         let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
+            found.extend(Box::pin(engine::others(home, config)).await);
             let gateway = team::gateway(home, config).await;
             let troubled = match &gateway {
                 Ok(Some(gateway)) => {

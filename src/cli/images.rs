@@ -11,12 +11,42 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, ImageStage, Recipe};
 use crate::ui::Progress;
 
-/// Makes the missing images.
+/// Makes the missing images in the machine's own engine, and in the others that answer.
+///
+/// # Errors
+///
+/// Returns an error if the machine's own engine does not answer, or if an image can't be made in it.
+pub(crate) async fn make(
+    engine: &Engine,
+    home: &Home,
+    config: &Config,
+    context: &Context,
+) -> Result<(), Failure> {
+    make_in(engine, home, config, context).await?;
+    for other in config.engines.iter().filter(|other| !other.name.is_local()) {
+        let engine = Engine::named(other.name.clone(), other.address.clone().unwrap_or_default());
+        let made = match engine.ping().await {
+            Ok(()) => make_in(&engine, home, config, context).await,
+            Err(error) => Err(error.into()),
+        };
+        // The agents of the machine's own engine do not depend on it.
+        if let Err(failure) = made {
+            context.printer.warn(&format!(
+                "the images of engine {} were not made: {}",
+                other.name,
+                failure.text()
+            ));
+        }
+    }
+    record(engine, home, config).await
+}
+
+/// Makes the missing images in one engine.
 ///
 /// # Errors
 ///
 /// Returns an error if the engine does not answer, or if an image can't be made.
-pub(crate) async fn make(
+pub(crate) async fn make_in(
     engine: &Engine,
     home: &Home,
     config: &Config,
@@ -45,7 +75,7 @@ pub(crate) async fn make(
         }
     };
     image::ensure_images(engine, home, config, &sink).await?;
-    record(engine, home, config).await
+    Ok(())
 }
 
 /// Records the images that are in use in the newest generation. One that was made anew is a new generation.

@@ -19,6 +19,7 @@ mod dashboard;
 mod database;
 mod doctor;
 mod edit;
+mod engine;
 mod fork;
 mod freeze;
 mod gateway;
@@ -163,6 +164,7 @@ enum Verb {
     Tasks(tasks::Args),
     Config(config::Args),
     Nix(nix::Args),
+    Engine(engine::Args),
     Update(update::Args),
     Generations(generations::Args),
     Rollback(rollback::Args),
@@ -230,6 +232,7 @@ impl Verb {
             Self::Tasks(args) => tasks::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
+            Self::Engine(args) => engine::run(&args, context),
             Self::Update(args) => update::run(&args, context),
             Self::Generations(args) => generations::run(&args, context),
             Self::Rollback(args) => rollback::run(&args, context),

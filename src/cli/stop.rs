@@ -156,26 +156,43 @@ pub(crate) fn require_stopped(halted: &HaltResult, left: &[String]) -> Result<()
 /// adds those that could not be stopped to `left`.
 async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> Vec<String> {
     let engine = Engine::from_env();
+    let mut ended = Vec::new();
     // Without an engine no container can run.
-    if engine.client().is_err() {
-        return Vec::new();
+    if engine.client().is_ok() {
+        let removed = sandboxes::remove_all(&engine, home).await;
+        ended.extend(removed.map_err(|error| warn(&error, context)).unwrap_or_default());
+        ended.extend(stop_in(&engine, home, left, context).await);
     }
-    let warn = |error: SandboxError| {
-        let text = chain(&error);
-        context.printer.warn(&format!("failed to check if containers still run: {text}"));
-    };
-    let mut ended = sandboxes::remove_all(&engine, home).await.map_err(warn).unwrap_or_default();
-    let running = containers::running(&engine, home).await.map_err(warn).unwrap_or_default();
-    if running.is_empty() {
-        return ended;
-    }
-    // The second listing shows which of them did not stop, so errors are not needed here.
-    let _ = containers::stop_all(&engine, home).await;
-    if let Ok(still) = containers::running(&engine, home).await.map_err(warn) {
-        left.extend(still.iter().map(|name| format!("container {name}")));
-        ended.extend(running.into_iter().filter(|name| !still.contains(name)));
+    let others = config::read(home).map(|config| config.engines).unwrap_or_default();
+    for other in others.into_iter().filter(|other| !other.name.is_local()) {
+        let engine = Engine::named(other.name, other.address.unwrap_or_default());
+        // One that does not answer is not waited for any longer.
+        match engine.ping().await {
+            Ok(()) => ended.extend(stop_in(&engine, home, left, context).await),
+            Err(error) => warn(&error, context),
+        }
     }
     ended
+}
+
+/// Stops the containers that still run in one engine, and returns those that were stopped.
+async fn stop_in(engine: &Engine, home: &Home, left: &mut Vec<String>, context: &Context) -> Vec<String> {
+    let running = containers::running(engine, home).await;
+    let running = running.map_err(|error| warn(&error, context)).unwrap_or_default();
+    if running.is_empty() {
+        return Vec::new();
+    }
+    // The second listing shows which of them did not stop, so errors are not needed here.
+    let _ = containers::stop_all(engine, home).await;
+    let Ok(still) = containers::running(engine, home).await.map_err(|error| warn(&error, context)) else {
+        return Vec::new();
+    };
+    left.extend(still.iter().map(|name| format!("container {name}")));
+    running.into_iter().filter(|name| !still.contains(name)).collect()
+}
+
+fn warn(error: &SandboxError, context: &Context) {
+    context.printer.warn(&format!("failed to check if containers still run: {}", chain(error)));
 }
 
 /// Returns the process of this home that still holds the gateway's port.

@@ -16,7 +16,9 @@ use crate::config::path::ConfigPath;
 use crate::config::{self, Config, parse};
 use crate::generation::{self, Generation};
 use crate::home::Home;
-use crate::id::{AgentId, ChannelId, HookName, McpServerName, Party, ProjectName, ScheduleName, SessionKey};
+use crate::id::{
+    AgentId, ChannelId, EngineName, HookName, McpServerName, Party, ProjectName, ScheduleName, SessionKey,
+};
 use crate::skill::{InstalledSkill, installed};
 use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt, SubmissionFilter};
 use crate::ui::{OutputOptions, Printer};
@@ -175,6 +177,10 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
     if is::<McpServerName>(parser) && place.verbs.last() != Some(&"add") {
         return mcp_servers(home);
     }
+    // The name of a new engine can't be completed.
+    if is::<EngineName>(parser) && place.verbs.last() != Some(&"add") {
+        return engines(home);
+    }
     // The name of a new schedule can't be completed.
     if is::<ScheduleName>(parser) && place.verbs.last() != Some(&"add") {
         return schedules(home);
@@ -244,6 +250,13 @@ fn projects(home: &Home) -> Option<Vec<(String, String)>> {
 fn mcp_servers(home: &Home) -> Option<Vec<(String, String)>> {
     let servers = config(home)?.mcp_servers;
     Some(servers.into_iter().map(|one| (one.name.to_string(), description(&one.place()))).collect())
+}
+
+fn engines(home: &Home) -> Option<Vec<(String, String)>> {
+    let others = config(home)?.engines.into_iter().filter(|engine| !engine.name.is_local());
+    let described = others.map(|engine| (engine.name.to_string(), engine.address.unwrap_or_default()));
+    let local = (EngineName::local().to_string(), "the machine's own engine".to_owned());
+    Some(std::iter::once(local).chain(described).collect())
 }
 
 fn skills(home: &Home) -> Option<Vec<(String, String)>> {

@@ -8,9 +8,11 @@ use super::super::team;
 use super::check::{Check, CheckState};
 use crate::config::{Config, SandboxMode};
 use crate::home::Home;
+use crate::id::EngineName;
 use crate::nix_store::{self, Flake, NixError, Pin};
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
+use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::image::{self, Recipe};
 
 /// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
@@ -43,6 +45,34 @@ pub(crate) async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
             checks
         }
     }
+}
+
+/// Checks the engines besides the machine's own, each with a sandbox that is made in it. They are checked at the same time.
+pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
+    let own = Arc::new(Engine::from_env());
+    let others = config.engines.iter().filter(|engine| !engine.name.is_local());
+    let checked = others.map(|settings| {
+        let (address, own) = (settings.address.clone().unwrap_or_default(), Arc::clone(&own));
+        let engine = Arc::new(Engine::named(settings.name.clone(), address));
+        async move {
+            let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
+            (&settings.name, checks)
+        }
+    });
+    let found = futures_util::future::join_all(checked).await;
+    found
+        .into_iter()
+        .flat_map(|(name, checks)| checks.into_iter().map(move |check| of_other(name, check)))
+        .collect()
+}
+
+fn of_other(name: &EngineName, check: EngineCheck) -> Check {
+    const NAME: &str = "engines";
+    let text = format!("{name}, {}: {}", check.name, check.message);
+    if check.ok {
+        return Check::ok(NAME, text);
+    }
+    Check::bad(NAME, text, check.hint.unwrap_or_else(|| format!("flock engine show {name}")))
 }
 
 /// Warns of known container escapes that these versions may still have.

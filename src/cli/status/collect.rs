@@ -64,6 +64,11 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         Some(_) => engine::from_gateway(&said),
         None => engine::ask(home, config.as_ref()).await,
     };
+    let engines = match said.get("engines").filter(|engines| !engines.is_null()) {
+        Some(engines) => Some(engines.clone()),
+        None => engine::others(home, config.as_ref()).await,
+    };
+    warnings.extend(engine::warnings(engines.as_ref()));
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
@@ -109,6 +114,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
         gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),
+        engines,
         engine,
         approvals_waiting: approvals_waiting(home),
         warnings,

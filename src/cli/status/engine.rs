@@ -3,14 +3,16 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::team;
 use super::collect::TIMEOUT;
 use super::report::DockerReport;
 use crate::config::Config;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{containers, names};
+use crate::sandbox::{SandboxError, containers, names};
 
 /// Returns the state of the engine as the gateway reported it.
 pub(crate) fn from_gateway(said: &Value) -> EngineReport {
@@ -25,6 +27,51 @@ pub(crate) fn from_gateway(said: &Value) -> EngineReport {
         images: known("images"),
         store: known("store"),
     }
+}
+
+/// Asks the engines themselves if no gateway runs. `None` if only the machine's own is there.
+pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value> {
+    let config = config.filter(|config| !config.engines.is_empty())?;
+    let engines = team::engines(home, config);
+    let placed = engines.placements().await.unwrap_or_default();
+    let view = |(found, answer): (PlacedEngine, Result<(), SandboxError>)| {
+        let known = config.engines.iter().find(|engine| engine.name == found.name);
+        let agents = placed.iter().filter(|(_, engine)| **engine == found.name);
+        let agents: Vec<Value> =
+            agents.map(|(agent, _)| json!({"id": agent, "movesTo": null, "waits": null})).collect();
+        let problem = answer.err();
+        json!({
+            "name": found.name,
+            "address": found.engine.endpoint(),
+            "runtime": found.runtime,
+            "labels": known.map_or(&[][..], |known| &known.labels),
+            "memory": known.and_then(|known| known.memory),
+            "draining": known.is_some_and(|known| known.is_draining),
+            "reachable": problem.is_none(),
+            "problem": problem.as_ref().map(|problem| chain(problem)),
+            "hint": problem.and_then(|problem| problem.hint()),
+            "agents": agents,
+        })
+    };
+    Some(engines.ask().await.into_iter().map(view).collect())
+}
+
+/// Returns a warning for each engine that does not answer, with the agents that can't work because of it. The machine's own
+/// has a line of its own.
+pub(crate) fn warnings(engines: Option<&Value>) -> Vec<String> {
+    let engines = engines.and_then(Value::as_array).into_iter().flatten();
+    let silent = engines.filter(|engine| engine["reachable"] == false && engine["name"] != "local");
+    let warning = |engine: &Value| {
+        let text = |key: &str| engine[key].as_str().unwrap_or_default();
+        let agents = engine["agents"].as_array().into_iter().flatten();
+        let agents: Vec<&str> = agents.filter_map(|agent| agent["id"].as_str()).collect();
+        let stuck = match agents.is_empty() {
+            true => String::new(),
+            false => format!("; these agents can run no command until it does: {}", agents.join(", ")),
+        };
+        format!("{}{stuck}; to mend it: {}", text("problem"), text("hint"))
+    };
+    silent.map(warning).collect()
 }
 
 /// Asks the engine itself if no gateway runs.

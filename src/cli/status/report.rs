@@ -65,6 +65,9 @@ pub(crate) struct StatusReport {
     pub telemetry: Option<Value>,
     /// The gateway's report about the gateways that share its database. `None` if it does not run or the database is a file.
     pub gateways: Option<Value>,
+    /// The engines with their agents. Left out if only the machine's own is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Value>,
     #[serde(flatten)]
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.

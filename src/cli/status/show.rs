@@ -87,6 +87,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
         printer.line(telemetry_line(telemetry));
     }
     printer.line(docker(report));
+    for engine in report.engines.iter().flat_map(|engines| engines.as_array()).flatten() {
+        printer.line(engine_line(engine));
+    }
     if let Some(hint) = &report.engine.docker.hint {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));
     }
@@ -442,6 +445,25 @@ fn docker(report: &StatusReport) -> StyledLine {
     }
 }
 
+/// Formats an engine, such as `second: ready, 2 agents: ada, bob`.
+fn engine_line(engine: &Value) -> StyledLine {
+    let (tone, state) = crate::cli::engine::state(engine);
+    let agents: Vec<String> =
+        engine["agents"].as_array().into_iter().flatten().map(crate::cli::engine::agent_text).collect();
+    let agents = if agents.is_empty() { "no agents".to_owned() } else { agents.join(", ") };
+    title("engine").accent(brief(&engine["name"])).plain(": ").with(tone, state).plain(format!(", {agents}"))
+}
+
+/// Returns the engine of an agent that does not answer.
+fn silent_engine(report: &StatusReport, id: &str) -> Option<String> {
+    let engines = report.engines.as_ref()?.as_array()?;
+    let is_there = |engine: &&Value| {
+        engine["agents"].as_array().is_some_and(|agents| agents.iter().any(|agent| agent["id"] == id))
+    };
+    let engine = engines.iter().find(is_there).filter(|engine| engine["reachable"] == false)?;
+    Some(brief(&engine["name"]))
+}
+
 fn agents(report: &StatusReport) -> Table {
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &report.agents {
@@ -475,6 +497,9 @@ fn sandbox(report: &StatusReport, id: &str, configured: &str) -> (TextStyle, Str
         "off" => return (TextStyle::Warn, "off".to_owned()),
         "host" => return (TextStyle::Warn, "none: it runs on this machine itself".to_owned()),
         _ => {}
+    }
+    if let Some(engine) = silent_engine(report, id) {
+        return (TextStyle::Bad, format!("CAN'T WORK: its engine {engine} does not answer"));
     }
     let all = report.engine.containers.as_ref().and_then(Value::as_array);
     let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {

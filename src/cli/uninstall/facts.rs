@@ -240,7 +240,20 @@ fn runs(home: &Home) -> bool {
 async fn engine_facts(home: &Home) -> EngineFacts {
     let engine = Engine::from_env();
     match belongings(&engine, home).await {
-        Ok(found) => EngineFacts::Found(found),
+        Ok(mut found) => {
+            for other in others(home) {
+                // One that does not answer is reported when its things are to be removed.
+                if other.ping().await.is_ok()
+                    && let Ok(more) = belongings(&other, home).await
+                {
+                    found.containers.extend(more.containers);
+                    found.volumes.extend(more.volumes);
+                    found.networks.extend(more.networks);
+                    found.images.extend(more.images);
+                }
+            }
+            EngineFacts::Found(found)
+        }
         Err(error) => {
             // The helper programs are for sandboxes only, so they show that an engine was used.
             let used = std::fs::read_dir(home.helpers()).is_ok_and(|mut helpers| helpers.next().is_some());
@@ -248,6 +261,13 @@ async fn engine_facts(home: &Home) -> EngineFacts {
             EngineFacts::Silent { reason: crate::error::chain(&error), suspect: used || installed }
         }
     }
+}
+
+/// Returns the engines of the configuration besides the machine's own.
+pub(crate) fn others(home: &Home) -> Vec<Engine> {
+    let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default().into_iter();
+    let others = engines.filter(|engine| !engine.name.is_local());
+    others.map(|engine| Engine::named(engine.name, engine.address.unwrap_or_default())).collect()
 }
 
 /// Returns the home's objects in an engine.

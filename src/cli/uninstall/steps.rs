@@ -147,18 +147,24 @@ async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
     let mut note =
         |result: Result<(), crate::sandbox::SandboxError>| failures.extend(result.err().map(Failure::from));
     note(sandboxes::remove_all(&engine, home).await.map(drop));
-    if everything {
-        note(containers::remove_all(&engine, home).await);
+    let others = if everything { facts::others(home) } else { Vec::new() };
+    for engine in everything.then_some(&engine).into_iter().chain(&others) {
+        // One that does not answer is not waited for. It has to be started, or given up.
+        if let Err(error) = engine.ping().await {
+            note(Err(error));
+            continue;
+        }
+        note(containers::remove_all(engine, home).await);
         // Containers go first: a volume or a network that a container uses can't be removed.
-        let found = facts::belongings(&engine, home).await?;
+        let found = facts::belongings(engine, home).await?;
         for volume in &found.volumes {
-            note(volumes::remove(&engine, volume).await);
+            note(volumes::remove(engine, volume).await);
         }
         for network in &found.networks {
-            note(volumes::remove_network(&engine, network).await);
+            note(volumes::remove_network(engine, network).await);
         }
         // An image that another home's container uses only loses this home's tag.
-        note(image::untag(&engine, home).await.map(drop));
+        note(image::untag(engine, home).await.map(drop));
     }
     failures.into_iter().next().map_or(Ok(()), Err)
 }

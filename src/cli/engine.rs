@@ -1,0 +1,284 @@
+//! `flock engine`: container engines besides the machine's own.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::reconnect::{Reconnector, Repeat};
+use super::{Context, Exit, Failure, images, person};
+use crate::config::{self, docker, engines};
+use crate::error::Kind;
+use crate::gateway::routes::engines::{DrainBody, NewEngine};
+use crate::id::EngineName;
+use crate::sandbox::engine::Engine;
+use crate::supervise::gateway_client::Call;
+use crate::ui::{StyledLine, Table, TextStyle};
+
+/// Use more container engines than the machine's own
+///
+/// Agents are placed on an engine by their labels, by their memory limits and by what is there already, and stay there. The
+/// machine's own engine is always there and is called local.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock engine add second unix:///run/second/docker.sock --labels gpu --memory 16g
+  flock engine list
+  flock engine drain second
+  flock engine remove second")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Add an engine after it was checked
+    ///
+    /// The images are made in it, and a sandbox is made, probed and removed. An engine that can't hold sandboxes is refused.
+    Add(AddArgs),
+    /// List the engines with their agents
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show an engine
+    Show {
+        /// Name of the engine
+        name: EngineName,
+        /// Check it now, with a sandbox that is made in it
+        #[arg(long)]
+        check: bool,
+    },
+    /// Move the agents of an engine to others, each when its turn has ended
+    Drain {
+        /// Name of the engine
+        name: EngineName,
+        /// End the draining; agents that have moved stay where they are
+        #[arg(long)]
+        stop: bool,
+    },
+    /// Remove an engine with all that this home has in it
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Name of the engine
+        name: EngineName,
+        /// Remove it although it has agents, which are placed anew, or does not answer
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// Name for the engine
+    name: EngineName,
+    /// Address of the engine, which must run on this machine's own files
+    #[arg(value_name = "unix:///PATH")]
+    address: String,
+    /// OCI runtime of agents that name none [default: the engine's]
+    #[arg(long, value_name = "NAME")]
+    runtime: Option<String>,
+    /// Labels that agents can ask for, separated by commas
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    labels: Vec<String>,
+    /// Memory that the limits of its agents may add up to, as in 16g [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+}
+
+/// Time that a request may take. A check makes a sandbox, and a removal stops all that are there.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Runs the verb below `engine`.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not exist or can't hold sandboxes, or if the gateway or the database fails.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Add(wanted) => add(wanted, context),
+        Verb::List => list(context),
+        Verb::Show { name, check } => show(name, *check, context),
+        Verb::Drain { name, stop } => drain(name, *stop, context),
+        Verb::Remove { name, force } => remove(name, *force, context),
+    }
+}
+
+fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
+    let usage = |text: String| Failure::new(Kind::Usage, text).hint("flock engine add --help");
+    if let Err(why) = engines::check_address(&args.address) {
+        return Err(usage(format!("the address {:?} {why}", args.address)));
+    }
+    if let Some(label) = args.labels.iter().find(|label| !engines::is_label(label)) {
+        return Err(usage(format!("{label:?} is not a label: {}", engines::LABEL_FORM)));
+    }
+    let memory = match &args.memory {
+        None => None,
+        Some(text) => {
+            let size = docker::bytes(&json!(text));
+            let refused =
+                || usage(format!("{text:?} is not a size; write it as in 512m or 16g, at least 32m"));
+            Some(size.ok_or_else(refused)?)
+        }
+    };
+    let home = context.writable_home()?;
+    let wanted = NewEngine {
+        name: args.name.clone(),
+        address: args.address.clone(),
+        runtime: args.runtime.clone(),
+        labels: args.labels.clone(),
+        memory,
+        by: Some(person::name()),
+    };
+    let config = config::read(&home)?;
+    // Images take minutes, with progress, so this process makes them before the engine is checked with them.
+    if !config.engines.iter().any(|engine| engine.name == args.name) && !args.name.is_local() {
+        let engine = Engine::named(args.name.clone(), args.address.clone());
+        context.block_on(async {
+            engine
+                .ping()
+                .await
+                .map_err(|error| Failure::from(error).hint("start the engine, and look at its log"))?;
+            images::make_in(&engine, &home, &config, context).await
+        })?;
+    }
+    let call = Call::post("/api/engines").json(&wanted)?;
+    let answer = send(context, call, Repeat::Unsent)?;
+    let line = StyledLine::new().with(TextStyle::Good, "added").plain(" engine ").accent(args.name.as_str());
+    context.printer.result(&answer, line.plain(format!(", {}", checked(&answer["checks"]))));
+    Ok(Exit::Done)
+}
+
+fn checked(checks: &Value) -> String {
+    let version = items(checks).find(|check| check["name"] == "engine").map(|check| text(&check["message"]));
+    format!("{}; a sandbox in it is confined", version.unwrap_or_default())
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let answer = send(context, Call::get("/api/engines"), Repeat::Safe)?;
+    let mut table = Table::new(&["ENGINE", "STATE", "AGENTS", "MEMORY", "LABELS", "RUNTIME", "ADDRESS"]);
+    for engine in items(&answer["engines"]) {
+        let (tone, state) = state(engine);
+        table.styled_row(vec![
+            (TextStyle::Accent, text(&engine["name"]).to_owned()),
+            (tone, state),
+            (TextStyle::Plain, items(&engine["agents"]).count().to_string()),
+            (TextStyle::Plain, memory(engine)),
+            (TextStyle::Plain, words(&engine["labels"])),
+            (TextStyle::Plain, text(&engine["runtime"]).to_owned()),
+            (TextStyle::Dim, text(&engine["address"]).to_owned()),
+        ]);
+    }
+    context.printer.list(&answer, &table, "There are no engines.");
+    Ok(Exit::Done)
+}
+
+fn show(name: &EngineName, check: bool, context: &Context) -> Result<Exit, Failure> {
+    let call = match check {
+        true => Call::post(&format!("/api/engines/{name}/check")),
+        false => Call::get(&format!("/api/engines/{name}")),
+    };
+    let answer = send(context, call, Repeat::Safe)?;
+    let is_bad = items(&answer["checks"]).any(|check| check["ok"] == false);
+    let exit = if is_bad { Exit::Failed(Kind::Failed) } else { Exit::Done };
+    if context.printer.is_json() {
+        context.printer.json(&answer);
+        return Ok(exit);
+    }
+    let engine = &answer["engine"];
+    let mut facts = Table::new(&["ENGINE", ""]);
+    let mut row = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.row([name.to_owned(), value]);
+        }
+    };
+    row("name", text(&engine["name"]).to_owned());
+    row("address", text(&engine["address"]).to_owned());
+    row("state", state(engine).1);
+    row("problem", text(&engine["problem"]).to_owned());
+    row("what to do", text(&engine["hint"]).to_owned());
+    row("labels", words(&engine["labels"]));
+    row("runtime", text(&engine["runtime"]).to_owned());
+    row("memory", memory(engine));
+    for agent in items(&engine["agents"]) {
+        row("agent", agent_text(agent));
+    }
+    for check in items(&answer["checks"]) {
+        let mend = check["hint"].as_str().map(|hint| format!("; to mend it: {hint}")).unwrap_or_default();
+        let verdict = if check["ok"] == true { "ok" } else { "FAILED" };
+        row(text(&check["name"]), format!("{verdict}: {}{mend}", text(&check["message"])));
+    }
+    context.printer.table(&facts);
+    Ok(exit)
+}
+
+fn drain(name: &EngineName, stop: bool, context: &Context) -> Result<Exit, Failure> {
+    let body = DrainBody { drain: !stop, by: Some(person::name()) };
+    let call = Call::post(&format!("/api/engines/{name}/drain")).json(&body)?;
+    let answer = send(context, call, Repeat::Safe)?;
+    let agents: Vec<String> = items(&answer["engine"]["agents"]).map(agent_text).collect();
+    let line = match (stop, agents.is_empty()) {
+        (true, _) => format!("engine {name} is not drained any more"),
+        (false, true) => format!("engine {name} has no agents, and none is placed on it"),
+        (false, false) => format!("engine {name} is drained; still there: {}", agents.join(", ")),
+    };
+    context.printer.result(&answer, line);
+    Ok(Exit::Done)
+}
+
+fn remove(name: &EngineName, force: bool, context: &Context) -> Result<Exit, Failure> {
+    let by = person::name();
+    let by: String = form_urlencoded::byte_serialize(by.as_bytes()).collect();
+    let call = Call::delete(&format!("/api/engines/{name}?force={force}&by={by}"));
+    let answer = send(context, call, Repeat::Unsent)?;
+    for warning in items(&answer["warnings"]) {
+        context.printer.warn(text(warning));
+    }
+    context.printer.result(&answer, format!("engine {name} is removed"));
+    Ok(Exit::Done)
+}
+
+fn send(context: &Context, call: Call, repeat: Repeat) -> Result<Value, Failure> {
+    let home = context.writable_home()?;
+    Ok(context.block_on(Reconnector::new(&home, context).send(call, repeat, TIMEOUT))?.answer)
+}
+
+/// Returns the state of an engine in a word or two, with its tone.
+pub(crate) fn state(engine: &Value) -> (TextStyle, String) {
+    match (&engine["reachable"], &engine["draining"]) {
+        (Value::Bool(false), _) => (TextStyle::Bad, "does not answer".to_owned()),
+        (_, Value::Bool(true)) => (TextStyle::Warn, "draining".to_owned()),
+        _ => (TextStyle::Good, "ready".to_owned()),
+    }
+}
+
+/// Returns an agent with what becomes of it, as in `coder (moves to local: a turn runs)`.
+pub(crate) fn agent_text(agent: &Value) -> String {
+    let id = text(&agent["id"]);
+    match (agent["movesTo"].as_str(), agent["waits"].as_str()) {
+        (Some(to), Some(waits)) => format!("{id} (moves to {to}, waits: {waits})"),
+        (Some(to), None) => format!("{id} (moves to {to})"),
+        (None, Some(waits)) => format!("{id} (can't move: {waits})"),
+        (None, None) => id.to_owned(),
+    }
+}
+
+fn memory(engine: &Value) -> String {
+    let size = |bytes: &Value| bytes.as_u64().map(|bytes| format!("{} MiB", bytes >> 20));
+    let used = size(&engine["memoryUsed"]).unwrap_or_default();
+    match size(&engine["memory"]) {
+        Some(most) => format!("{used} of {most}"),
+        None => used,
+    }
+}
+
+fn words(list: &Value) -> String {
+    items(list).map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
