@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod doctor;
 mod edit;
+mod engine;
 mod freeze;
 mod generations;
 mod handover;

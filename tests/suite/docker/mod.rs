@@ -8,6 +8,7 @@ mod cli;
 mod copy;
 mod described;
 mod egress;
+mod engines;
 mod faults;
 mod freeze;
 mod generations;

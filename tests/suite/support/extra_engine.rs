@@ -1,5 +1,5 @@
-//! A second engine for what the machine's own must not be changed for: OCI runtimes that are registered with it. It has a
-//! network, folders and sockets of its own, and ends with the test.
+//! A second engine for what the machine's own must not be changed for: OCI runtimes that are registered with it, and
+//! engines that hang or end. It has a network, folders and sockets of its own, and ends with the test.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -48,10 +48,24 @@ impl ExtraEngine {
         let daemon_json =
             serde_json::json!({"runtimes": known, "bridge": "none", "iptables": false, "ip-forward": false});
         std::fs::write(folder.path().join("daemon.json"), daemon_json.to_string()).unwrap();
+        let daemon = Self::spawn(folder.path());
+        let extra = Self { daemon, folder };
+        extra.wait();
+        extra.load_images();
+        Some(extra)
+    }
+
+    /// One that knows the engine's own runtime only.
+    pub fn plain() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    fn spawn(folder: &Path) -> Child {
+        let at = |name: &str| folder.join(name).display().to_string();
         // crun knows control groups of one version or the other, not both at once.
         let script = format!(
             "umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {} --data-root {} --exec-root {} --pidfile {} \
-             --host unix://{} >{} 2>&1",
+             --host unix://{} >>{} 2>&1",
             at("daemon.json"),
             at("data"),
             at("exec"),
@@ -59,22 +73,41 @@ impl ExtraEngine {
             at("docker.sock"),
             at("log")
         );
-        let daemon = Command::new("unshare")
+        Command::new("unshare")
             .args(["--net", "--mount", "--propagation", "private", "sh", "-c", &script])
             .stdin(Stdio::null())
             .spawn()
-            .unwrap();
-        let extra = Self { daemon, folder };
+            .unwrap()
+    }
+
+    fn wait(&self) {
         let end = std::time::Instant::now() + Duration::from_secs(60);
-        while !extra.answers() {
+        while !self.answers() {
             if std::time::Instant::now() > end {
-                let log = std::fs::read_to_string(extra.folder.path().join("log")).unwrap_or_default();
+                let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
                 panic!("the second engine does not start: {log}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        extra.load_images();
-        Some(extra)
+    }
+
+    /// Stops the engine in the middle of what it does, or lets it go on. Connections to it are accepted meanwhile, and not
+    /// answered.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    /// Kills the engine. Its containers may live on.
+    pub fn kill(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+    }
+
+    /// Starts the engine again after [`Self::kill`], with all that it had.
+    pub fn revive(&mut self) {
+        self.daemon = Self::spawn(self.folder.path());
+        self.wait();
     }
 
     /// As flock reaches it.
@@ -82,7 +115,8 @@ impl ExtraEngine {
         Arc::new(Engine::at(self.host()))
     }
 
-    fn host(&self) -> String {
+    /// Its address.
+    pub fn host(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
@@ -112,9 +146,11 @@ impl ExtraEngine {
 
 impl Drop for ExtraEngine {
     fn drop(&mut self) {
-        // It ends its containers, and removes its mounts.
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap());
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        if self.daemon.try_wait().unwrap().is_none() {
+            // It ends its containers, and removes its mounts. A test may have left it stopped.
+            self.signal(nix::sys::signal::Signal::SIGTERM);
+            self.signal(nix::sys::signal::Signal::SIGCONT);
+        }
         let end = std::time::Instant::now() + Duration::from_secs(30);
         while self.daemon.try_wait().unwrap().is_none() {
             if std::time::Instant::now() > end {
