@@ -68,7 +68,11 @@ fn an_engine_that_hangs_or_is_gone_costs_its_own_agents_a_clear_state_and_nobody
         assert!(is_silent(&error), "{}", flock::error::chain(&error));
         assert_eq!(output(&sandbox, "ada", "cat made").await, "ada");
         let placed = sandbox.engines().placements().await.unwrap();
-        assert_eq!(placed[&id("bob")].as_str(), "second", "it is not made elsewhere beside what may still run");
+        assert_eq!(
+            placed[&id("bob")].as_str(),
+            "second",
+            "it is not made elsewhere beside what may still run"
+        );
 
         // It is back: the agent goes on with the files that it had.
         extra.revive();
