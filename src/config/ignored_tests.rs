@@ -78,7 +78,10 @@ fn every_key_of_the_documentation_is_read() {
     let rows = text.lines().filter(|line| line.starts_with("| `…"));
     let keys: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
     assert!(keys.len() > 20, "{keys:?}");
-    let document = document(|own| own["projects"] = json!({"lib": {"repo": "/srv/lib"}}));
+    let document = document(|own| {
+        own["projects"] = json!({"lib": {"repo": "/srv/lib"}});
+        own["engines"] = json!({"lib": {"address": "unix:///run/lib.sock"}});
+    });
     let asked = parse::keys(&document, &home()).unwrap();
     for key in keys {
         let key =
