@@ -163,9 +163,7 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
         ended.extend(removed.map_err(|error| warn(&error, context)).unwrap_or_default());
         ended.extend(stop_in(&engine, home, left, context).await);
     }
-    let others = config::read(home).map(|config| config.engines).unwrap_or_default();
-    for other in others.into_iter().filter(|other| !other.name.is_local()) {
-        let engine = Engine::named(other.name, other.address.unwrap_or_default());
+    for engine in team::other_engines(home) {
         // One that does not answer is not waited for any longer.
         match engine.ping().await {
             Ok(()) => ended.extend(stop_in(&engine, home, left, context).await),

@@ -208,6 +208,13 @@ pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
     Ok(Arc::new(engine))
 }
 
+/// Returns the engines of the configuration besides the machine's own; none if the configuration can't be read.
+pub(crate) fn other_engines(home: &Home) -> Vec<Engine> {
+    let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default().into_iter();
+    let others = engines.filter(|engine| !engine.name.is_local());
+    others.map(|engine| Engine::named(engine.name, engine.address.unwrap_or_default())).collect()
+}
+
 /// Returns the engines of a home, with the placements of agents as they are now.
 pub(crate) fn engines(home: &Home, config: &Config) -> Engines {
     let placed = if config.engines.is_empty() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::super::backup::ProgressWatcher;
-use super::super::{Context, Exit, Failure};
+use super::super::{Context, Exit, Failure, team};
 use super::require_stopped;
 use crate::backup::manifest::{Manifest, Part};
 use crate::backup::restore::{UnpackedHome, require_empty, unpack};
@@ -45,6 +45,8 @@ pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Ex
     watcher.0.step("opening the database");
     open_database(&unpacked, archive, context)?;
     let manifest = unpacked.manifest.clone();
+    // Of the home that is replaced. The configuration in the archive may name others.
+    let engines = team::other_engines(&home);
     let aside = unpacked.place(&home, (archive, replace))?;
     let mut notes = Vec::new();
     // From here on the home is restored. What follows is done by the next command if this one is killed.
@@ -52,7 +54,7 @@ pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Ex
         notes.push(format!("the configuration needs attention: {}", failure.text()));
     }
     if aside.is_some() {
-        notes.extend(remove_containers(&home, context));
+        notes.extend(remove_containers(&home, engines, context));
     }
     let (files, _) = manifest.totals();
     watcher.0.done(&format!("restored {files} files to {}", home.root().display()));
@@ -115,14 +117,23 @@ fn auth(document: &mut Value) -> Option<&mut Map<String, Value>> {
     document.pointer_mut("/gateway/auth").and_then(Value::as_object_mut)
 }
 
-/// Removes the containers of the home that was replaced: their workspaces are the old ones. Returns a note if that fails.
-fn remove_containers(home: &Home, context: &Context) -> Option<String> {
-    let engine = Engine::from_env();
-    if engine.socket().is_some_and(|socket| !socket.exists()) {
-        return None;
+/// Removes the containers of the home that was replaced: their workspaces are the old ones. Returns a note for each engine
+/// where that fails.
+fn remove_containers(home: &Home, others: Vec<Engine>, context: &Context) -> Vec<String> {
+    let own = Engine::from_env();
+    // A machine without an engine has no containers. Another engine may only be stopped.
+    let own = own.socket().is_none_or(Path::exists).then_some(own);
+    let mut notes = Vec::new();
+    for engine in own.into_iter().chain(others) {
+        let removed = context.block_on(async {
+            engine.ping().await?;
+            Ok(containers::remove_all(&engine, home).await?)
+        });
+        if let Err(failure) = removed {
+            notes.push(format!("its old sandboxes could not be removed: {}", failure.text()));
+        }
     }
-    let removed = context.block_on(async { Ok(containers::remove_all(&engine, home).await?) });
-    removed.err().map(|failure| format!("its old sandboxes could not be removed: {}", failure.text()))
+    notes
 }
 
 fn report(home: &Home, manifest: &Manifest, (aside, notes): (Option<&Path>, Vec<String>), context: &Context) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::super::completions::{Shell, script};
-use super::super::{Failure, service};
+use super::super::{Failure, service, team};
 use crate::config::{self, ConfigError};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, instance, version};
@@ -241,7 +241,7 @@ async fn engine_facts(home: &Home) -> EngineFacts {
     let engine = Engine::from_env();
     match belongings(&engine, home).await {
         Ok(mut found) => {
-            for other in others(home) {
+            for other in team::other_engines(home) {
                 // One that does not answer is reported when its things are to be removed.
                 if other.ping().await.is_ok()
                     && let Ok(more) = belongings(&other, home).await
@@ -261,13 +261,6 @@ async fn engine_facts(home: &Home) -> EngineFacts {
             EngineFacts::Silent { reason: crate::error::chain(&error), suspect: used || installed }
         }
     }
-}
-
-/// Returns the engines of the configuration besides the machine's own.
-pub(crate) fn others(home: &Home) -> Vec<Engine> {
-    let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default().into_iter();
-    let others = engines.filter(|engine| !engine.name.is_local());
-    others.map(|engine| Engine::named(engine.name, engine.address.unwrap_or_default())).collect()
 }
 
 /// Returns the home's objects in an engine.

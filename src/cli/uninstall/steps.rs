@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::{Failure, service, stop};
+use super::super::{Failure, service, stop, team};
 use super::facts;
 use super::plan::{OPENCLAW_FOLDERS, UninstallStep};
 use crate::error::Kind;
@@ -147,7 +147,7 @@ async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
     let mut note =
         |result: Result<(), crate::sandbox::SandboxError>| failures.extend(result.err().map(Failure::from));
     note(sandboxes::remove_all(&engine, home).await.map(drop));
-    let others = if everything { facts::others(home) } else { Vec::new() };
+    let others = if everything { team::other_engines(home) } else { Vec::new() };
     for engine in everything.then_some(&engine).into_iter().chain(&others) {
         // One that does not answer is not waited for. It has to be started, or given up.
         if let Err(error) = engine.ping().await {
