@@ -27,7 +27,8 @@ pub enum Action {
     Oversee,
     /// Run the team: freezes, agents, channels, sessions, tasks, schedules, races, projects.
     Manage,
-    /// Do what belongs to the owner: people, tokens, bridges, webhooks, MCP servers, all memories, generations, logs.
+    /// Do what belongs to the owner: people, tokens, bridges, webhooks, MCP servers, engines, all memories, generations,
+    /// logs.
     Administer,
     /// Do what reveals or replaces the owner's token, or belongs to a program. No person may.
     Root,
@@ -107,9 +108,8 @@ pub fn action(method: &Method, path: &str) -> Action {
         RequiredAccess::ForAll(_) => match parts.as_slice() {
             // These show only messages of channels that the person is on, and budgets that concern the person.
             ["api", "search"] | ["api", "usage", "budgets"] => Action::Look,
-            ["api", "audit" | "graph" | "doctor" | "supervisor" | "sandboxes", ..] | ["metrics"] => {
-                Action::Oversee
-            }
+            ["api", "audit" | "graph" | "doctor" | "supervisor" | "sandboxes" | "engines", ..]
+            | ["metrics"] => Action::Oversee,
             _ => Action::Survey,
         },
         RequiredAccess::Owner => owners_action(method, &parts),
@@ -144,7 +144,7 @@ fn owners_action(method: &Method, parts: &[&str]) -> Action {
         ["api", "dashboard", "codes"] | ["api", "dashboard", "sessions", "current"] => Action::SignIn,
         ["api", "dashboard", "sessions"] if is_get => Action::SignIn,
         ["api", "dashboard", "sessions", ..]
-        | ["api", "people" | "tokens" | "bridges" | "generations" | "logs" | "hooks", ..]
+        | ["api", "people" | "tokens" | "bridges" | "generations" | "logs" | "hooks" | "engines", ..]
         | ["api", "mcp", "servers", ..]
         | ["api", "search", "memory", ..]
         | ["api", "projects"]
