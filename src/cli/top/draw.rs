@@ -135,6 +135,7 @@ fn head(top: &Top, look: Look) -> Vec<Line<'static>> {
     }
     if let Some(snapshot) = &top.snapshot {
         lines.extend(snapshot.problems.iter().map(|text| Line::styled(format!("! {text}"), look.bad())));
+        lines.extend(engines(snapshot, look));
         if snapshot.requests > 0 {
             let text = if snapshot.requests == 1 {
                 "? 1 request waits".to_owned()
@@ -156,6 +157,19 @@ fn gateway(snapshot: &Snapshot) -> String {
         span(i64::try_from(snapshot.uptime_ms).unwrap_or(i64::MAX)),
         snapshot.memory_bytes >> 20,
     )
+}
+
+/// Returns the engines in one line. `None` if only the machine's own is there.
+fn engines(snapshot: &Snapshot, look: Look) -> Option<Line<'static>> {
+    if snapshot.engines.is_empty() {
+        return None;
+    }
+    let mut spans = vec![Span::raw("engines")];
+    for engine in &snapshot.engines {
+        let style = if engine.is_good { Style::new() } else { look.bad() };
+        spans.extend([Span::raw("  "), Span::styled(engine.text.clone(), style)]);
+    }
+    Some(Line::from(spans))
 }
 
 /// A column of the table.
@@ -229,6 +243,13 @@ fn sandbox_text(agent: &Agent, look: Look) -> String {
     }
 }
 
+fn on_engine(agent: &Agent) -> String {
+    match agent.sandbox.engine.as_str() {
+        "" => String::new(),
+        engine => format!(", on engine {engine}"),
+    }
+}
+
 fn draw_agents(frame: &mut Frame<'_>, top: &Top, look: Look, area: Rect) -> Rows {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let agents = top.agents();
@@ -264,7 +285,7 @@ fn detail(agent: &Agent, look: Look) -> Vec<Line<'static>> {
         ),
         line("session  ", agent.session.clone()),
         line("model    ", agent.model.clone()),
-        line("sandbox  ", sandbox_text(agent, look)),
+        line("sandbox  ", format!("{}{}", sandbox_text(agent, look), on_engine(agent))),
     ]
 }
 

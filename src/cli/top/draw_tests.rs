@@ -6,11 +6,16 @@ use super::*;
 use crate::ui::pager::PagerRow;
 
 fn top() -> Top {
+    top_with(&json!({}))
+}
+
+/// A team whose status has more.
+fn top_with(more: &serde_json::Value) -> Top {
     let activity = |state: &str, detail: &str| {
         json!({"state": state, "since": 1_000_000, "detail": detail, "turn": null,
             "session": "agent:coder:flock:main:ann", "request": null})
     };
-    let answers = json!({
+    let mut answers = json!({
         "agents": [
             {"id": "coder", "role": "worker", "model": "script/x", "sandbox": "docker",
                 "activity": activity("working", "exec\u{1b}[2J\u{202e}")},
@@ -25,6 +30,8 @@ fn top() -> Top {
         "usage": {"agents": [{"agent": "coder", "costMicros": [0, 10_000, 80_000]}]},
         "requests": [{"state": "waiting"}],
     });
+    let gateway = answers["gateway"].as_object_mut().unwrap();
+    gateway.extend(more.as_object().unwrap().clone());
     let mut top = Top::default();
     top.take(Snapshot::parse(answers).unwrap());
     top
@@ -58,6 +65,40 @@ fn the_agents_are_shown_on_screens_of_every_size() {
     {
         assert!(wide.contains(word), "{word}:\n{wide}");
     }
+}
+
+#[test]
+fn several_engines_are_shown_with_their_state_and_an_agent_says_that_its_own_is_silent() {
+    let engine = |name: &str, memory: serde_json::Value, agents: serde_json::Value| {
+        json!({"name": name, "address": "unix:///run/x.sock", "runtime": null, "labels": [], "memory": memory,
+            "memoryUsed": 2048 << 20, "draining": false, "reachable": true, "problem": null, "hint": null,
+            "agents": agents})
+    };
+    let placed = json!([{"id": "coder", "movesTo": null, "waits": null}]);
+    let mut second = engine("second", json!(4096_u64 << 20), placed);
+    let shown = |second: &serde_json::Value| {
+        let local = engine("local", json!(null), json!([]));
+        let mut top = top_with(&json!({"engines": [local, second]}));
+        top.selected = Some("coder".to_owned());
+        drawn(&top, 200, 50)
+    };
+    let text = shown(&second);
+    assert!(text.contains("local: ready, 0 agents, 2048 MiB"), "{text}");
+    assert!(text.contains("second: ready, 1 agent, 2048 of 4096 MiB"), "{text}");
+    assert!(text.contains("on engine second"), "{text}");
+    second["draining"] = json!(true);
+    assert!(shown(&second).contains("second: draining, 1 agent"));
+    second["reachable"] = json!(false);
+    second["problem"] = json!("it hangs\u{1b}[2J");
+    second["hint"] = json!("start it");
+    let text = shown(&second);
+    for word in ["second: does not answer", "engine: it hangs", ": start it", "engine second does not answer"]
+    {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(!text.contains("NOT CONFINED") && !text.contains('\u{1b}'), "{text}");
+    let one = drawn(&top(), 200, 50);
+    assert!(!one.contains("engines  ") && !one.contains("on engine"), "{one}");
 }
 
 #[test]

@@ -45,7 +45,17 @@ pub(super) struct Snapshot {
     pub requests: usize,
     /// The things that are not in order, each in one line.
     pub problems: Vec<String>,
+    /// The container engines; empty if only the machine's own is there.
+    pub engines: Vec<Engine>,
     pub agents: Vec<Agent>,
+}
+
+/// A container engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Engine {
+    /// Its name, state, number of agents and memory.
+    pub text: String,
+    pub is_good: bool,
 }
 
 /// An agent.
@@ -80,6 +90,8 @@ pub(super) struct Sandbox {
     /// The time of that probe, in milliseconds since 1970.
     pub probed_at: Option<i64>,
     pub is_good: bool,
+    /// The engine that it is in; empty if only the machine's own is there.
+    pub engine: String,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +143,9 @@ struct StatusAnswer {
     docker: Option<ProblemAnswer>,
     turns: TurnsAnswer,
     containers: Option<Vec<ContainerAnswer>>,
+    /// Left out if only the machine's own is there.
+    #[serde(default)]
+    engines: Vec<EngineAnswer>,
     #[serde(default)]
     bridges: Vec<BridgeAnswer>,
     /// An older gateway has none.
@@ -176,6 +191,24 @@ struct ContainerAnswer {
     agent: Option<String>,
     state: String,
     probe: Option<ProbeAnswer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EngineAnswer {
+    name: String,
+    memory: Option<u64>,
+    memory_used: u64,
+    draining: bool,
+    reachable: bool,
+    problem: Option<String>,
+    hint: Option<String>,
+    agents: Vec<PlacedAgentAnswer>,
+}
+
+#[derive(Deserialize)]
+struct PlacedAgentAnswer {
+    id: String,
 }
 
 #[derive(Deserialize)]
@@ -286,6 +319,13 @@ impl Snapshot {
         if let Some(text) = status.docker.and_then(|docker| docker.problem) {
             problem("container engine", text);
         }
+        // The machine's own is the one above.
+        for engine in status.engines.iter().filter(|engine| engine.name != "local") {
+            if let Some(text) = &engine.problem {
+                let hint = engine.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+                problem("engine", format!("{text}{hint}"));
+            }
+        }
         for breaker in status.team.into_iter().flat_map(|team| team.breakers) {
             problem("provider", format!("{} does not answer", breaker.provider));
         }
@@ -332,7 +372,10 @@ impl Snapshot {
         let agents = answers.agents.into_iter().map(|agent| {
             let container = containers.iter().find(|container| container.agent.as_ref() == Some(&agent.id));
             let hours = answers.usage.agents.iter().find(|hours| hours.agent == agent.id);
-            agent.into_agent(container, hours.map(|hours| hours.cost_micros.clone()).unwrap_or_default())
+            let is_there = |engine: &&EngineAnswer| engine.agents.iter().any(|placed| placed.id == agent.id);
+            let engine = status.engines.iter().find(is_there);
+            let hours = hours.map(|hours| hours.cost_micros.clone()).unwrap_or_default();
+            agent.into_agent(container, engine, hours)
         });
         Ok(Self {
             version: inline(&status.version).into_owned(),
@@ -342,13 +385,41 @@ impl Snapshot {
             waiting: status.turns.waiting,
             requests: answers.requests.iter().filter(|request| request.state == "waiting").count(),
             agents: agents.collect(),
+            engines: status.engines.iter().map(EngineAnswer::shown).collect(),
             problems,
         })
     }
 }
 
+impl EngineAnswer {
+    /// Returns the engine in a few words, as in `second: draining, 2 agents, 4096 of 16384 MiB`.
+    fn shown(&self) -> Engine {
+        let state = match (self.reachable, self.draining) {
+            (false, _) => "does not answer",
+            (true, true) => "draining",
+            (true, false) => "ready",
+        };
+        let agents = match self.agents.len() {
+            1 => "1 agent".to_owned(),
+            number => format!("{number} agents"),
+        };
+        let used = self.memory_used >> 20;
+        let memory = match self.memory {
+            Some(most) => format!("{used} of {} MiB", most >> 20),
+            None => format!("{used} MiB"),
+        };
+        let text = inline(&format!("{}: {state}, {agents}, {memory}", self.name)).into_owned();
+        Engine { text, is_good: self.reachable }
+    }
+}
+
 impl AgentAnswer {
-    fn into_agent(self, container: Option<&ContainerAnswer>, hours: Vec<u64>) -> Agent {
+    fn into_agent(
+        self,
+        container: Option<&ContainerAnswer>,
+        engine: Option<&EngineAnswer>,
+        hours: Vec<u64>,
+    ) -> Agent {
         let clean = |text: &str| inline(text).into_owned();
         let activity = self.activity;
         let detail = clean(activity.detail.as_deref().unwrap_or_default());
@@ -376,16 +447,22 @@ impl AgentAnswer {
             session: clean(activity.session.as_deref().unwrap_or_default()),
             request: activity.request.as_deref().map(clean),
             model: clean(self.model.as_deref().unwrap_or("-")),
-            sandbox: sandbox(&self.sandbox, container),
+            sandbox: Sandbox {
+                engine: engine.map(|engine| clean(&engine.name)).unwrap_or_default(),
+                ..sandbox(&self.sandbox, container, engine)
+            },
             hours,
         }
     }
 }
 
-fn sandbox(mode: &str, container: Option<&ContainerAnswer>) -> Sandbox {
-    let good = |text: &str| Sandbox { text: inline(text).into_owned(), probed_at: None, is_good: true };
+fn sandbox(mode: &str, container: Option<&ContainerAnswer>, engine: Option<&EngineAnswer>) -> Sandbox {
+    let good = |text: &str| Sandbox { text: inline(text).into_owned(), is_good: true, ..Sandbox::default() };
     if mode == "off" {
         return good("none");
+    }
+    if let Some(engine) = engine.filter(|engine| !engine.reachable) {
+        return Sandbox { is_good: false, ..good(&format!("engine {} does not answer", engine.name)) };
     }
     let Some(container) = container else { return good("not made") };
     let Some(probe) = &container.probe else { return good(&format!("{}, not probed", container.state)) };
@@ -395,5 +472,5 @@ fn sandbox(mode: &str, container: Option<&ContainerAnswer>) -> Sandbox {
         format!("NOT CONFINED ({})", probe.findings.len())
     };
     let text = inline(&format!("{}, {verdict}", container.state)).into_owned();
-    Sandbox { text, probed_at: Some(probe.at), is_good: probe.confined }
+    Sandbox { text, probed_at: Some(probe.at), is_good: probe.confined, ..Sandbox::default() }
 }

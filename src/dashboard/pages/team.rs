@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use serde::Deserialize;
 
-use super::engine::{Engine, Probe};
+use super::engine::{Engine, PlacedEngine, Probe};
 use super::freeze::Freeze;
 use super::sessions;
 use crate::dashboard::format::{Moment, fill, money};
@@ -58,6 +58,9 @@ struct Activity {
 struct Status {
     containers: Option<Vec<Container>>,
     docker: Option<Engine>,
+    /// Empty if only the machine's own is there.
+    #[serde(default)]
+    engines: Vec<PlacedEngine>,
 }
 
 #[derive(Deserialize)]
@@ -94,8 +97,8 @@ struct Request {
 struct TeamPage {
     layout: Layout,
     agents: Vec<AgentView>,
-    /// The reason why nothing is known about the sandboxes, and the command that helps.
-    engine: Option<(String, Option<String>)>,
+    /// The reasons why nothing is known about the sandboxes of an engine, each with the command that helps.
+    engines: Vec<(String, Option<String>)>,
     /// `true` if all agents are frozen.
     all_frozen: bool,
 }
@@ -154,30 +157,49 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         .flatten()
         .filter_map(|container| Some((container.agent.as_deref()?, container)))
         .collect();
+    let silent: BTreeMap<&str, &str> = status
+        .engines
+        .iter()
+        .filter(|engine| !engine.reachable)
+        .flat_map(|engine| engine.agents.iter().map(|agent| (agent.id.as_str(), engine.name.as_str())))
+        .collect();
     let agents: Vec<AgentView> = listed
         .agents
         .iter()
         .map(|agent| {
             let hours = hours.agents.iter().find(|hours| hours.agent == agent.id.as_str());
-            view(texts, &viewer.person, agent, containers.get(agent.id.as_str()).copied(), hours)
+            let container = containers.get(agent.id.as_str()).copied();
+            let place = Place { container, silent: silent.get(agent.id.as_str()).copied() };
+            view(texts, &viewer.person, agent, place, hours)
         })
         .collect();
     let mut layout = Layout::new(viewer, Some(NavItem::Team), texts.team);
     layout.waiting = requests.requests.iter().filter(|request| request.state == "waiting").count();
-    let engine = status.docker.and_then(|docker| Some((docker.problem?, docker.hint)));
+    let own = status.docker.and_then(|docker| Some((docker.problem?, docker.hint)));
+    let others = status.engines.into_iter().filter(|engine| !engine.is_local());
+    let engines = own.into_iter().chain(others.filter_map(|engine| Some((engine.problem?, engine.hint))));
+    let engines = engines.collect();
     let all_frozen = !agents.is_empty() && agents.iter().all(|agent| agent.is_frozen);
-    Page::of(&TeamPage { layout, agents, engine, all_frozen })
+    Page::of(&TeamPage { layout, agents, engines, all_frozen })
+}
+
+/// The place of an agent's sandbox.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    container: Option<&'a Container>,
+    /// The engine, if it does not answer.
+    silent: Option<&'a str>,
 }
 
 fn view(
     texts: &'static Texts,
     person: &str,
     agent: &Agent,
-    container: Option<&Container>,
+    place: Place<'_>,
     hours: Option<&AgentHours>,
 ) -> AgentView {
     let activity = &agent.activity;
-    let (sandbox, sandbox_is_good) = sandbox(texts, agent, container);
+    let (sandbox, sandbox_is_good) = sandbox(texts, agent, place);
     let costs = hours.map(|hours| hours.cost_micros.as_slice()).unwrap_or_default();
     AgentView {
         id: agent.id.clone(),
@@ -196,7 +218,10 @@ fn view(
         request: activity.request.clone(),
         sandbox,
         sandbox_is_good,
-        probed: container.and_then(|container| container.probe.as_ref()).map(|probe| Moment::new(probe.at)),
+        probed: place
+            .container
+            .and_then(|container| container.probe.as_ref())
+            .map(|probe| Moment::new(probe.at)),
         cost: if agent.scripted { texts.scripted.to_owned() } else { money(costs.iter().sum()) },
         bars: bars(costs),
         is_frozen: activity.state == "frozen",
@@ -231,11 +256,14 @@ fn detail(texts: &Texts, activity: &Activity) -> String {
 }
 
 /// Describes a sandbox by what was probed, and returns `true` if nothing is wrong with it.
-fn sandbox(texts: &Texts, agent: &Agent, container: Option<&Container>) -> (String, bool) {
+fn sandbox(texts: &Texts, agent: &Agent, place: Place<'_>) -> (String, bool) {
     if agent.sandbox == "off" {
         return (texts.no_sandbox.to_owned(), true);
     }
-    let Some(container) = container else { return (texts.not_made.to_owned(), true) };
+    if let Some(engine) = place.silent {
+        return (fill(texts.engine_of_agent_silent, &[engine]), false);
+    }
+    let Some(container) = place.container else { return (texts.not_made.to_owned(), true) };
     match &container.probe {
         None => (format!("{}, {}", container.state, texts.not_probed), true),
         Some(probe) if probe.confined => (format!("{}, {}", container.state, texts.confined), true),
@@ -261,6 +289,23 @@ fn bars(costs: &[u64]) -> Vec<Bar> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sandbox_of_a_silent_engine_is_no_new_one() {
+        let agent: Agent = serde_json::from_value(serde_json::json!({
+            "id": "coder", "role": "worker", "runtime": "native", "model": null, "scripted": false, "sandbox": "docker",
+            "frozen": null, "problem": null, "lastSession": null,
+            "activity": {"state": "idle", "since": null, "detail": null, "session": null, "request": null},
+        }))
+        .unwrap();
+        let texts = crate::dashboard::texts::Language::English.texts();
+        let place = |silent| Place { container: None, silent };
+        assert_eq!(sandbox(texts, &agent, place(None)), (texts.not_made.to_owned(), true));
+        let found = sandbox(texts, &agent, place(Some("second")));
+        assert_eq!(found, ("its engine second does not answer".to_owned(), false));
+        let off = Agent { sandbox: "off".to_owned(), ..agent };
+        assert_eq!(sandbox(texts, &off, place(Some("second"))), (texts.no_sandbox.to_owned(), true));
+    }
 
     #[test]
     fn the_highest_bar_fills_the_plot_and_the_lowest_can_be_seen() {

@@ -1,15 +1,16 @@
-//! The overview: the gateway, the container engine with the sandboxes, the images, the package store, and the browsers.
+//! The overview: the gateway, the container engines with the sandboxes, the images, the package store, and the browsers.
 
 use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
 
-use super::super::engine::{Engine, Probe};
+use super::super::engine::{Engine, PlacedAgent, PlacedEngine, Probe};
 use super::Tab;
 use crate::clean;
 use crate::dashboard::format::{Moment, bytes, fill};
 use crate::dashboard::layout::{Layout, NavItem};
+use crate::dashboard::texts::Texts;
 use crate::dashboard::{Api, ApiFailure, Page, Viewer, fetch};
 
 #[derive(Deserialize)]
@@ -22,6 +23,9 @@ struct Status {
     config: ConfigState,
     turns: Turns,
     docker: Engine,
+    /// Empty if only the machine's own is there.
+    #[serde(default)]
+    engines: Vec<PlacedEngine>,
     containers: Option<Vec<Container>>,
     images: Option<Vec<Image>>,
     store: Option<Store>,
@@ -182,6 +186,7 @@ struct MachinePage {
     supervisor: Option<SupervisorView>,
     units: Vec<UnitView>,
     openclaw: Option<OpenClaw>,
+    engines: Vec<EngineView>,
     containers: Vec<ContainerView>,
     browsers: Vec<BrowserView>,
     /// The agents whose model can't be asked.
@@ -204,6 +209,44 @@ struct UnitView {
     reason: Option<String>,
     /// Set if it crashed so often that it is not restarted any more.
     gave_up: Option<Moment>,
+}
+
+struct EngineView {
+    name: String,
+    address: String,
+    state: &'static str,
+    is_good: bool,
+    /// The reason why it does not answer, and what helps.
+    problem: Option<(String, Option<String>)>,
+    agents: Vec<String>,
+    memory: String,
+    labels: String,
+    runtime: String,
+}
+
+impl EngineView {
+    fn new(texts: &'static Texts, engine: PlacedEngine) -> Self {
+        let (state, is_good) = match (engine.reachable, engine.draining) {
+            (false, _) => (texts.engine_silent, false),
+            (true, true) => (texts.engine_draining, true),
+            (true, false) => (texts.engine_ready, true),
+        };
+        let used = bytes(engine.memory_used);
+        Self {
+            state,
+            is_good,
+            problem: engine.problem.map(|problem| (problem, engine.hint)),
+            agents: engine.agents.iter().map(PlacedAgent::text).collect(),
+            memory: match engine.memory {
+                Some(most) => fill(texts.used_of, &[&used, &bytes(most)]),
+                None => fill(texts.used_without_limit, &[&used]),
+            },
+            labels: engine.labels.join(", "),
+            runtime: engine.runtime.unwrap_or_default(),
+            name: engine.name,
+            address: engine.address,
+        }
+    }
 }
 
 struct ContainerView {
@@ -236,7 +279,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         fetch::<SessionList>(api, "/api/dashboard/sessions"),
         fetch::<AgentList>(api, "/api/agents"),
     );
-    let (status, supervision, sessions, agents) = (status?, supervision?, sessions?, agents?);
+    let (mut status, supervision, sessions, agents) = (status?, supervision?, sessions?, agents?);
     let blocked = agents.agents.into_iter().filter_map(|agent| Some((agent.id, agent.problem?)));
     let containers = status.containers.iter().flatten().map(|container| ContainerView {
         name: container.name.clone(),
@@ -259,6 +302,8 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         crashes: unit.crashes,
     });
     let texts = viewer.texts();
+    let engines =
+        std::mem::take(&mut status.engines).into_iter().map(|engine| EngineView::new(texts, engine));
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
         do_notifications_fail: session.notifications.as_ref().is_some_and(|told| told.failures > 0),
         notifications: match &session.notifications {
@@ -286,9 +331,48 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         }),
         units: units.collect(),
         openclaw: supervision.openclaw,
+        engines: engines.collect(),
         containers: containers.collect(),
         browsers: browsers.collect(),
         blocked: blocked.collect(),
         status,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::dashboard::texts::Language;
+
+    fn view(change: impl FnOnce(&mut serde_json::Value)) -> EngineView {
+        let mut engine = json!({
+            "name": "second", "address": "unix:///run/second/docker.sock", "runtime": null, "labels": ["gpu", "large"],
+            "memory": null, "memoryUsed": 3_u64 << 30, "draining": false, "reachable": true, "problem": null, "hint": null,
+            "agents": [{"id": "coder", "movesTo": null, "waits": null}],
+        });
+        change(&mut engine);
+        EngineView::new(Language::English.texts(), serde_json::from_value(engine).unwrap())
+    }
+
+    #[test]
+    fn an_engine_is_shown_with_its_state_its_agents_and_its_capacity() {
+        let ready = view(|_| {});
+        assert_eq!((ready.state, ready.is_good, ready.problem), ("ready", true, None));
+        assert_eq!((ready.agents, ready.labels.as_str()), (vec!["coder".to_owned()], "gpu, large"));
+        assert_eq!(ready.memory, "3.0 GiB, without a limit");
+        let limited = view(|engine| engine["memory"] = json!(8_u64 << 30));
+        assert_eq!(limited.memory, "3.0 GiB of 8.0 GiB");
+        let drained = view(|engine| engine["draining"] = json!(true));
+        assert_eq!((drained.state, drained.is_good), ("draining", true));
+        let silent = view(|engine| {
+            engine["draining"] = json!(true);
+            engine["reachable"] = json!(false);
+            engine["problem"] = json!("it hangs");
+            engine["hint"] = json!("start it");
+        });
+        assert_eq!((silent.state, silent.is_good), ("does not answer", false));
+        assert_eq!(silent.problem, Some(("it hangs".to_owned(), Some("start it".to_owned()))));
+    }
 }
