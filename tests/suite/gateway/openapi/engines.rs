@@ -20,6 +20,13 @@ pub(super) async fn use_engines(scene: &Scene) {
     let ended = scene.post("/api/engines/local/drain", json!({"drain": false})).await;
     assert_eq!(ended["engine"]["draining"], false);
     assert!(scene.get("/api/status").await.get("engines").is_none(), "its entry is gone");
+    let rows = scene.get("/api/audit?action=engine").await;
+    let named = |action: &str| {
+        let rows = rows["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["action"] == action && row["subject"] == "local").unwrap()["actor"].clone()
+    };
+    assert_eq!(named("engine.drain"), "human:ann", "{rows}");
+    assert_eq!(named("engine.undrain"), "human:owner", "{rows}");
     scene.get("/api/engines/local").await;
     scene.post("/api/engines/local/check", NOTHING).await;
     let new = |name: &str, address: &str| json!({"name": name, "address": address, "by": "ann"});
