@@ -17,7 +17,7 @@ use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Output};
 
 /// Timeout of requests that a helper answers at once.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the moment when a command must end to the answer about it. The helper itself needs up to 6 s if a process
 /// hangs.
 const GRACE: Duration = Duration::from_secs(15);
@@ -202,6 +202,11 @@ impl HelperClient {
         own.into_iter().chain(command.iter().cloned()).collect()
     }
 
+    /// Returns the folder in which commands run that name none.
+    pub(super) fn root(&self) -> &str {
+        &self.environment.root
+    }
+
     /// Probes the sandbox from inside: it tries actions that must be impossible. `targets` are addresses to connect to
     /// in addition to well-known ones.
     ///
@@ -262,7 +267,13 @@ impl HelperClient {
         }
     }
 
-    async fn ask(
+    /// Sends a request without waiting for its answer.
+    pub(super) fn tell(&self, request: &Request) {
+        self.connection.tell(request);
+    }
+
+    /// Sends a request and waits for its answer, at most for `limit`. `job` is named if the helper knows no such job.
+    pub(super) async fn ask(
         &self,
         make: impl FnOnce(u32) -> Request,
         limit: Duration,

@@ -198,7 +198,8 @@ impl Shared {
             | Reply::Ended { request, .. }
             | Reply::Jobs { request, .. }
             | Reply::Admitted { request, .. }
-            | Reply::Dismissed { request, .. } => *request,
+            | Reply::Dismissed { request, .. }
+            | Reply::File { request, .. } => *request,
         };
         // An answer that nobody waits for is late or forged. Ignore it.
         if let Some(sender) = self.state().waiting.remove(&request) {

@@ -4,9 +4,10 @@
 //! Numbers are little-endian. Texts and lists begin with their length.
 
 use super::codec::{Reader, Writer};
+use super::file_message::{FileReply, FileRequest};
 
 /// Version of the protocol. Both sides must use the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Limit on the output kept of a command, in bytes. Both halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// Limit on a command in bytes. Linux accepts no longer argument.
@@ -83,6 +84,12 @@ pub enum Request {
         /// `true` to ask the guest to end and then kill it with every process it started. The reply comes when all of
         /// them are gone. `false` if the guest has ended by itself and its remaining processes may stay.
         end: bool,
+    },
+    /// Looks at a file or a folder, or changes it.
+    File {
+        /// The request number, repeated in the reply.
+        request: u32,
+        file: FileRequest,
     },
 }
 
@@ -196,6 +203,12 @@ pub enum Reply {
         request: u32,
         /// The number of processes that could not be killed.
         survivors: u32,
+    },
+    /// The answer about a file or a folder.
+    File {
+        /// The number of the request.
+        request: u32,
+        reply: FileReply,
     },
 }
 
@@ -321,6 +334,11 @@ impl Request {
                 out.u8(u8::from(*end));
                 7
             }
+            Self::File { request, file } => {
+                out.u32(*request);
+                file.encode(&mut out);
+                8
+            }
         };
         (kind, out.0)
     }
@@ -361,6 +379,7 @@ impl Request {
             }
             6 => Self::Admit { request: input.u32()? },
             7 => Self::Dismiss { request: input.u32()?, mark: input.u64()?, end: input.bool()? },
+            8 => Self::File { request: input.u32()?, file: FileRequest::decode(&mut input)? },
             _ => return None,
         };
         input.end(message)
@@ -421,6 +440,11 @@ impl Reply {
                 out.u32(*survivors);
                 72
             }
+            Self::File { request, reply } => {
+                out.u32(*request);
+                reply.encode(&mut out);
+                73
+            }
         };
         (kind, out.0)
     }
@@ -457,6 +481,7 @@ impl Reply {
             }
             71 => Self::Admitted { request: input.u32()?, mark: input.u64()? },
             72 => Self::Dismissed { request: input.u32()?, survivors: input.u32()? },
+            73 => Self::File { request: input.u32()?, reply: FileReply::decode(&mut input)? },
             _ => return None,
         };
         input.end(message)

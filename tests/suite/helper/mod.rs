@@ -4,6 +4,7 @@
 mod background;
 mod command;
 mod ending;
+mod files;
 mod flood;
 mod guest;
 mod protocol;

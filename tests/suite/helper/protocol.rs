@@ -70,7 +70,7 @@ impl Raw {
         }
     }
 
-    fn greet(&mut self, nonce: Nonce) {
+    pub fn greet(&mut self, nonce: Nonce) {
         self.send(&hello(nonce));
         while !matches!(self.reply(nonce), Reply::Welcome { version: VERSION, .. }) {}
     }

@@ -7,6 +7,9 @@
 #[path = "../codec.rs"]
 mod codec;
 mod confine;
+#[path = "../file_message.rs"]
+mod file_message;
+mod files;
 #[path = "../frame.rs"]
 mod frame;
 mod guest;

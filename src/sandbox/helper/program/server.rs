@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
+use crate::files;
 use crate::frame::{self, Decoder, Nonce};
 use crate::guest::Guests;
 use crate::job::{Job, Phase};
@@ -187,6 +188,7 @@ impl Server {
                     let reply = self.guests.dismiss(request, mark, end);
                     self.reply_all(reply);
                 }
+                Request::File { request, file } => self.reply(&Reply::File { request, reply: files::answer(&file) }),
             },
             _ => {}
         }

@@ -17,11 +17,16 @@ pub const SIGTERM: c_int = 15;
 const SIGCHLD: c_int = 17;
 pub const O_NONBLOCK: c_int = 0o4000;
 pub const O_CLOEXEC: c_int = 0o2_000_000;
-const O_PATH: c_int = 0o10_000_000;
+pub const O_PATH: c_int = 0o10_000_000;
+pub const O_NOCTTY: c_int = 0o400;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
-const O_DIRECTORY: c_int = 0o40_000;
+pub const O_DIRECTORY: c_int = 0o40_000;
 #[cfg(not(any(target_arch = "aarch64", target_arch = "arm")))]
-const O_DIRECTORY: c_int = 0o200_000;
+pub const O_DIRECTORY: c_int = 0o200_000;
+#[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
+pub const O_NOFOLLOW: c_int = 0o100_000;
+#[cfg(not(any(target_arch = "aarch64", target_arch = "arm")))]
+pub const O_NOFOLLOW: c_int = 0o400_000;
 const RLIMIT_CORE: c_int = 4;
 const RLIMIT_RTTIME: c_int = 15;
 const PR_SET_DUMPABLE: c_int = 4;
