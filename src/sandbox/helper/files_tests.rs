@@ -13,7 +13,7 @@ use crate::sandbox::helper::{Environment, PROGRAM};
 async fn helper(folder: &Path, root: &Path) -> (Child, HelperClient) {
     let program = folder.join("flock-helper");
     std::fs::write(&program, PROGRAM).unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(&program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let end = Instant::now() + Duration::from_secs(60);
@@ -90,7 +90,8 @@ async fn the_helper_reaches_and_refuses_what_flocks_own_access_does() {
     let compare =
         |what: &str, path: &str, own: Result<String, BeneathError>, its: Result<String, FileError>| {
             // Flock's own access can't always tell a link on the way from a file.
-            let plain = |why: FileRefusal| if why == FileRefusal::NotFolder { FileRefusal::Outside } else { why };
+            let plain =
+                |why: FileRefusal| if why == FileRefusal::NotFolder { FileRefusal::Outside } else { why };
             let own = own.map_err(|error| plain(same(&error)));
             let its = its.map_err(|error| plain(error.refusal().unwrap()));
             assert_eq!(own, its, "{what} {path:?}");
