@@ -271,6 +271,59 @@ fn entries(names: &[&[u8]], next: &[u8]) -> FileReply {
     FileReply::Entries { entries: names.iter().map(entry).collect(), next: next.to_vec() }
 }
 
+#[test]
+fn a_message_has_one_encoding_and_a_part_of_it_is_none() {
+    let known = FileVersion { size: 1, inode: 2, changed_ns: -3 };
+    let actions = [
+        FileAction::Look,
+        FileAction::List { after: b"a".to_vec(), most: 7 },
+        FileAction::Read { offset: 1 << 40, most: 5, version: None },
+        FileAction::Read { offset: 0, most: 5, version: Some(known) },
+        FileAction::Write { draft: 9, bytes: b"x".to_vec(), mode: Some(0o600) },
+        FileAction::Part { draft: 9, offset: 4, bytes: vec![] },
+        FileAction::Commit { draft: 9, size: 4, mode: None },
+        FileAction::Discard { draft: u64::MAX },
+        FileAction::MakeFolder,
+        FileAction::Remove,
+    ];
+    for action in actions {
+        let file = FileRequest { root: b"/workspace".to_vec(), path: b"a/b".to_vec(), action };
+        let request = Request::File { request: 3, file };
+        let (kind, payload) = request.encode();
+        for cut in 0..payload.len() {
+            assert_eq!(Request::decode(kind, &payload[..cut]), None, "{request:?} cut at {cut}");
+        }
+        assert_eq!(Request::decode(kind, &[&payload[..], &[0]].concat()), None, "{request:?}");
+        assert_eq!(Request::decode(kind, &payload), Some(request));
+    }
+    let refused = |why| FileReply::Refused { why, text: b"why".to_vec() };
+    let replies = [
+        FileReply::Done,
+        entries(&[b"a", b"b"], b"b"),
+        FileReply::Bytes { bytes: b"x".to_vec(), version: known },
+        refused(FileRefusal::NotFound),
+        refused(FileRefusal::Outside),
+        refused(FileRefusal::IsFolder),
+        refused(FileRefusal::NotFolder),
+        refused(FileRefusal::IsSpecial),
+        refused(FileRefusal::Changed),
+        refused(FileRefusal::System),
+    ];
+    let kinds = [EntryKind::File, EntryKind::Folder, EntryKind::Link, EntryKind::Special];
+    let looks = kinds.map(|kind| {
+        let name = Vec::new();
+        FileReply::Entry(FileEntry { name, kind, mode: 0o755, modified_ms: 5, version: known })
+    });
+    for reply in replies.into_iter().chain(looks) {
+        let reply = Reply::File { request: 3, reply };
+        let (kind, payload) = reply.encode();
+        for cut in 0..payload.len() {
+            assert_eq!(Reply::decode(kind, &payload[..cut]), None, "{reply:?} cut at {cut}");
+        }
+        assert_eq!(Reply::decode(kind, &payload), Some(reply));
+    }
+}
+
 #[tokio::test]
 async fn a_sandbox_that_answers_wrongly_gets_nobody_to_ask_for_ever_or_to_take_more_than_was_asked_for() {
     for wrong in [
