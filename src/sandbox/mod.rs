@@ -25,6 +25,7 @@ pub mod program_mounts;
 pub mod project_mount;
 pub mod seccomp;
 pub(crate) mod spec;
+pub mod ssh_tunnel;
 #[cfg(test)]
 #[path = "../../tests/unit/sandbox.rs"]
 pub(crate) mod testing;

@@ -1,0 +1,330 @@
+//! The way to an engine on another machine by the system's `ssh`, which forwards a socket of this machine to the engine's.
+//!
+//! Nothing is started before the first connection. If `ssh` has ended, a later connection starts it again, after a pause
+//! that doubles with each failure. So an engine that can't be reached costs whoever asks for it a clear error, and no more.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, Command};
+
+use crate::clean;
+use crate::error::Explain;
+
+/// The socket of the engine if the address names none.
+const ENGINE_SOCKET: &str = "/var/run/docker.sock";
+/// Time that `ssh` has to sign in and to forward the socket.
+const START_LIMIT: Duration = Duration::from_secs(15);
+/// Time between two looks if the socket is there yet.
+const POLL: Duration = Duration::from_millis(20);
+/// Time to wait for the last words of an `ssh` that has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The longest pause after a failure.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The longest path that fits into the address of a socket, see `supervise::control`.
+const MAX_SOCKET_PATH: usize = 103;
+/// Limit on the message of `ssh` that is kept, in bytes.
+const MAX_MESSAGE: u64 = 16 * 1024;
+
+/// The address of an engine that is reached by `ssh`, as in `ssh://ann@gpu:2222/run/docker.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshAddress {
+    user: Option<String>,
+    host: String,
+    port: Option<u16>,
+    socket: String,
+}
+
+impl SshAddress {
+    /// Returns the destination as `ssh` takes it.
+    #[must_use]
+    pub fn destination(&self) -> String {
+        match &self.user {
+            Some(user) => format!("{user}@{}", self.host),
+            None => self.host.clone(),
+        }
+    }
+}
+
+impl FromStr for SshAddress {
+    type Err = &'static str;
+
+    /// Reads an address. Each part stands in a command line later, so none can be an option or have characters of a shell.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rest = text.strip_prefix("ssh://").ok_or("must begin with ssh://")?;
+        let (place, socket) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ENGINE_SOCKET),
+        };
+        let (user, place) = match place.rsplit_once('@') {
+            Some((user, place)) => (Some(user), place),
+            None => (None, place),
+        };
+        let (host, port) = match place.strip_prefix('[') {
+            Some(bracketed) => {
+                let (host, rest) = bracketed.split_once(']').ok_or("has a bracket that is not closed")?;
+                host.parse::<std::net::Ipv6Addr>().map_err(|_| "has no IPv6 address in its brackets")?;
+                match rest.strip_prefix(':') {
+                    Some(port) => (host, Some(port)),
+                    None if rest.is_empty() => (host, None),
+                    None => return Err("has something behind its brackets"),
+                }
+            }
+            None => match place.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            },
+        };
+        let is_word = |text: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            !text.is_empty() && !text.starts_with('-') && text.chars().all(allowed)
+        };
+        if !user.is_none_or(is_word) {
+            return Err("has no usable user name before the @");
+        }
+        if !(is_word(host) || place.starts_with('[')) {
+            return Err("has no usable host name");
+        }
+        let number =
+            |port: &str| port.parse::<u16>().ok().filter(|port| *port > 0).ok_or("has no usable port");
+        // `ssh` separates the two ends of a forwarding by a colon, and replaces what begins with % or $.
+        let is_plain = |c: char| !c.is_control() && !matches!(c, ':' | '%' | '$' | '\\' | '"' | '\'');
+        let climbs = Path::new(socket).components().any(|part| part.as_os_str() == "..");
+        if socket.len() < 2 || climbs || !socket.chars().all(is_plain) {
+            return Err("has no usable path of a socket");
+        }
+        Ok(Self {
+            user: user.map(str::to_owned),
+            host: host.to_owned(),
+            port: port.map(number).transpose()?,
+            socket: socket.to_owned(),
+        })
+    }
+}
+
+/// An error of a tunnel.
+#[derive(Debug, thiserror::Error)]
+pub enum SshError {
+    /// The path of the socket on this machine can't be used.
+    #[error("{0:?} can't be the path of a socket: it is too long, or has a colon or a dollar sign")]
+    Path(PathBuf),
+    /// The program could not be started.
+    #[error("ssh can't be started")]
+    Start(#[source] std::io::Error),
+    /// The program ended.
+    #[error("ssh to {destination} ended: {reason}")]
+    Ended {
+        destination: String,
+        /// The last line that it wrote.
+        reason: String,
+    },
+    /// The socket was not forwarded in time.
+    #[error("ssh to {destination} did not connect within {} seconds", START_LIMIT.as_secs())]
+    Silent { destination: String },
+    /// It failed before and is not tried again yet.
+    #[error("ssh to {destination} is tried again in {} s: {reason}", left.as_secs().max(1))]
+    Paused {
+        destination: String,
+        /// The message of the last failure.
+        reason: String,
+        left: Duration,
+    },
+}
+
+impl Explain for SshError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            // It asks what the tunnel may not ask, such as whether a new key of the host is right.
+            Self::Ended { destination, .. }
+            | Self::Silent { destination }
+            | Self::Paused { destination, .. } => Some(format!("ssh {destination} true")),
+            Self::Path(_) | Self::Start(_) => None,
+        }
+    }
+}
+
+/// A tunnel to the socket of an engine. Dropping it ends `ssh`.
+pub struct SshTunnel {
+    address: SshAddress,
+    /// The socket on this machine, in a folder that only this user can enter.
+    socket: PathBuf,
+    /// The program with its first arguments.
+    program: Vec<OsString>,
+    state: tokio::sync::Mutex<TunnelState>,
+}
+
+#[derive(Default)]
+struct TunnelState {
+    running: Option<RunningSsh>,
+    /// The number of failures since the last connection.
+    failures: u32,
+    /// The last failure, with the time until which nothing is tried.
+    failed: Option<(String, Instant)>,
+}
+
+struct RunningSsh {
+    child: Child,
+    started: Instant,
+    /// The last line that it wrote to standard error.
+    said: Arc<Mutex<String>>,
+    reader: tokio::task::JoinHandle<()>,
+}
+
+impl SshTunnel {
+    /// Creates the value without starting anything. `socket` is created on this machine; its folder must exist and must
+    /// belong to this user alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SshError::Path`] if `ssh` can't take the path.
+    pub fn new(address: SshAddress, socket: PathBuf) -> Result<Self, SshError> {
+        let is_usable = |text: &str| text.len() <= MAX_SOCKET_PATH && !text.contains([':', '$']);
+        if !socket.to_str().is_some_and(is_usable) {
+            return Err(SshError::Path(socket));
+        }
+        Ok(Self { address, socket, program: vec!["ssh".into()], state: tokio::sync::Mutex::default() })
+    }
+
+    /// Returns the arguments of `ssh`.
+    fn arguments(&self) -> Vec<String> {
+        // It must neither ask anything nor wait for ever, and must not share a connection whose end is not its own.
+        let mut arguments: Vec<String> = ["-N", "-T"].map(str::to_owned).to_vec();
+        for option in [
+            "BatchMode=yes",
+            "StrictHostKeyChecking=yes",
+            "ControlMaster=no",
+            "ControlPath=none",
+            "ExitOnForwardFailure=yes",
+            "StreamLocalBindUnlink=yes",
+            "StreamLocalBindMask=0177",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+            "PermitLocalCommand=no",
+            "ConnectTimeout=10",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+        ] {
+            arguments.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        if let Some(port) = self.address.port {
+            arguments.extend(["-p".to_owned(), port.to_string()]);
+        }
+        // A percent sign begins what `ssh` replaces.
+        let socket = self.socket.to_string_lossy().replace('%', "%%");
+        arguments.extend(["-L".to_owned(), format!("{socket}:{}", self.address.socket)]);
+        arguments.extend(["--".to_owned(), self.address.destination()]);
+        arguments
+    }
+
+    /// Connects to the engine's socket, and starts `ssh` before if it does not run.
+    ///
+    /// # Errors
+    ///
+    /// Returns an [`SshError`] that tells why the engine can't be reached. After a failure, further calls return
+    /// [`SshError::Paused`] at once for a while.
+    pub async fn connect(&self) -> Result<UnixStream, SshError> {
+        if let Ok(stream) = UnixStream::connect(&self.socket).await {
+            return Ok(stream);
+        }
+        // One caller starts it, and the others wait here.
+        let mut state = self.state.lock().await;
+        loop {
+            if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                state.failures = 0;
+                state.failed = None;
+                return Ok(stream);
+            }
+            if state.running.is_none() {
+                if let Some((reason, until)) = &state.failed
+                    && let Some(left) = until.checked_duration_since(Instant::now())
+                {
+                    let destination = self.address.destination();
+                    return Err(SshError::Paused { destination, reason: reason.clone(), left });
+                }
+                state.running = Some(self.start()?);
+            }
+            let Some(running) = &mut state.running else { continue };
+            let error = if running.started.elapsed() > START_LIMIT {
+                SshError::Silent { destination: self.address.destination() }
+            } else {
+                match tokio::time::timeout(POLL, running.child.wait()).await {
+                    // It still signs in.
+                    Err(_) => continue,
+                    Ok(_) => {
+                        let reason = running.last_words().await;
+                        SshError::Ended { destination: self.address.destination(), reason }
+                    }
+                }
+            };
+            // Dropping it ends it, if it still runs.
+            state.running = None;
+            state.failures = state.failures.saturating_add(1);
+            let reason = match &error {
+                SshError::Ended { reason, .. } => reason.clone(),
+                other => other.to_string(),
+            };
+            state.failed = Some((reason, Instant::now() + pause(state.failures)));
+            return Err(error);
+        }
+    }
+
+    fn start(&self) -> Result<RunningSsh, SshError> {
+        let Some((program, first)) = self.program.split_first() else {
+            return Err(SshError::Start(std::io::ErrorKind::NotFound.into()));
+        };
+        let mut command = Command::new(program);
+        command.args(first).args(self.arguments()).kill_on_drop(true);
+        // Without a terminal it can ask nothing; messages are in the language that errors are known in.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
+        let mut child = command.spawn().map_err(SshError::Start)?;
+        let said = Arc::new(Mutex::new(String::new()));
+        let stderr = child.stderr.take();
+        let reader = tokio::spawn(read_lines(stderr, Arc::clone(&said)));
+        Ok(RunningSsh { child, started: Instant::now(), said, reader })
+    }
+}
+
+impl RunningSsh {
+    /// Returns the last line that an `ssh` wrote which has ended.
+    async fn last_words(&mut self) -> String {
+        // A program that it started may still hold its standard error open.
+        let _ = tokio::time::timeout(LAST_WORDS, &mut self.reader).await;
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if said.is_empty() { "it gave no reason".to_owned() } else { said }
+    }
+}
+
+/// Keeps the last line of what is read, cleaned: it may come from the other machine.
+async fn read_lines(stderr: Option<ChildStderr>, said: Arc<Mutex<String>>) {
+    let Some(stderr) = stderr else { return };
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut reader).take(MAX_MESSAGE).read_until(b'\n', &mut line).await {
+            Ok(1..) => {}
+            Ok(0) | Err(_) => return,
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = clean::inline(text.trim());
+        if !text.is_empty() {
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = text.into_owned();
+        }
+    }
+}
+
+/// Returns the pause after so many failures.
+fn pause(failures: u32) -> Duration {
+    let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
+    Duration::from_secs(doubled).min(MAX_PAUSE)
+}
+
+#[cfg(test)]
+#[path = "ssh_tunnel_tests.rs"]
+mod tests;

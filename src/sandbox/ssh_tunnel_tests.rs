@@ -1,0 +1,141 @@
+use tokio::net::UnixListener;
+
+use super::*;
+
+fn address(text: &str) -> SshAddress {
+    text.parse().unwrap()
+}
+
+#[test]
+fn an_address_names_user_host_port_and_socket() {
+    let found = |text: &str| {
+        let found = address(text);
+        (found.destination(), found.port, found.socket)
+    };
+    let expected = |destination: &str, port, socket: &str| (destination.to_owned(), port, socket.to_owned());
+    assert_eq!(found("ssh://gpu"), expected("gpu", None, ENGINE_SOCKET));
+    assert_eq!(found("ssh://ann@gpu.lan:2222"), expected("ann@gpu.lan", Some(2222), ENGINE_SOCKET));
+    assert_eq!(found("ssh://gpu/run/user/1000/d.sock"), expected("gpu", None, "/run/user/1000/d.sock"));
+    assert_eq!(found("ssh://[fe80::1]:22/d.sock"), expected("fe80::1", Some(22), "/d.sock"));
+}
+
+#[test]
+fn an_address_that_could_be_more_than_an_address_is_refused() {
+    for text in [
+        "gpu",
+        "tcp://gpu",
+        "ssh://",
+        "ssh://-oProxyCommand=x",
+        "ssh://-l@gpu",
+        "ssh://a b@gpu",
+        "ssh://@gpu",
+        "ssh://gpu;x",
+        "ssh://gpu:0",
+        "ssh://gpu:70000",
+        "ssh://gpu:",
+        "ssh://gpu/",
+        "ssh://gpu/a:b",
+        "ssh://gpu/%h",
+        "ssh://gpu/${HOME}",
+        "ssh://gpu/../d.sock",
+        "ssh://[gpu]/d.sock",
+        "ssh://[::1/d.sock",
+        "ssh://[::1]x/d.sock",
+    ] {
+        assert!(text.parse::<SshAddress>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn ssh_is_told_to_ask_nothing_and_to_forward_one_socket() {
+    let tunnel = SshTunnel::new(address("ssh://ann@gpu:2222/d.sock"), "/run/50%/e.sock".into()).unwrap();
+    let arguments = tunnel.arguments().join(" ");
+    for part in
+        ["-N -T ", "-o BatchMode=yes ", "-o StrictHostKeyChecking=yes ", "-o ControlPath=none ", "-p 2222 "]
+    {
+        assert!(arguments.contains(part), "{part}: {arguments}");
+    }
+    assert!(arguments.ends_with(" -L /run/50%%/e.sock:/d.sock -- ann@gpu"), "{arguments}");
+    for path in ["/run/a:b", "/run/${x}", &format!("/{}", "x".repeat(MAX_SOCKET_PATH))] {
+        assert!(SshTunnel::new(address("ssh://gpu"), path.into()).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn a_pause_doubles_up_to_a_minute() {
+    let pauses = [1, 2, 3, 6, 7, 40, u32::MAX].map(|failures| pause(failures).as_secs());
+    assert_eq!(pauses, [1, 2, 4, 32, 60, 60, 60]);
+}
+
+/// A tunnel whose `ssh` is a script of the shell. `$DIR` in it is the test's folder.
+fn tunnel(folder: &Path, script: &str) -> SshTunnel {
+    let file = folder.join("ssh.sh");
+    std::fs::write(&file, script.replace("$DIR", folder.to_str().unwrap())).unwrap();
+    let tunnel = SshTunnel::new(address("ssh://gpu"), folder.join("e.sock")).unwrap();
+    SshTunnel { program: vec!["/bin/sh".into(), file.into()], ..tunnel }
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn ssh_is_started_once_and_ends_with_its_tunnel() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "echo started >> $DIR/starts; echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec sleep 1000";
+    let tunnel = tunnel(folder.path(), script);
+    let (pid, socket) = (folder.path().join("pid"), folder.path().join("e.sock"));
+    let serve = async {
+        until("it starts", || pid.exists()).await;
+        UnixListener::bind(&socket).unwrap()
+    };
+    let (first, second, listener) = tokio::join!(tunnel.connect(), tunnel.connect(), serve);
+    first.unwrap();
+    second.unwrap();
+    tunnel.connect().await.unwrap();
+    assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "started\n");
+    let pid: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let is_alive = || nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok();
+    assert!(is_alive());
+    drop((tunnel, listener));
+    until("it ends", || !is_alive()).await;
+}
+
+#[tokio::test]
+async fn a_failure_is_told_in_the_words_of_ssh_and_not_repeated_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "echo x >> $DIR/starts; echo first >&2; echo 'Host key verification \u{1b}[2Jfailed.' >&2; exit 255";
+    let tunnel = tunnel(folder.path(), script);
+    let error = tunnel.connect().await.unwrap_err();
+    assert!(matches!(error, SshError::Ended { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("ssh to gpu ended: Host key verification ") && !text.contains('\u{1b}'),
+        "{text}"
+    );
+    assert_eq!(error.hint().as_deref(), Some("ssh gpu true"));
+    for _ in 0..3 {
+        let error = tunnel.connect().await.unwrap_err();
+        assert!(matches!(error, SshError::Paused { .. }), "{error}");
+        assert!(error.to_string().contains("Host key verification"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "x\n");
+    // When the pause is over, it is tried again, and the next pause is longer.
+    tunnel.state.lock().await.failed = None;
+    assert!(matches!(tunnel.connect().await, Err(SshError::Ended { .. })));
+    assert_eq!(tunnel.state.lock().await.failures, 2);
+}
+
+#[tokio::test]
+async fn a_missing_ssh_is_an_error_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let tunnel = tunnel(folder.path(), "");
+    let tunnel = SshTunnel { program: vec![folder.path().join("nothing").into()], ..tunnel };
+    assert!(matches!(tunnel.connect().await, Err(SshError::Start(_))));
+}
