@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::event_seal::EventSeal;
 use crate::sync::lock;
 
 /// The names of all events.
@@ -61,6 +62,7 @@ pub struct EventBuffer {
     capacity: usize,
     ring: Mutex<Ring>,
     last: watch::Sender<u64>,
+    seal: EventSeal,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +91,7 @@ impl EventBuffer {
     #[must_use]
     pub(crate) fn new(boot: String, capacity: usize) -> Self {
         let (last, _) = watch::channel(0);
-        Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
+        Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last, seal: EventSeal::new() }
     }
 
     /// Creates a ring for this process, with ids that no earlier process has used.
@@ -124,15 +126,35 @@ impl EventBuffer {
         lock(&self.ring).last
     }
 
-    /// Returns the position that a `Last-Event-ID` stands for. Returns `None` if the id belongs to another run, is not
-    /// reached yet, or has fallen out of the ring.
+    /// Returns the position that a `Last-Event-ID` stands for. Of several ids, with commas between them, it is that of the
+    /// earliest. `person` is the name of the person who reads, and `None` for the owner and for clients. Returns `None` if
+    /// an id belongs to another run or to somebody else, is not reached yet, or has fallen out of the ring.
     #[must_use]
-    pub(crate) fn position(&self, id: &str) -> Option<u64> {
-        let (boot, number) = id.rsplit_once('.')?;
-        let number: u64 = number.parse().ok()?;
+    pub(crate) fn position(&self, person: Option<&str>, ids: &str) -> Option<u64> {
+        let known: Option<Vec<u64>> = ids.split(',').map(|id| self.number(person, id)).collect();
+        let number = known?.into_iter().min()?;
         let ring = lock(&self.ring);
         // A reader that has seen everything before the oldest event has missed nothing.
-        (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
+        (number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
+    }
+
+    fn number(&self, person: Option<&str>, id: &str) -> Option<u64> {
+        match person {
+            Some(person) => self.seal.open(person, id),
+            None => {
+                let (boot, number) = id.rsplit_once('.')?;
+                number.parse().ok().filter(|_| boot == self.boot)
+            }
+        }
+    }
+
+    /// Returns the `id` of a position for a reader, as [`Self::position`] reads it.
+    #[must_use]
+    pub(crate) fn id_for(&self, person: Option<&str>, position: u64) -> String {
+        match person {
+            Some(person) => self.seal.seal(person, position),
+            None => self.id(position),
+        }
     }
 
     /// Returns the `id` of a position.
@@ -198,6 +220,13 @@ impl GatewayEvent {
         data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
     }
 
+    /// Returns the event as text, with another id.
+    #[must_use]
+    pub(crate) fn text_with(&self, id: &str) -> String {
+        let rest = self.text.split_once('\n').map_or("", |(_, rest)| rest);
+        format!("id: {id}\n{rest}")
+    }
+
     /// Returns the position of a reader that has seen this event.
     #[must_use]
     pub(crate) const fn position(&self) -> u64 {
@@ -235,16 +264,36 @@ mod tests {
         }
         assert_eq!(numbers(events.after(0, 9)), [1, 2, 3]);
         assert_eq!(numbers(events.after(1, 1)), [2]);
-        assert_eq!(events.position("b.1"), Some(1));
+        assert_eq!(events.position(None, "b.1"), Some(1));
         events.publish("n", &json!({}));
         events.publish("n", &json!({}));
         assert!(matches!(events.after(1, 9), EventRead::Lost));
         assert_eq!(numbers(events.after(2, 9)), [3, 4, 5]);
-        assert_eq!(events.position("b.1"), None, "too old");
-        assert_eq!(events.position("a.4"), None, "of another run");
-        assert_eq!(events.position("b.6"), None, "not there yet");
-        assert_eq!(events.position("x"), None);
+        assert_eq!(events.position(None, "b.1"), None, "too old");
+        assert_eq!(events.position(None, "a.4"), None, "of another run");
+        assert_eq!(events.position(None, "b.6"), None, "not there yet");
+        assert_eq!(events.position(None, "x"), None);
+        assert_eq!(events.position(None, "b.4,b.3,b.5"), Some(3), "the earliest");
+        assert_eq!(events.position(None, "b.4,a.3"), None, "one of them is of another run");
         assert_eq!(events.now(), 5);
+    }
+
+    #[test]
+    fn the_ids_of_a_person_lead_to_the_same_place() {
+        let events = EventBuffer::new("b".into(), 9);
+        events.publish("n", &json!({}));
+        events.publish("n", &json!({}));
+        let (first, second) = (events.id_for(Some("ann"), 1), events.id_for(Some("ann"), 2));
+        assert_eq!(events.position(Some("ann"), &second), Some(2));
+        assert_eq!(events.position(Some("ann"), &format!("{second},{first}")), Some(1));
+        for (person, id) in
+            [(Some("bob"), &*second), (None, &*second), (Some("ann"), "b.2"), (Some("ann"), "")]
+        {
+            assert_eq!(events.position(person, id), None, "{person:?} {id}");
+        }
+        assert_eq!(events.position(Some("ann"), &events.id_for(Some("ann"), 3)), None, "not there yet");
+        let EventRead::Events(list) = events.after(1, 1) else { panic!("lost") };
+        assert_eq!(list[0].text_with("x"), "id: x\nevent: n\ndata: {}\n\n");
     }
 
     #[test]

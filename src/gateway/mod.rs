@@ -26,6 +26,7 @@ pub mod driver;
 mod egress_audit;
 pub(crate) mod engines;
 pub mod error;
+mod event_seal;
 pub mod events;
 pub(crate) mod extract;
 pub(crate) mod file_response;

@@ -56,17 +56,11 @@ function note({ tab, names, since }) {
   if (names) wanted.set(tab, names);
   else wanted.delete(tab);
   // The tab's page may have been made before events that the stream did not have for it.
-  if (source && union() !== streamed) hold(earlier(since, last));
+  // Only the gateway knows which of the two ids is the earlier one.
+  if (source && union() !== streamed) hold([...new Set([since, last])].filter(Boolean).join(","));
 }
 
 const union = () => [...new Set([...wanted.values()].flat())].sort().join(",");
-
-/** Returns the earlier one of two events of one run of the gateway, and the second one if they are of two. */
-function earlier(one, other) {
-  const [run, number] = (one ?? "").split(".");
-  const [otherRun, otherNumber] = (other ?? "").split(".");
-  return run === otherRun && Number(number) < Number(otherNumber) ? one : other;
-}
 
 function receive(event) {
   if (event.id) last = event.id;

@@ -79,7 +79,9 @@ pub(crate) async fn page(
         person,
         offers: offers(&caller),
         csrf: csrf::token(cookie),
-        last_event: gateway.events.id(gateway.events.now()),
+        last_event: gateway
+            .events
+            .id_for(caller.home_person().map(|person| &*person.name), gateway.events.now()),
         language,
     };
     let api = RouterApi { router: state.api.clone(), caller, limits: gateway.limits };

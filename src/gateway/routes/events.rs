@@ -1,5 +1,8 @@
 //! `GET /api/events`: streams what happens, as server-sent events. A reader that reconnects with `Last-Event-ID`
 //! continues where it was. A reader that was away for too long gets `reset` and continues from now.
+//!
+//! A person sees only some events, and must not learn from the stream that there were others. So their ids say nothing, and the
+//! pieces without an event come at times that do not depend on events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::auth::Caller;
 use crate::gateway::events::{EventRead, GatewayEvent, WantedEvents};
@@ -49,16 +53,22 @@ pub(crate) async fn watch(
     // A browser sends the header only when it reconnects by itself. A new stream of it names the event in its address.
     let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
     let last = header.or(place.last_event_id.as_deref());
-    let known = last.map(|id| gateway.events.position(id));
+    let person = caller.home_person().map(|person| person.name.clone());
+    let known = last.map(|id| gateway.events.position(person.as_deref(), id));
     let position = known.flatten().unwrap_or_else(|| gateway.events.now());
     let greeting = match known {
         // A comment is sent at once, so that a reader knows that it is connected.
         None | Some(Some(_)) => ": listening\n\n".to_owned(),
-        Some(None) => format!("id: {}\nevent: reset\ndata: {{}}\n\n", gateway.events.id(position)),
+        Some(None) => format!(
+            "id: {}\nevent: reset\ndata: {{}}\n\n",
+            gateway.events.id_for(person.as_deref(), position)
+        ),
     };
     let reader = Reader {
         gateway,
         caller,
+        person,
+        quiet_until: Instant::now() + SILENCE,
         wanted: place.types,
         changes,
         position,
@@ -75,6 +85,10 @@ pub(crate) async fn watch(
 struct Reader {
     gateway: Arc<Gateway>,
     caller: Caller,
+    /// The name of the person who reads; `None` for the owner and for clients.
+    person: Option<String>,
+    /// The time of the next piece without an event.
+    quiet_until: Instant,
     wanted: Option<WantedEvents>,
     changes: watch::Receiver<u64>,
     position: u64,
@@ -120,19 +134,23 @@ impl Reader {
                     if let Some(last) = events.last() {
                         let mut text = String::new();
                         for event in &events {
-                            if self.is_shown(event).await {
-                                text.push_str(&event.text);
+                            if !self.is_shown(event).await {
+                                continue;
+                            }
+                            match &self.person {
+                                Some(_) => text.push_str(&event.text_with(&self.id(event.position()))),
+                                None => text.push_str(&event.text),
                             }
                         }
                         // Events that are not shown count as read too.
                         self.position = last.position();
                         self.untold += events.len();
-                        if text.is_empty() && self.untold >= MOST_UNTOLD {
-                            let id = self.gateway.events.id(self.position);
-                            text = format!("id: {id}\nevent: passed\ndata: {{}}\n\n");
+                        if text.is_empty() && self.untold >= MOST_UNTOLD && self.person.is_none() {
+                            text = self.passed();
                         }
                         if !text.is_empty() {
                             self.untold = 0;
+                            self.quiet_until = Instant::now() + SILENCE;
                             return Some(text.into());
                         }
                         continue;
@@ -148,8 +166,25 @@ impl Reader {
                     tokio::time::sleep(GATHERING).await;
                 }
                 () = self.gateway.stop.cancelled() => {}
-                () = tokio::time::sleep(SILENCE) => return Some(Bytes::from_static(b": still here\n\n")),
+                () = sleep_until(self.quiet_until) => {
+                    self.quiet_until = Instant::now() + SILENCE;
+                    // A person gets it whether or not there was an event that is not theirs.
+                    let text = match &self.person {
+                        Some(_) => self.passed(),
+                        None => ": still here\n\n".to_owned(),
+                    };
+                    return Some(text.into());
+                }
             }
         }
+    }
+
+    /// Returns the event that tells the reader how far it is.
+    fn passed(&self) -> String {
+        format!("id: {}\nevent: passed\ndata: {{}}\n\n", self.id(self.position))
+    }
+
+    fn id(&self, position: u64) -> String {
+        self.gateway.events.id_for(self.person.as_deref(), position)
     }
 }
