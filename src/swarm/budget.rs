@@ -53,6 +53,17 @@ impl Swarm {
         }
     }
 
+    /// Returns the number of people of the home, and today's use of the budgets of those who have one.
+    pub(crate) async fn budgets_of_people(&self, day: &Day) -> Result<(usize, Vec<LimitUse>), StoreError> {
+        let mut people = self.store().people().list().await?;
+        people.retain(Person::is_active);
+        let limits: Vec<UsageLimit> = people.iter().filter_map(person_limit).collect();
+        if limits.is_empty() {
+            return Ok((people.len(), Vec::new()));
+        }
+        Ok((people.len(), self.store().usage().limits_in_use(day.name.clone(), limits).await?))
+    }
+
     /// Returns the name of the person whose budget the calls of a session count against. `None` for the owner, and for
     /// work of the team's own.
     pub(crate) async fn charged_person(
@@ -99,6 +110,13 @@ pub(crate) fn all_limits(budgets: &Budgets, agents: &[AgentId], channels: &[Chan
 pub(crate) fn person_limit(person: &Person) -> Option<UsageLimit> {
     let allowance = Allowance { tokens: person.day_tokens, micros: person.day_cost };
     limit(UsageScope::Person(person.name.clone()), allowance)
+}
+
+/// Returns `true` if nothing is left of a budget.
+#[must_use]
+pub(crate) fn is_used_up(found: &LimitUse) -> bool {
+    let is_over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
+    is_over(found.limit.tokens, found.used.tokens) || is_over(found.limit.cost, found.used.cost)
 }
 
 /// Returns the limit of a scope. A budget without any limit need not be counted.

@@ -111,6 +111,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         schedules: said.get("schedules").filter(|schedules| !schedules.is_null()).cloned(),
         skills: said.get("skills").filter(|skills| !skills.is_null()).cloned(),
         hooks: said.get("hooks").filter(|hooks| !hooks.is_null()).cloned(),
+        people: said.get("people").filter(|people| !people.is_null()).cloned(),
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
         gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),

@@ -59,6 +59,10 @@ pub(crate) struct StatusReport {
     pub hooks: Option<Value>,
     /// The gateway's summary of the skills. `None` if it does not run.
     pub skills: Option<Value>,
+    /// The gateway's report about the people of the home and their budgets. Left out if nobody was added, or if it does not
+    /// run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub people: Option<Value>,
     /// The gateway's report about signed-in browsers. `None` if it does not run.
     pub dashboard: Option<Value>,
     /// The gateway's report about telemetry. `None` if it does not run or telemetry is off.

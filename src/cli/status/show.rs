@@ -72,6 +72,16 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     for project in report.projects.iter().flat_map(|projects| projects.as_array()).flatten() {
         printer.line(project_line(project));
     }
+    if let Some(people) = &report.people {
+        printer.line(
+            title("people")
+                .plain(format!("{} beside the owner: ", people["count"]))
+                .accent("flock person list"),
+        );
+        for budget in people["budgets"].as_array().into_iter().flatten() {
+            printer.line(budget_line(budget));
+        }
+    }
     if let Some(browsers) = report.dashboard.as_ref().and_then(|dashboard| dashboard["browsers"].as_u64()) {
         let text = match browsers {
             0 => "no browser is signed in: ".to_owned(),
@@ -142,6 +152,28 @@ fn skills_line(skills: &Value) -> Option<StyledLine> {
             .accent(format!("flock skill show {name}"));
     }
     Some(line)
+}
+
+/// Returns the line about the budget of a person.
+fn budget_line(budget: &Value) -> StyledLine {
+    let (mut parts, mut is_used_up) = (Vec::new(), false);
+    let usd = |micros: u64| format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    let tokens = |count: u64| format!("{count} tokens");
+    let shown: [(&str, &dyn Fn(u64) -> String); 2] = [("tokens", &tokens), ("costMicros", &usd)];
+    for (key, text) in shown {
+        let amount = |part: &str| budget[key][part].as_u64();
+        if let Some(limit) = amount("limit") {
+            let used = amount("used").unwrap_or_default() + amount("reserved").unwrap_or_default();
+            is_used_up |= used >= limit;
+            parts.push(format!("{} of {}", text(used), text(limit)));
+        }
+    }
+    let name = budget["name"].as_str().unwrap_or_default();
+    let line = title("budget").plain(format!("{name}: {} today", parts.join(", ")));
+    if !is_used_up {
+        return line;
+    }
+    line.with(TextStyle::Warn, ", used up: ").accent(format!("flock person show {name}"))
 }
 
 /// Returns the line about webhooks, or none without any.

@@ -169,6 +169,9 @@ struct StatusAnswer {
     /// An older gateway has none.
     #[serde(default)]
     skills: Option<SkillsAnswer>,
+    /// Nothing without people.
+    #[serde(default)]
+    people: Option<PeopleAnswer>,
     /// Nothing while telemetry is off.
     #[serde(default)]
     telemetry: Option<TelemetryAnswer>,
@@ -228,6 +231,27 @@ struct ParkAnswer {
 #[derive(Deserialize)]
 struct SkillsAnswer {
     changed: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct PeopleAnswer {
+    budgets: Vec<BudgetAnswer>,
+}
+
+/// The budget of a person.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BudgetAnswer {
+    name: String,
+    tokens: Option<AmountAnswer>,
+    cost_micros: Option<AmountAnswer>,
+}
+
+#[derive(Deserialize)]
+struct AmountAnswer {
+    limit: u64,
+    used: u64,
+    reserved: u64,
 }
 
 #[derive(Deserialize)]
@@ -364,6 +388,14 @@ impl Snapshot {
         }
         for name in status.skills.into_iter().flat_map(|skills| skills.changed) {
             problem("skill", format!("{name} is not what was agreed to: flock skill show {name}"));
+        }
+        for budget in status.people.into_iter().flat_map(|people| people.budgets) {
+            let amounts = [&budget.tokens, &budget.cost_micros];
+            let is_over = |amount: &AmountAnswer| amount.used.saturating_add(amount.reserved) >= amount.limit;
+            if amounts.into_iter().flatten().any(is_over) {
+                let name = &budget.name;
+                problem("budget", format!("that of {name} for the day is used up: flock person show {name}"));
+            }
         }
         if let Some(failure) = status.telemetry.and_then(|told| told.error).filter(|failure| failure.lasts) {
             problem("telemetry", format!("the collector takes nothing: {}: flock doctor", failure.message));

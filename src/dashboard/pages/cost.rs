@@ -183,16 +183,22 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
         ("channel", texts.by_channel),
     ];
     let paths = by.map(|(by, _)| format!("/api/usage?since={since}&by={by}"));
-    let (budgets, day, agent, model, channel) = tokio::join!(
+    let of_people = format!("/api/usage?since={since}&by=person");
+    let (budgets, day, agent, model, channel, person) = tokio::join!(
         fetch::<BudgetList>(api, "/api/usage/budgets"),
         fetch::<Usage>(api, &paths[0]),
         fetch::<Usage>(api, &paths[1]),
         fetch::<Usage>(api, &paths[2]),
         fetch::<Usage>(api, &paths[3]),
+        fetch::<Usage>(api, &of_people),
     );
     let all = [day?, agent?, model?, channel?];
     let total = sum_view(texts, &all[0].total, 0);
-    let tables = by.into_iter().zip(all).map(|((by, title), usage)| TableView {
+    let mut person = person?;
+    // What counts for nobody is the owner's and the team's own, and without people that is all.
+    person.usage.retain(|sum| !sum.name.is_empty());
+    let person = (!person.usage.is_empty()).then_some((("person", texts.by_person), person));
+    let tables = by.into_iter().zip(all).chain(person).map(|((by, title), usage)| TableView {
         id: by,
         title,
         sums: sums(texts, usage.usage, by == "day", sort),

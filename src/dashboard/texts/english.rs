@@ -288,6 +288,7 @@ pub(super) const TEXTS: Texts = Texts {
     by_agent: "Agent",
     by_model: "Model",
     by_channel: "Channel",
+    by_person: "Person",
     today: "Today",
     last_days: "{} days",
     tokens_in_calls: "{} tokens, model calls:",

@@ -288,6 +288,7 @@ pub(super) const TEXTS: Texts = Texts {
     by_agent: "에이전트",
     by_model: "모델",
     by_channel: "채널",
+    by_person: "사람",
     today: "오늘",
     last_days: "{}일",
     tokens_in_calls: "토큰 {}, 모델 호출:",

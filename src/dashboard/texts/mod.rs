@@ -112,7 +112,7 @@ texts! {
     // The context of a session.
     context_link, next_request, part, window, kept_for_answer, system_prompt, tool_definitions, held_back, room, conversation,
     // Cost.
-    cost, by_day, by_agent, by_model, by_channel, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
+    cost, by_day, by_agent, by_model, by_channel, by_person, today, last_days, tokens_in_calls, unpriced, share, tokens, input,
     output, cache, calls, export_csv, no_channel, budgets, budget, budget_of_day,
     budget_of_agent, budget_of_channel, budget_of_person, used, reserved, limit, used_up, count_of_tokens,
     // Graph.

@@ -5,17 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use serde_json::{Value, json};
 
 use super::{bridges, mcp_servers};
+use crate::gateway::auth::Caller;
 use crate::gateway::engines;
+use crate::gateway::person_access;
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LivingGateway, StoreError};
+use crate::swarm::budget;
 
 /// Returns the state of the gateway.
-pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+pub(crate) async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Value> {
     let config = gateway.config();
     let (running, waiting) = gateway.driver.counts();
     let team = team(&gateway).await;
@@ -77,6 +83,9 @@ pub(crate) async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     // Left out if only the machine's own is there.
     if let Some(engines) = engines::for_status(&gateway.swarm).await {
         status["engines"] = json!(engines);
+    }
+    if let Some(people) = people(&gateway, &caller).await {
+        status["people"] = people;
     }
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
@@ -150,6 +159,25 @@ async fn team(gateway: &Gateway) -> Value {
         },
         "unseen": unseen,
     })
+}
+
+/// Returns the number of people and today's use of those budgets that the caller may see, or nothing if nobody was added.
+async fn people(gateway: &Gateway, caller: &Caller) -> Option<Value> {
+    // Days are those of this machine's time zone.
+    let now = jiff::Zoned::now();
+    let day = budget::day(now.timestamp().as_millisecond(), now.time_zone());
+    let (count, mut budgets) = match gateway.swarm.budgets_of_people(&day).await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to look at the budgets of people");
+            return Some(Value::Null);
+        }
+    };
+    if let Some(person) = caller.home_person() {
+        budgets.retain(|found| person_access::sees_budget(person, &found.limit.scope));
+    }
+    let budgets = budget::use_of_limits(&day, &budgets)["budgets"].take();
+    (count > 0).then(|| json!({"count": count, "budgets": budgets}))
 }
 
 /// Returns where spans are sent and what became of them, or nothing if telemetry is off.
