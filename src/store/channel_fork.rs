@@ -47,8 +47,9 @@ fn copy(transaction: &Transaction<'_>, copy: &ChannelCopy, now: i64) -> sql::Res
     )?;
     // What was said to the originals gives the copies no task, so it wakes nobody. A turn has one final text.
     transaction.execute(
-        "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final)
-         SELECT ?2, seq, author, content, created_at, 0, mentions, NULL, 0 FROM message
+        "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final,
+            person)
+         SELECT ?2, seq, author, content, created_at, 0, mentions, NULL, 0, person FROM message
          WHERE channel = ?1 AND seq <= ?3 AND seq > ?3 - ?4 ORDER BY seq",
         (from, id, up_to, MAX_MESSAGES),
     )?;
@@ -126,6 +127,7 @@ mod tests {
             is_final: false,
             key: None,
             origin: None,
+            charged: None,
             now: 7,
         }
     }

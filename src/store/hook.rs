@@ -322,6 +322,25 @@ impl Hooks<&Store> {
         .await
     }
 
+    /// Makes a hook one that this party added now.
+    pub(crate) async fn take_over(
+        self,
+        id: i64,
+        party: String,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        self.write("take a webhook over", move |transaction| {
+            let changed = transaction
+                .execute("UPDATE hook SET added_by = ?2, created_at = ?3 WHERE id = ?1", (id, &party, now))?;
+            if changed > 0 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Removes a hook with its history. Returns `false` if there was none.
     pub(crate) async fn remove(self, id: i64, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
         self.write("remove a webhook", move |transaction| {

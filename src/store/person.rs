@@ -283,21 +283,21 @@ pub(super) fn charge(transaction: &Transaction<'_>, id: &str, person: &str) -> s
 }
 
 /// Returns the name of the person whom a turn's calls are counted for: the person of its session, or the last person
-/// who wrote in its channel, or the one for whom its task or its session was begun.
+/// who wrote in its channel or whose schedule or webhook did, or the one for whom its task or its session was begun.
 fn charged(
     connection: &Connection<'_>,
     session: &SessionKey,
     turn: Option<&str>,
 ) -> sql::Result<Option<String>> {
     if let Some(channel) = session.channel() {
-        let author: Option<String> = connection
+        return connection
             .prepare_cached(
-                "SELECT author FROM message WHERE channel = ?1 AND substr(author, 1, 6) = 'human:'
+                "SELECT coalesce(person, substr(author, 7)) FROM message
+                 WHERE channel = ?1 AND (person IS NOT NULL OR substr(author, 1, 6) = 'human:')
                  ORDER BY seq DESC LIMIT 1",
             )?
             .query_row([channel.as_str()], |row| row.get(0))
-            .optional()?;
-        return Ok(author.and_then(|author| author.strip_prefix("human:").map(str::to_owned)));
+            .optional();
     }
     if let Some(name) = person_of(session) {
         return Ok(Some(name));

@@ -93,6 +93,8 @@ pub struct NewPost {
     pub key: Option<IdempotencyKey>,
     /// Set if it came over a link from another platform.
     pub origin: Option<LinkOrigin>,
+    /// The name of the person whose budget what it leads to counts against. `None` for that of the author.
+    pub charged: Option<String>,
     /// The current time in Unix milliseconds.
     pub now: i64,
 }
@@ -112,6 +114,7 @@ impl NewPost {
             is_final: false,
             key: None,
             origin: None,
+            charged: None,
             now,
         }
     }
@@ -246,8 +249,9 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
     transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.execute((&id, seq))?;
     transaction
         .prepare_cached(
-            "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final,
+                person)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute((
             &id,
@@ -259,6 +263,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
             new.mentions.to_column(),
             new.turn.map(|turn| turn.to_string()),
             new.is_final,
+            &new.charged,
         ))?;
     outbox::queue(transaction, new, &id, seq)?;
     if let Some(origin) = &new.origin {

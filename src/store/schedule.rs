@@ -758,6 +758,27 @@ impl Schedules<&Store> {
         .await
     }
 
+    /// Makes a schedule one that this party added now.
+    pub(crate) async fn take_over(
+        self,
+        id: i64,
+        party: String,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        self.write("take a schedule over", move |transaction| {
+            let changed = transaction.execute(
+                "UPDATE schedule SET created_by = ?2, created_at = ?3 WHERE id = ?1",
+                (id, &party, now),
+            )?;
+            if changed > 0 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Changes the budget of a schedule. Returns `false` if it is as it was, or the schedule is gone.
     pub(crate) async fn set_budget(
         self,

@@ -496,6 +496,7 @@ impl Swarm {
             is_final: false,
             key: None,
             origin: None,
+            charged: None,
             now,
         })
     }

@@ -6,7 +6,9 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::id::{AgentId, ChannelId, Party, RESERVED_AGENT_IDS};
 use crate::process;
-use crate::store::{ClientToken, Level, NewPerson, Person, PersonChange, PersonRole, Store, token_hash};
+use crate::store::{
+    ClientToken, Level, NewPerson, Person, PersonChange, PersonRole, Store, StoreError, token_hash,
+};
 
 /// Most characters of a name. With a number after it, it still fits the name of a token.
 const MAX_NAME: usize = 32;
@@ -137,6 +139,46 @@ pub(crate) async fn add_token(
 pub(crate) fn why_not_agent(people: &[Person], id: &AgentId) -> Option<String> {
     let person = people.iter().find(|person| looks_like(&person.name, id.as_str()))?;
     Some(format!("an agent can't be named {id}: it would be taken for the person {}", person.name))
+}
+
+/// The person who pays for work that begins by itself: whoever added its schedule or its webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Payer {
+    /// The owner, an agent, or a client: no person's budget counts.
+    Home,
+    /// A person of the home, who could still add it.
+    Person(Box<Person>),
+    /// Somebody who was removed or could not add it any more, with the reason.
+    Gone(String),
+}
+
+/// The roles that add schedules.
+pub(crate) const SCHEDULE_ROLES: &[PersonRole] = &[PersonRole::Owner, PersonRole::Operator];
+/// The roles that add webhooks.
+pub(crate) const HOOK_ROLES: &[PersonRole] = &[PersonRole::Owner];
+
+/// Returns who pays for what `party` added at this time. `roles` may add such a thing.
+///
+/// # Errors
+///
+/// Returns [`StoreError`] if the database can't be read.
+pub(crate) async fn payer(
+    store: &Store,
+    party: &str,
+    added_at: i64,
+    roles: &[PersonRole],
+) -> Result<Payer, StoreError> {
+    let Some(name) = party.strip_prefix("human:") else { return Ok(Payer::Home) };
+    // The owner may have acted under a name that a person got later.
+    let person = store.people().find(name).await?.filter(|person| person.added_at <= added_at);
+    let Some(person) = person else { return Ok(Payer::Home) };
+    if !person.is_active() {
+        return Ok(Payer::Gone(format!("{name}, who added it, is no person of this home any more")));
+    }
+    if !roles.contains(&person.role) || person.is_limited() {
+        return Ok(Payer::Gone(format!("{name}, who added it, may not add it any more")));
+    }
+    Ok(Payer::Person(Box::new(person)))
 }
 
 async fn check_name(store: &Store, config: &Config, name: &str) -> Result<(), SwarmError> {

@@ -51,6 +51,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/036.sql"),
     include_str!("migrations/037.sql"),
     include_str!("migrations/038.sql"),
+    include_str!("migrations/039.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -23,6 +23,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::person::{self, Payer};
 use super::{Actor, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::secret;
@@ -168,7 +169,7 @@ impl Swarm {
         self.store.hooks().find(name).await?.ok_or_else(|| SwarmError::NoHook(name.clone()))
     }
 
-    /// Pauses a hook, or lets it go on.
+    /// Pauses a hook, or lets it go on. Whoever lets one go on whose person is gone takes it over, or it would pause again.
     ///
     /// # Errors
     ///
@@ -185,6 +186,11 @@ impl Swarm {
             if channel.is_none_or(|channel| channel.state != ChannelState::Active) {
                 return Err(SwarmError::Archived(hook.channel));
             }
+        }
+        let (party, at) = (&hook.created_by, hook.created_at);
+        if !paused && let Payer::Gone(_) = person::payer(&self.store, party, at, person::HOOK_ROLES).await? {
+            let entry = by.entry("hook.take", name.as_str(), Level::Yellow, format!("was of {party}"));
+            self.store.hooks().take_over(hook.id, by.party.to_string(), entry, unix_ms()).await?;
         }
         let action = if paused { "hook.pause" } else { "hook.resume" };
         let entry = by.entry(action, name.as_str(), Level::Yellow, String::new());

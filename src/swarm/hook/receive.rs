@@ -18,6 +18,7 @@ use crate::store::{
     DeliveryResult, Hook, HookState, Level, NewDelivery, NewPost, PostMentions, StoreError, WakeUrgency,
 };
 use crate::swarm::notice;
+use crate::swarm::person::{self, Payer};
 use crate::swarm::{Actor, Swarm, mention};
 use crate::sync::lock;
 
@@ -190,6 +191,11 @@ impl Swarm {
         if hook.state == HookState::Paused {
             return Err(Refusal::Paused);
         }
+        if let Payer::Gone(why) =
+            person::payer(&self.store, &hook.created_by, hook.created_at, person::HOOK_ROLES).await?
+        {
+            return Err(self.pause_hook_by_itself(hook, why, now).await?);
+        }
         self.hook_activity.take(&hook.name, now).map_err(Refusal::TooMany)?;
         let payload = payload(headers, body).map_err(Refusal::Invalid)?;
         let (event, delivery) = names(headers);
@@ -221,17 +227,20 @@ impl Swarm {
             DeliveryResult::Ignored => Ok(Taken::Ignored),
             DeliveryResult::Before => Ok(Taken::Before),
             DeliveryResult::Inactive => Err(Refusal::Paused),
-            DeliveryResult::Closed => {
-                let why = format!("#{} takes no messages", hook.channel);
-                tracing::warn!(hook = %hook.name, why, "a webhook is paused");
-                let entry =
-                    Actor::system().entry("hook.pause", hook.name.as_str(), Level::Yellow, why.clone());
-                if self.store.hooks().set_paused(hook.id, Some(why), entry, now).await? {
-                    self.publish_hook(&hook.name, "paused");
-                }
-                Err(Refusal::Paused)
-            }
+            DeliveryResult::Closed => Err(self
+                .pause_hook_by_itself(hook, format!("#{} takes no messages", hook.channel), now)
+                .await?),
         }
+    }
+
+    /// Pauses a hook that can't take anything before a person does something about it. Returns the refusal for its sender.
+    async fn pause_hook_by_itself(&self, hook: &Hook, why: String, now: i64) -> Result<Refusal, StoreError> {
+        tracing::warn!(hook = %hook.name, why, "a webhook is paused");
+        let entry = Actor::system().entry("hook.pause", hook.name.as_str(), Level::Yellow, why.clone());
+        if self.store.hooks().set_paused(hook.id, Some(why), entry, now).await? {
+            self.publish_hook(&hook.name, "paused");
+        }
+        Ok(Refusal::Paused)
     }
 
     /// Returns the message that a delivery leads to.
@@ -243,7 +252,10 @@ impl Swarm {
         let all = found.all || found.agents.is_empty();
         let mentions = PostMentions { agents: found.agents, all };
         let content = message(&hook.name, event, text);
-        NewPost { wake: WakeUrgency::AtOnce, mentions, ..NewPost::of_system(&hook.channel, content, now) }
+        // The one who added it pays for what its deliveries lead to.
+        let charged = hook.created_by.strip_prefix("human:").map(str::to_owned);
+        let new = NewPost::of_system(&hook.channel, content, now);
+        NewPost { wake: WakeUrgency::AtOnce, mentions, charged, ..new }
     }
 
     /// Returns the message that a hook would post for a body, without posting it.

@@ -14,10 +14,11 @@ use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::id::{AgentId, Party, ScheduleName, SessionKey, SessionKind};
 use crate::store::{
-    ChannelState, InboxItemKind, Level, MissedSlots, NewInboxItem, NewPost, NewTask, PostMentions, Schedule,
-    ScheduleState, ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotResult, SlotRun, StoreError,
-    TaskKind, Timing, WakeUrgency,
+    ChannelState, InboxItemKind, Level, MissedSlots, NewInboxItem, NewPost, NewTask, Person, PostMentions,
+    Schedule, ScheduleState, ScheduleTarget, SlotCause, SlotDelivery, SlotOutcome, SlotResult, SlotRun,
+    StoreError, TaskKind, Timing, WakeUrgency,
 };
+use crate::swarm::person::{self, Payer};
 use crate::swarm::task::MAX_SUMMARY;
 use crate::swarm::{Actor, Swarm, SwarmError, budget, mention};
 
@@ -83,6 +84,9 @@ impl Swarm {
     async fn advance(&self, schedule: &Schedule, now: i64) -> Result<Option<i64>, SwarmError> {
         if let Some(creator) = schedule.creator().filter(|creator| self.require_agent(creator).is_err()) {
             return self.pause_by_itself(schedule, format!("there is no agent {creator}"), now).await;
+        }
+        if let Payer::Gone(why) = self.schedule_payer(schedule).await? {
+            return self.pause_by_itself(schedule, why, now).await;
         }
         match self.readiness(&schedule.target, now).await? {
             Readiness::Ready => {}
@@ -164,7 +168,7 @@ impl Swarm {
                     others => format!("it was missed, with {others} times before it"),
                 });
                 let run = self.slot_run(schedule, SlotCause::Time, slot, late.unwrap_or_default(), now);
-                self.deliver(schedule, run).await
+                self.deliver(schedule, run, &schedule.created_by).await
             }
         }
     }
@@ -215,7 +219,7 @@ impl Swarm {
             None => {
                 let mut run = self.slot_run(schedule, SlotCause::Event, now, String::new(), now);
                 run.event = Some(event.clone());
-                self.deliver(schedule, run).await?;
+                self.deliver(schedule, run, &schedule.created_by).await?;
                 return Ok(None);
             }
             Some(why) => why,
@@ -225,7 +229,7 @@ impl Swarm {
         Ok(None)
     }
 
-    /// Runs a schedule now, whatever its times are.
+    /// Runs a schedule now, whatever its times are. Whoever has it run pays for it.
     ///
     /// # Errors
     ///
@@ -240,7 +244,7 @@ impl Swarm {
         }
         let mut run = self.slot_run(&schedule, SlotCause::Person, now, String::new(), now);
         run.entry = by.entry("schedule.run", name.as_str(), Level::Green, "now".to_owned());
-        if self.deliver(&schedule, run).await? {
+        if self.deliver(&schedule, run, &by.party.to_string()).await? {
             return Ok(());
         }
         Err(SwarmError::Refused(format!("{} takes no messages now", view::target_text(&schedule.target))))
@@ -309,8 +313,27 @@ impl Swarm {
         }
     }
 
-    /// Returns why a schedule's budget leaves no room for a run, and says it once a day in its channel.
+    /// Returns who pays for the runs of a schedule.
+    async fn schedule_payer(&self, schedule: &Schedule) -> Result<Payer, StoreError> {
+        person::payer(&self.store, &schedule.created_by, schedule.created_at, person::SCHEDULE_ROLES).await
+    }
+
+    /// Returns why the budget of the person who pays for a schedule leaves no room for a run.
+    async fn over_payers_budget(&self, schedule: &Schedule, now: i64) -> Result<Option<String>, SwarmError> {
+        let Payer::Person(payer) = self.schedule_payer(schedule).await? else { return Ok(None) };
+        let Some(limit) = budget::person_limit(&payer) else { return Ok(None) };
+        let day = budget::day(now, &TimeZone::system());
+        let found = self.store.usage().limits_in_use(day.name, vec![limit]).await?;
+        let is_used_up = found.iter().any(budget::is_used_up);
+        Ok(is_used_up.then(|| format!("the budget of {} for the day is used up", payer.name)))
+    }
+
+    /// Returns why a schedule's budget, or that of the person who pays for it, leaves no room for a run. What the schedule's own
+    /// has used up is said once a day in its channel.
     async fn over_budget(&self, schedule: &Schedule, now: i64) -> Result<Option<String>, SwarmError> {
+        if let Some(why) = self.over_payers_budget(schedule, now).await? {
+            return Ok(Some(why));
+        }
         if schedule.tokens.is_none() && schedule.cost.is_none() {
             return Ok(None);
         }
@@ -366,8 +389,18 @@ impl Swarm {
         SlotRun { schedule: schedule.id, cause, slot, why, event: None, delivery, entry, now }
     }
 
-    /// Commits a run and tells everybody who is concerned. Returns `false` if nothing was given to the recipient.
-    async fn deliver(&self, schedule: &Schedule, run: SlotRun) -> Result<bool, SwarmError> {
+    /// Commits a run, which `party` pays for if it is a person, and tells everybody who is concerned. Returns `false` if
+    /// nothing was given to the recipient.
+    async fn deliver(&self, schedule: &Schedule, mut run: SlotRun, party: &str) -> Result<bool, SwarmError> {
+        if let Some(name) = party.strip_prefix("human:") {
+            match &mut run.delivery {
+                SlotDelivery::Post(new) => new.charged = Some(name.to_owned()),
+                SlotDelivery::Task(parts) => {
+                    let person = self.store.people().find(name).await?.filter(Person::is_active);
+                    parts.0.person = person.map(|person| person.name);
+                }
+            }
+        }
         match self.store.schedules().run(run).await? {
             SlotResult::Posted(parts) => {
                 let (new, posted) = *parts;

@@ -33,6 +33,7 @@ use serde_json::{Value, json};
 
 pub(crate) use wish::ScheduleWish;
 
+use super::person::{self, Payer};
 use super::{Actor, Swarm, SwarmError, budget};
 use crate::clock::unix_ms;
 use crate::config::Config;
@@ -142,7 +143,8 @@ impl Swarm {
         found.ok_or_else(|| SwarmError::NoSchedule(name.clone()))
     }
 
-    /// Pauses a schedule or lets it go on. Times that pass meanwhile have no effect.
+    /// Pauses a schedule or lets it go on. Times that pass meanwhile have no effect. Whoever lets one go on whose person is gone
+    /// takes it over, or it would pause again.
     ///
     /// # Errors
     ///
@@ -156,6 +158,13 @@ impl Swarm {
         let found = self.schedule(name).await?;
         if found.state == ScheduleState::Done {
             return Err(SwarmError::Refused(format!("the only time of schedule {name} has passed")));
+        }
+        let (party, at) = (&found.created_by, found.created_at);
+        if !paused
+            && let Payer::Gone(_) = person::payer(&self.store, party, at, person::SCHEDULE_ROLES).await?
+        {
+            let entry = by.entry("schedule.take", name.as_str(), Level::Yellow, format!("was of {party}"));
+            self.store.schedules().take_over(found.id, by.party.to_string(), entry, unix_ms()).await?;
         }
         let action = if paused { "schedule.pause" } else { "schedule.resume" };
         let entry = by.entry(action, name.as_str(), Level::Green, String::new());

@@ -132,6 +132,9 @@ CREATE TABLE message (
     turn       TEXT COLLATE "C",
     -- Whether it is the final text of its turn, which is posted once.
     is_final   BIGINT NOT NULL DEFAULT 0 CHECK (is_final IN (0, 1)),
+    -- The person whose budget what it leads to counts against, without "human:"; NULL for that of its author. A message of a
+    -- schedule or a webhook has the one who added it.
+    person     TEXT COLLATE "C",
     UNIQUE (channel, seq)
 );
 CREATE INDEX message_waking ON message (channel, seq) WHERE wake > 0;
@@ -518,7 +521,10 @@ CREATE TABLE sign_in (
     created_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
     -- The name of the person's token with which a browser signed in; NULL if it came with a code of the owner.
-    token      TEXT COLLATE "C"
+    token      TEXT COLLATE "C",
+    -- The account of OpenID Connect with which it signed in; NULL if it came with a code or a token.
+    oidc_issuer  TEXT COLLATE "C",
+    oidc_subject TEXT COLLATE "C"
 );
 
 -- The browsers that get notifications, by Web Push. A subscription ends with the sign-in of its browser.
@@ -976,8 +982,15 @@ CREATE TABLE person (
     day_cost   BIGINT,
     added_by   TEXT COLLATE "C" NOT NULL,
     added_at   BIGINT NOT NULL,
-    removed_at BIGINT
+    removed_at BIGINT,
+    -- The account at the provider of OpenID Connect: its issuer, and the subject there. The e-mail address stands for the
+    -- subject until somebody has signed in with it.
+    oidc_issuer  TEXT COLLATE "C",
+    oidc_subject TEXT COLLATE "C",
+    oidc_email   TEXT COLLATE "C"
 );
+CREATE UNIQUE INDEX person_oidc_subject ON person (oidc_issuer, oidc_subject) WHERE oidc_subject IS NOT NULL;
+CREATE UNIQUE INDEX person_oidc_email ON person (oidc_issuer, oidc_email) WHERE oidc_email IS NOT NULL;
 
 -- The person whose budget the calls of a task or a session count against, by its id.
 CREATE TABLE person_charge (
