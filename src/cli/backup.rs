@@ -4,12 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, person};
 use crate::backup::manifest::{Manifest, Named, Part};
 use crate::backup::{BackupRequest, BackupWatcher, MadeBackup, make, verify};
-use crate::clock;
 use crate::home::Home;
+use crate::store::Level;
 use crate::ui::{Printer, Progress, StyledLine};
+use crate::{clean, clock};
+
+/// Most characters of a file's name in the audit.
+const MAX_NAME: usize = 200;
 
 /// Back up the whole home into one file, or verify a backup
 ///
@@ -58,6 +62,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let watcher = ProgressWatcher(context.printer.progress("backing up the home"));
     let made = make(&request, &watcher)?;
     watcher.0.done(&summary(&made, args.no_verify));
+    record(&home, &file, args, context);
     report(&file, &made, args, context);
     Ok(Exit::Done)
 }
@@ -84,6 +89,22 @@ fn default_name(home: &Home, at: i64) -> String {
         format!("flock-{time}.tar.gz")
     } else {
         format!("flock-{name}-{time}.tar.gz")
+    }
+}
+
+/// Records who made the backup, and what is in it. The archive is good also without the record.
+fn record(home: &Home, file: &Path, args: &Args, context: &Context) {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let parts = [
+        (args.without_secrets, "without keys", "with the keys"),
+        (args.without_workspaces, "without workspaces", "with the workspaces"),
+        (args.no_verify, "not verified", "verified"),
+    ];
+    let detail = parts.map(|(is_set, then, otherwise)| if is_set { then } else { otherwise }).join(", ");
+    let subject = clean::summary(&name, MAX_NAME);
+    let recorded = context.block_on(person::record(home, "home.backup", &subject, Level::Yellow, detail));
+    if let Err(failure) = recorded {
+        context.printer.warn(&format!("the audit does not have this backup: {}", failure.message));
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::home::Home;
-use crate::store::{Level, SignIn};
+use crate::store::{Level, NewPost, SignIn};
 
 fn open() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -192,4 +192,43 @@ async fn work_counts_for_the_person_for_whom_it_began() {
     people.charge_session(child.clone(), "ann".to_owned()).await.unwrap();
     assert_eq!(name(people.charged(&child, Some("t")).await.unwrap()).as_deref(), Some("ann"));
     assert_eq!(name(people.charged(&child, None).await.unwrap()).as_deref(), Some("ann"));
+}
+
+#[tokio::test]
+async fn a_token_of_a_person_is_good_until_the_moment_that_it_names() {
+    let (_folder, store) = open();
+    add(&store, new("ann")).await;
+    let tokens = store.tokens();
+    let (person, hash) = ("ann".to_owned(), "h1".to_owned());
+    let made =
+        tokens.add_of_person(person, hash, Some(100), entry("person.token"), 2).await.unwrap().unwrap();
+    assert_eq!(made.expires_at, Some(100));
+    let found = store.tokens().find("h1").await.unwrap().unwrap();
+    assert!(found.is_good(99) && !found.is_good(100) && !found.is_good(i64::MAX));
+}
+
+#[tokio::test]
+async fn a_message_of_a_schedule_counts_for_the_one_who_added_it() {
+    let (_folder, store) = open();
+    for name in ["ann", "bob"] {
+        add(&store, new(name)).await;
+    }
+    super::super::channel_tests::make(&store, "dev", &["coder"]).await;
+    let session: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
+    let charged = async || {
+        let person = store.people().charged(&session, Some("t")).await.unwrap();
+        person.map(|person| person.name).unwrap_or_default()
+    };
+    let says = super::super::channel_tests::says;
+    store.posts().add(says("dev", "human:bob", "hello")).await.unwrap();
+    assert_eq!(charged().await, "bob");
+    let of = |name: &str| Some(name.to_owned());
+    store.posts().add(NewPost { charged: of("ann"), ..says("dev", "system", "look") }).await.unwrap();
+    assert_eq!(charged().await, "ann");
+    store.posts().add(says("dev", "coder", "I looked")).await.unwrap();
+    assert_eq!(charged().await, "ann", "an agent's message changes nothing");
+    store.posts().add(NewPost { charged: of("owner"), ..says("dev", "system", "look") }).await.unwrap();
+    assert_eq!(charged().await, "", "a schedule of the owner counts for nobody");
+    store.posts().add(says("dev", "human:bob", "hello")).await.unwrap();
+    assert_eq!(charged().await, "bob");
 }

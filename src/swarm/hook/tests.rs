@@ -7,7 +7,7 @@ use super::receive::{Refusal, Taken};
 use super::signature::{DeliveryHeaders, Unbelieved};
 use super::*;
 use crate::id::{Party, hex};
-use crate::store::{DeliveryOutcome, Page, Post, WakeUrgency};
+use crate::store::{DeliveryOutcome, NewPerson, Page, PersonRole, Post, WakeUrgency};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
@@ -246,4 +246,35 @@ async fn what_is_not_acceptable_leaves_nothing_behind() {
         assert!(!file.exists());
     }
     assert!(team.swarm.shown_hooks().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_webhook_is_paid_by_the_person_who_added_it_and_ends_with_them() {
+    let team = team().await;
+    let new = NewPerson {
+        name: "kim".to_owned(),
+        role: PersonRole::Owner,
+        agents: None,
+        channels: None,
+        day_tokens: None,
+        day_cost: None,
+    };
+    let entry = |action| ann().entry(action, "kim", Level::Yellow, String::new());
+    assert!(team.store.people().add(new, entry("person.add"), 1).await.unwrap());
+    team.swarm.add_hook(&Actor::human("kim"), wish("ci")).await.unwrap();
+    assert_eq!(deliver(&team, "ci", "push", r#"{"n": 1}"#).await.unwrap(), Taken::Posted);
+    let session = "agent:coder:flock:channel:dev".parse().unwrap();
+    let payer = async || team.swarm.charged_person(&session, None).await.unwrap();
+    assert_eq!(payer().await.as_deref(), Some("kim"));
+    assert!(team.store.people().remove("kim".to_owned(), entry("person.remove"), 2).await.unwrap());
+    let refused = deliver(&team, "ci", "push", r#"{"n": 2}"#).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Paused), "{refused}");
+    let hook = team.swarm.hook(&name("ci")).await.unwrap();
+    assert_eq!(hook.state, HookState::Paused);
+    assert!(hook.why.ends_with("no person of this home any more"), "{}", hook.why);
+    // Whoever resumes it takes it over.
+    let hook = team.swarm.pause_hook(&ann(), &name("ci"), false).await.unwrap();
+    assert_eq!((hook.state, &*hook.created_by), (HookState::Active, "human:ann"));
+    assert_eq!(deliver(&team, "ci", "push", r#"{"n": 2}"#).await.unwrap(), Taken::Posted);
+    assert_eq!(payer().await, None);
 }

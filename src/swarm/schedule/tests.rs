@@ -11,7 +11,10 @@ use super::plan::Step;
 use super::times::Times;
 use super::*;
 use crate::id::{Party, SessionKey, TurnId};
-use crate::store::{ChannelState, Page, Post, SlotOutcome, TaskFilter, UsageLimit};
+use crate::store::{
+    ChannelState, NewPerson, Page, Person, PersonChange, PersonRole, Post, SlotOutcome, TaskFilter,
+    UsageLimit,
+};
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::scheduler::{Priority, SchedulerEvent, Urgency};
 use crate::swarm::testing::Team;
@@ -646,4 +649,117 @@ async fn a_thousand_kills_in_two_years_neither_lose_nor_repeat_a_slot() {
     let channel = team.swarm.channel(&dev()).await.unwrap();
     let first = 1;
     assert_eq!(channel.last_seq - first, all as u64);
+}
+
+/// Adds an operator, who may use so many tokens in a day.
+async fn operator(team: &Team, name: &str, day_tokens: Option<u64>) -> Actor {
+    let new = NewPerson {
+        name: name.to_owned(),
+        role: PersonRole::Operator,
+        agents: None,
+        channels: None,
+        day_tokens,
+        day_cost: None,
+    };
+    let entry = ann().entry("person.add", name, Level::Yellow, String::new());
+    assert!(team.store.people().add(new, entry, 1).await.unwrap());
+    Actor::human(name)
+}
+
+async fn payer_in(team: &Team, session: &str) -> Option<String> {
+    let session: SessionKey = session.parse().unwrap();
+    team.swarm.charged_person(&session, Some(TurnId::new())).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_runs_of_a_schedule_are_paid_by_the_person_who_added_it() {
+    let team = team().await;
+    let (kim, lee) = (operator(&team, "kim", None).await, operator(&team, "lee", None).await);
+    let channel = "agent:coder:flock:channel:dev";
+    let added = team.swarm.add_schedule(&kim, &wish("dev", "1h")).await.unwrap();
+    team.swarm.post(&lee, &dev(), "hello".to_owned(), true).await.unwrap();
+    assert_eq!(payer_in(&team, channel).await.as_deref(), Some("lee"));
+    team.swarm.look_at_schedules(added.created_at + 60 * MINUTE).await.unwrap();
+    assert_eq!(payer_in(&team, channel).await.as_deref(), Some("kim"));
+    // Whoever has it run now pays for that.
+    team.swarm.run_schedule(&lee, &added.name).await.unwrap();
+    assert_eq!(payer_in(&team, channel).await.as_deref(), Some("lee"));
+    team.swarm.run_schedule(&ann(), &added.name).await.unwrap();
+    assert_eq!(payer_in(&team, channel).await, None, "the owner is no person with a budget");
+    // The task of an agent is charged by its id.
+    let wanted = ScheduleWish { name: Some("nightly".into()), ..wish("@coder", "1d") };
+    let added = team.swarm.add_schedule(&kim, &wanted).await.unwrap();
+    team.swarm.look_at_schedules(added.created_at + DAY).await.unwrap();
+    let session: SessionKey = "agent:coder:flock:dm:schedule:nightly".parse().unwrap();
+    let turn = TurnId::new();
+    team.take(&session, turn).await.unwrap();
+    assert_eq!(team.swarm.charged_person(&session, Some(turn)).await.unwrap().as_deref(), Some("kim"));
+}
+
+#[tokio::test]
+async fn a_schedule_of_a_person_without_budget_is_skipped() {
+    let team = team().await;
+    let kim = operator(&team, "kim", Some(5)).await;
+    let added = team.swarm.add_schedule(&kim, &wish("dev", "1h")).await.unwrap();
+    let at = |hours: i64| added.created_at + hours * 60 * MINUTE;
+    let used = crate::store::NewUsage {
+        id: 1,
+        at: at(1),
+        day: budget::day(at(1), &TimeZone::system()).name,
+        agent: "coder".parse().unwrap(),
+        session: "agent:coder:flock:main:kim".parse().unwrap(),
+        channel: None,
+        turn: TurnId::new(),
+        model: "script/demo".parse().unwrap(),
+        person: Some("kim".to_owned()),
+        server: None,
+        tokens: crate::store::TokenCounts { input: 5, ..Default::default() },
+        cost: None,
+    };
+    team.store.usage().reserve(used, Vec::<UsageLimit>::new()).await.unwrap().unwrap();
+    team.swarm.look_at_schedules(at(1)).await.unwrap();
+    assert!(posts(&team).await.is_empty());
+    let history = team.swarm.schedule_history(&added.name, 1).await.unwrap();
+    assert_eq!(history[0].outcome, SlotOutcome::Skipped);
+    assert_eq!(history[0].why, "the budget of kim for the day is used up");
+    // The next day has a budget of its own.
+    team.swarm.look_at_schedules(at(30)).await.unwrap();
+    assert_eq!(posts(&team).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_schedule_of_somebody_who_is_gone_pauses_until_another_takes_it_over() {
+    let team = team().await;
+    let kim = operator(&team, "kim", None).await;
+    let entry = || ann().entry("person.change", "kim", Level::Yellow, String::new());
+    for removed in [false, true] {
+        let added = team.swarm.add_schedule(&kim, &wish("dev", "1h")).await.unwrap();
+        let due = added.created_at + 60 * MINUTE;
+        if removed {
+            assert!(team.store.people().remove("kim".to_owned(), entry(), 2).await.unwrap());
+        } else {
+            let change = PersonChange { role: Some(PersonRole::Member), ..PersonChange::default() };
+            let check = |_: &Person| Ok::<_, ()>(entry());
+            team.store.people().change("kim".to_owned(), change, check, 2).await.unwrap().unwrap().unwrap();
+        }
+        let before = posts(&team).await.len();
+        team.swarm.look_at_schedules(due).await.unwrap();
+        let paused = team.swarm.schedule(&added.name).await.unwrap();
+        assert_eq!(paused.state, ScheduleState::Paused, "{removed}");
+        let words = if removed { "no person of this home any more" } else { "may not add it any more" };
+        assert!(paused.why.starts_with("kim, ") && paused.why.ends_with(words), "{}", paused.why);
+        assert_eq!(posts(&team).await.len(), before, "{removed}");
+        let resumed = team.swarm.pause_schedule(&ann(), &added.name, false).await.unwrap();
+        assert_eq!((resumed.state, &*resumed.created_by), (ScheduleState::Active, "human:ann"));
+        team.swarm.look_at_schedules(unix_ms() + 2 * 60 * MINUTE).await.unwrap();
+        assert!(posts(&team).await.len() > before, "{removed}");
+        assert_eq!(payer_in(&team, "agent:coder:flock:channel:dev").await, None);
+        assert!(team.audited().await.contains(&"schedule.take".to_owned()));
+        team.swarm.remove_schedule(&ann(), &added.name).await.unwrap();
+        if !removed {
+            let change = PersonChange { role: Some(PersonRole::Operator), ..PersonChange::default() };
+            let check = |_: &Person| Ok::<_, ()>(entry());
+            team.store.people().change("kim".to_owned(), change, check, 2).await.unwrap().unwrap().unwrap();
+        }
+    }
 }

@@ -35,6 +35,14 @@ fn a_backup_is_one_private_file_that_is_verified_and_restored() {
     let check = checks.iter().find(|check| check["name"] == "backup").unwrap();
     assert!(check["state"] == "ok" && check["message"].as_str().unwrap().contains(&file), "{check}");
 
+    // Who made it is in the audit, with the file's name and not its place.
+    let audit = home.flock(["audit", "--action", "home.backup", "--json"]).ok();
+    let name = found[0].file_name().unwrap().to_string_lossy().into_owned();
+    for part in [&*name, "human:", "with the keys, with the workspaces, verified"] {
+        assert!(audit.stdout.contains(part), "{part}: {audit:?}");
+    }
+    assert!(!audit.stdout.contains(&file), "{audit:?}");
+
     let other = home.outside().join("other").display().to_string();
     let done = home.flock(["--home", &other, "restore", &file, "--json"]).ok().json();
     assert_eq!((&done["home"], &done["replaced"]), (&json!(other), &json!(null)), "{done:#}");

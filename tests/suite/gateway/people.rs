@@ -248,6 +248,170 @@ async fn a_stream_of_events_has_only_what_is_the_persons() {
     }
 }
 
+/// Returns the next event that is not about the stream itself, with its id.
+async fn next_with_id(events: &mut ServerSentEvents) -> (String, String) {
+    loop {
+        let event = events.next(LIMIT).await.unwrap().expect("the stream goes on");
+        if event.name != "passed" {
+            return (event.id, event.data);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_ids_of_a_persons_events_tell_nothing_and_lead_back() {
+    let house = House::new().await;
+    let (ann, bob) = two_people(&house).await;
+    let mut events = ann.ask(Call::get("/api/events?types=channel"), LIMIT).await.unwrap().events();
+    let mut of_owner =
+        house.owner().ask(Call::get("/api/events?types=channel"), LIMIT).await.unwrap().events();
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        for _ in 0..number {
+            assert_eq!(send(&bob, post("beta-room", SECRET)).await.0, 201);
+        }
+        assert_eq!(send(&ann, post("alpha-room", &format!("words {number}"))).await.0, 201);
+        ids.push(next_with_id(&mut events).await.0);
+    }
+    // The owner's ids count, and hers have neither a number nor a part in common.
+    let counted = next_with_id(&mut of_owner).await.0;
+    let run = counted.split_once('.').unwrap().0;
+    for (at, id) in ids.iter().enumerate() {
+        assert_eq!(id.len(), ids[0].len(), "{ids:?}");
+        assert!(!id.contains('.') && !id.contains(run), "{id}");
+        assert!(ids[..at].iter().all(|other| other[..8] != id[..8]), "{ids:?}");
+    }
+    // Each leads back to its place, by both ways, and of two the earlier one counts. The first message is flock's.
+    let two = format!("{},{}", ids[1], ids[0]);
+    for (known, first) in [(&ids[0], "\"seq\":3"), (&ids[1], "\"seq\":4"), (&two, "\"seq\":3")] {
+        let call = Call::get("/api/events?types=channel").header("last-event-id", known);
+        let mut resumed = ann.ask(call, LIMIT).await.unwrap().events();
+        assert!(next_with_id(&mut resumed).await.1.contains(first), "{known}");
+        let call = Call::get(&format!("/api/events?types=channel&lastEventId={known}"));
+        let mut resumed = ann.ask(call, LIMIT).await.unwrap().events();
+        assert!(next_with_id(&mut resumed).await.1.contains(first), "{known}");
+    }
+    // Nobody else's id is good for her, and hers for nobody else.
+    for (client, id) in [(&ann, &counted), (&bob, &ids[0]), (&house.owner(), &ids[0])] {
+        let call = Call::get("/api/events").header("last-event-id", id);
+        let mut resumed = client.ask(call, LIMIT).await.unwrap().events();
+        assert_eq!(resumed.next(LIMIT).await.unwrap().unwrap().name, "reset");
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_a_person_ends_at_its_time_and_its_browser_with_it() {
+    let house = House::new().await;
+    let (_, _) = add(&house, "ann", "member", json!({})).await;
+    let later = flock::clock::unix_ms() + 3_600_000;
+    let call = Call::post("/api/people/ann/tokens").json(&json!({"expiresAt": later})).unwrap();
+    let (status, made) = send(&house.owner(), call).await;
+    assert_eq!((status, &made["expiresAt"]), (201, &json!(later)), "{made}");
+    let secret = made["token"].as_str().unwrap();
+    let ann = Client::new(house.port).with_token(secret);
+    let browser = signed_in(&house, secret).await;
+    let looks = async || page(&house, &browser, "/dashboard").await.0;
+    assert_eq!((send(&ann, Call::get("/api/agents")).await.0, looks().await), (200, 200));
+    let stream = ann.send(Call::get("/api/events"), LIMIT).await.unwrap();
+    // The time passes: the token's end is now behind the clock.
+    let database = rusqlite::Connection::open(house.home.database()).unwrap();
+    database.busy_timeout(LIMIT).unwrap();
+    let changed =
+        database.execute("UPDATE client_token SET expires_at = ?1 WHERE person = 'ann'", [later - 3_600_000]);
+    assert_eq!(changed.unwrap(), 1);
+    let (status, body) = send(&ann, Call::get("/api/agents")).await;
+    assert_eq!((status, &body["error"]["code"]), (401, &json!("wrong_token")), "{body}");
+    assert_eq!(looks().await, 401);
+    assert_eq!(sign_in(&house, secret, &[]).await.status(), 401);
+    read_to_its_end(stream).await;
+}
+
+#[tokio::test]
+async fn the_audit_names_the_person_of_every_kind_of_change() {
+    let house = House::new().await;
+    let olga = person(&house, "olga", "owner", json!({})).await;
+    let later = flock::clock::unix_ms() + 3_600_000;
+    let body = |call: Call, body: Value| call.json(&body).unwrap();
+    let changes: Vec<(Call, &str)> = vec![
+        (
+            body(Call::post("/api/channels"), json!({"id": "dev", "topic": "x", "members": ["coder"]})),
+            "channel.create",
+        ),
+        (post("dev", "hello"), "channel.post"),
+        (body(Call::put("/api/channels/dev"), json!({"topic": "y"})), "channel.topic"),
+        (body(Call::post("/api/channels/dev/members"), json!({"add": ["tester"]})), "channel.members"),
+        (Call::post("/api/agents/coder/freeze"), "agent.freeze"),
+        (Call::post("/api/agents/coder/thaw"), "agent.thaw"),
+        (Call::post("/api/freeze"), "home.freeze"),
+        (Call::post("/api/thaw"), "home.thaw"),
+        (
+            body(
+                Call::post("/api/schedules"),
+                json!({"name": "s1", "to": "dev", "text": "x", "every": "1d"}),
+            ),
+            "schedule.add",
+        ),
+        (body(Call::put("/api/schedules/s1"), json!({"tokens": 5})), "schedule.budget"),
+        (body(Call::put("/api/schedules/s1"), json!({"paused": true})), "schedule.pause"),
+        (body(Call::put("/api/schedules/s1"), json!({"paused": false})), "schedule.resume"),
+        (body(Call::post("/api/schedules/s1/run"), json!({})), "schedule.run"),
+        (Call::delete("/api/schedules/s1"), "schedule.remove"),
+        (
+            body(Call::post("/api/hooks"), json!({"name": "h1", "channel": "dev", "kind": "github"})),
+            "hook.add",
+        ),
+        (body(Call::put("/api/hooks/h1"), json!({"paused": true})), "hook.pause"),
+        (body(Call::put("/api/hooks/h1"), json!({"paused": false})), "hook.resume"),
+        (Call::delete("/api/hooks/h1"), "hook.remove"),
+        (body(Call::post("/api/tokens"), json!({"name": "ci", "rights": ["read"]})), "token.add"),
+        (Call::delete("/api/tokens/ci"), "token.revoke"),
+        (body(Call::post("/api/people"), json!({"name": "max", "role": "viewer"})), "person.add"),
+        (body(Call::put("/api/people/max"), json!({"role": "member"})), "person.change"),
+        (body(Call::post("/api/people/max/tokens"), json!({"expiresAt": later})), "person.token"),
+        (
+            body(
+                Call::post("/api/people/accounts"),
+                json!({"name": "max", "bridge": "matrix", "account": "@m:h"}),
+            ),
+            "person.link",
+        ),
+        (Call::delete("/api/people/max"), "person.remove"),
+        (body(Call::put("/api/settings"), json!({"agent": "coder", "cli": "native"})), "agent.settings"),
+        (body(Call::post("/api/channels/dev/archive"), json!({"action": "begin"})), "channel.archive"),
+        (body(Call::post("/api/agents"), json!({"id": "newcomer"})), "agent.add"),
+    ];
+    for (call, action) in changes {
+        let (status, answer) = send(&olga, call).await;
+        assert!((200..300).contains(&status), "{action}: {status} {answer}");
+        let (_, audit) =
+            send(&house.owner(), Call::get(&format!("/api/audit?action={action}&limit=1"))).await;
+        assert_eq!(audit["rows"][0]["actor"], "human:olga", "{action}: {audit}");
+    }
+    assert_eq!(send(&olga, chat("tester")).await.0, 200);
+    let (_, audit) = send(&house.owner(), Call::get("/api/audit?action=chat.turn&limit=1")).await;
+    assert_eq!(audit["rows"][0]["actor"], "human:olga", "{audit}");
+}
+
+#[tokio::test]
+async fn the_status_shows_the_budgets_that_the_caller_may_see() {
+    let house = House::new().await;
+    let (_, status) = send(&house.owner(), Call::get("/api/status")).await;
+    assert!(status.get("people").is_none(), "{status}");
+    let ann = person(&house, "ann", "viewer", json!({"dayTokens": 100})).await;
+    let bob = person(&house, "bob", "operator", json!({"dayCostMicros": 2_000_000})).await;
+    add(&house, "carl", "member", json!({})).await;
+    let shown = async |client: &Client| {
+        let (_, status) = send(client, Call::get("/api/status")).await;
+        let names =
+            status["people"]["budgets"].as_array().unwrap().iter().map(|budget| budget["name"].clone());
+        (status["people"]["count"].clone(), names.collect::<Vec<_>>())
+    };
+    let all = (json!(3), vec![json!("ann"), json!("bob")]);
+    assert_eq!(shown(&house.owner()).await, all);
+    assert_eq!(shown(&bob).await, all);
+    assert_eq!(shown(&ann).await, (json!(3), vec![json!("ann")]));
+}
+
 #[tokio::test]
 async fn a_person_acts_under_their_own_name_alone() {
     let house = House::new().await;

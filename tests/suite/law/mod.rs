@@ -1,5 +1,6 @@
 //! The laws of the source: what may import what, and which calls belong to one place only.
 
+mod actors;
 mod circles;
 mod compose;
 mod dependencies;
