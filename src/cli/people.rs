@@ -12,7 +12,9 @@ use super::{Context, Exit, Failure, person, token};
 use crate::clock::{self, unix_ms};
 use crate::config::budgets;
 use crate::error::Kind;
-use crate::gateway::routes::people::{AddPerson, BindAccount, ChangePerson, CreatePersonToken, RenamePerson};
+use crate::gateway::routes::people::{
+    AddPerson, BindAccount, ChangeAccount, ChangePerson, CreatePersonToken, RenamePerson,
+};
 use crate::id::{AgentId, ChannelId};
 use crate::store::PersonRole;
 use crate::supervise::gateway_client::Call;
@@ -123,6 +125,18 @@ struct SetArgs {
     role: Option<PersonRole>,
     #[command(flatten)]
     limits: LimitArgs,
+    /// Subject of the person's account at the OpenID Connect provider, which then signs in to the dashboard
+    #[arg(long, value_name = "SUBJECT", conflicts_with_all = ["oidc_email", "oidc_none"])]
+    oidc_subject: Option<String>,
+    /// E-mail address of that account, for its first sign-in
+    ///
+    /// The provider has to say that it has verified the address. The account with which somebody signs in first is bound to
+    /// the person, and the address alone opens nothing any more.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "oidc_none")]
+    oidc_email: Option<String>,
+    /// Take the account away, and sign its browsers out
+    #[arg(long)]
+    oidc_none: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -267,13 +281,15 @@ fn set(wanted: &SetArgs, context: &Context) -> Result<Exit, Failure> {
         channels: limits.channels.as_ref().map(|limit| limit.0.clone()),
         day_tokens: limits.budget_tokens.map(|limit| limit.0),
         day_cost_micros: limits.budget_usd.map(|limit| limit.0),
+        oidc: account_of(wanted),
         by: Some(person::name()),
     };
     let nothing = body.role.is_none()
         && body.agents.is_none()
         && body.channels.is_none()
         && body.day_tokens.is_none()
-        && body.day_cost_micros.is_none();
+        && body.day_cost_micros.is_none()
+        && body.oidc.is_none();
     if nothing {
         return Err(Failure::new(Kind::Usage, "name what to change").hint("flock person set --help"));
     }
@@ -281,6 +297,16 @@ fn set(wanted: &SetArgs, context: &Context) -> Result<Exit, Failure> {
     let call = Call::put(&address(&wanted.name)?).json(&body)?;
     let answer = context.block_on(Reconnector::new(&home, context).send(call, Repeat::Safe, TIMEOUT))?.answer;
     done(context, &answer, &format!("human:{} is changed", answer["name"].as_str().unwrap_or_default()))
+}
+
+/// Returns the account that the person gets, or loses. `None` if it stays.
+fn account_of(wanted: &SetArgs) -> Option<Option<ChangeAccount>> {
+    let SetArgs { oidc_subject: subject, oidc_email: email, oidc_none, .. } = wanted;
+    if *oidc_none {
+        return Some(None);
+    }
+    let account = ChangeAccount { subject: subject.clone(), email: email.clone() };
+    (subject.is_some() || email.is_some()).then_some(Some(account))
 }
 
 fn remove(name: &str, context: &Context) -> Result<Exit, Failure> {
@@ -338,6 +364,14 @@ fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
             let used = used + budget["reserved"].as_u64().unwrap_or_default();
             line(what, format!("{} of {}", amount(used, is_money), amount(limit, is_money)));
         }
+    }
+    if let Some(account) = found["oidc"].as_object() {
+        let part = |name: &str| account.get(name).and_then(Value::as_str);
+        let who = match (part("subject"), part("email")) {
+            (Some(subject), _) => subject.to_owned(),
+            (None, email) => format!("{}, not signed in yet", email.unwrap_or_default()),
+        };
+        line("account", format!("{who} at {}", part("issuer").unwrap_or_default()));
     }
     line("added", format!("{} by {}", time(&found["addedAt"]), shown(&found["addedBy"])));
     line("browsers", found["browsers"].as_u64().unwrap_or_default().to_string());

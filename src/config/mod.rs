@@ -21,6 +21,7 @@ pub mod live;
 pub(crate) mod mcp_package;
 pub(crate) mod mcp_servers;
 pub mod model;
+pub(crate) mod oidc;
 mod origins;
 pub mod parse;
 mod parse_agent;
@@ -56,8 +57,8 @@ pub use mcp_servers::{McpRemote, McpServer};
 pub use model::{
     Agent, Api, ApprovalSettings, Autonomy, BlobSettings, Bridge, ChannelReaders, CheckpointSettings,
     Compaction, Config, DecidingBridges, DockerSettings, Effort, EgressApprover, EngineSettings,
-    KeptGenerations, Network, OtlpSettings, PlatformName, Retention, Role, S3Settings, SandboxMode,
-    SkillsMode, TrustedOrigin,
+    KeptGenerations, Network, OidcSettings, OtlpSettings, PlatformName, Retention, Role, S3Settings,
+    SandboxMode, SkillsMode, TrustedOrigin,
 };
 pub(crate) use model::{ModelCost, OpenClawSettings};
 pub use policy::CommandPolicy;

@@ -16,6 +16,7 @@ pub use super::choices::{
 pub use super::docker::DockerSettings;
 pub use super::engines::EngineSettings;
 use super::mcp_servers::McpServer;
+pub use super::oidc::OidcSettings;
 pub use super::origins::TrustedOrigin;
 use super::policy::CommandPolicy;
 use super::projects::Project;
@@ -155,6 +156,8 @@ pub struct Config {
     pub approvals: ApprovalSettings,
     /// Origins besides this machine's own at which browsers reach the dashboard, such as `https://flock.example.org`.
     pub trusted_origins: Vec<TrustedOrigin>,
+    /// The provider at which people sign in to the dashboard. `None` for none.
+    pub oidc: Option<Arc<OidcSettings>>,
     /// Longest side of a picture that a model is shown, in pixels.
     pub image_side: u32,
     /// Longest duration of a turn. Time in which the agent is frozen does not count. `None` is the engine's default.

@@ -104,6 +104,9 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     let chat_completions = endpoints.get("chatCompletions")?.get("enabled")?;
     let responses = endpoints.get("responses")?.get("enabled")?;
     let nix = own.get("nix")?;
+    let (dashboard, hooks) = (own.get("dashboard")?, own.get("hooks")?);
+    dashboard.only(&["trustedOrigins", "oidc"])?;
+    hooks.only(&["trustedOrigins"])?;
     let models = root.get("models")?;
     Ok(Config {
         agents,
@@ -127,8 +130,9 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
         egress_ask: egress_ask(&own.get("egress")?)?,
         approvers: approvers(&own)?,
         approvals: blocks::approvals(&own.get("approvals")?)?,
-        trusted_origins: origins::trusted(&own.get("dashboard")?)?,
-        hook_origins: origins::trusted(&own.get("hooks")?)?,
+        trusted_origins: origins::trusted(&dashboard)?,
+        oidc: super::oidc::oidc(&dashboard.get("oidc")?)?,
+        hook_origins: origins::trusted(&hooks)?,
         approval_time: Duration::from_secs(
             own.get("approvalHours")?.within::<u64>(1..=720, "a number of hours")?.unwrap_or(24) * 3600,
         ),

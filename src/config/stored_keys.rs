@@ -6,11 +6,11 @@ use super::ConfigError;
 use super::bridges::{self, BridgeSecret};
 use super::path::ConfigPath;
 use super::secret::{self, is_reference};
-use super::{storage, telemetry};
+use super::{oidc, storage, telemetry};
 use crate::home::Home;
 
-/// Moves literal `apiKey` values, tokens of bridges, headers of telemetry and keys of the store of blobs below `path` to
-/// the home's secrets and returns the names of the new secrets.
+/// Moves literal `apiKey` values, tokens of bridges, headers of telemetry, keys of the store of blobs and the secret of the
+/// sign-in below `path` to the home's secrets and returns the names of the new secrets.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ pub(crate) fn store_keys(
     Ok(taken.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Replaces literal `apiKey` values, tokens of bridges, headers of telemetry and keys of the store of blobs by
-/// references, and collects the names of their secrets with the keys.
+/// Replaces literal `apiKey` values, tokens of bridges, headers of telemetry, keys of the store of blobs and the secret of
+/// the sign-in by references, and collects the names of their secrets with the keys.
 ///
 /// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
 fn take_below(
@@ -48,7 +48,8 @@ fn take_below(
     match value {
         Value::String(text) if !is_reference(text) => {
             let named = bridge_secret(way).or_else(|| telemetry::header_secret(way));
-            let name = match named.or_else(|| storage::key_secret(way)) {
+            let named = named.or_else(|| storage::key_secret(way)).or_else(|| oidc::client_secret(way));
+            let name = match named {
                 Some(name) => name,
                 None if is_key(way) => secret_name(way)?.to_owned(),
                 None => return Ok(()),

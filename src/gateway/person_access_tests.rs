@@ -13,6 +13,7 @@ fn person(role: PersonRole, agents: Option<&[&str]>, channels: Option<&[&str]>) 
         added_by: "human:owner".to_owned(),
         added_at: 0,
         removed_at: None,
+        oidc: None,
     }
 }
 

@@ -155,7 +155,12 @@ fn headers(
     Ok(headers)
 }
 
-fn client(allow_local: bool) -> Result<Client, String> {
+/// Returns an HTTP client that follows no redirect and, without `allow_local`, reaches the public internet only. It blocks.
+///
+/// # Errors
+///
+/// Returns the reason if the root certificates can't be loaded.
+pub(super) fn client(allow_local: bool) -> Result<Client, String> {
     // An error only means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut client = Client::builder()

@@ -119,7 +119,7 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use outbox::LinkOrigin;
 pub(crate) use outbox::{OutboxContent, OutboxEntry};
 pub use person::PersonRole;
-pub(crate) use person::{NewPerson, Person, PersonChange};
+pub(crate) use person::{NewPerson, OidcAccount, OidcBinding, Person, PersonChange};
 pub(crate) use post::{CommittedPost, Post, PostOutcome};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
 pub(crate) use post_edit::PostEdit;

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use super::audit::{self, AuditEntry};
+use super::audit::{self, AuditEntry, Level};
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::{People, Tokens};
 use super::token::ClientToken;
@@ -77,6 +77,29 @@ pub(crate) struct NewPerson {
     pub day_cost: Option<u64>,
 }
 
+/// An account at a provider of OpenID Connect. One without a subject is known by its e-mail address until somebody has signed
+/// in with it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OidcAccount {
+    /// The provider, as it names itself.
+    pub issuer: String,
+    /// The provider's id of the account.
+    pub subject: Option<String>,
+    /// The e-mail address in lower case.
+    pub email: Option<String>,
+}
+
+/// The result of giving a person an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OidcBinding {
+    Bound(Box<Person>),
+    /// The person with this name has the account.
+    Taken(String),
+    /// Nobody has the name, or was removed.
+    NoPerson,
+}
+
 /// The new values of a person. `None` leaves a value as it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PersonChange {
@@ -85,6 +108,18 @@ pub(crate) struct PersonChange {
     pub channels: Option<Option<Vec<ChannelId>>>,
     pub day_tokens: Option<Option<u64>>,
     pub day_cost: Option<Option<u64>>,
+}
+
+impl PersonChange {
+    /// Returns `true` if nothing changes.
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.role.is_none()
+            && self.agents.is_none()
+            && self.channels.is_none()
+            && self.day_tokens.is_none()
+            && self.day_cost.is_none()
+    }
 }
 
 /// A stored person.
@@ -109,6 +144,9 @@ pub(crate) struct Person {
     pub added_at: i64,
     /// Unix milliseconds; `None` if the person was not removed.
     pub removed_at: Option<i64>,
+    /// The account with which the person signs in to the dashboard. `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcAccount>,
 }
 
 /// Begins the peer of a session that a person began with a request. No name of a person or a token has a colon.
@@ -190,7 +228,9 @@ pub(crate) fn person_of(session: &SessionKey) -> Option<String> {
     }
 }
 
-const COLUMNS: &str = "name, role, agents, channels, day_tokens, day_cost, added_by, added_at, removed_at";
+const COLUMNS: &str =
+    "name, role, agents, channels, day_tokens, day_cost, added_by, added_at, removed_at, oidc_issuer,
+    oidc_subject, oidc_email";
 
 fn row(row: &Row<'_>) -> sql::Result<Person> {
     // An empty list is not the same as NULL, which means all.
@@ -213,7 +253,48 @@ fn row(row: &Row<'_>) -> sql::Result<Person> {
         added_by: row.get(6)?,
         added_at: row.get(7)?,
         removed_at: row.get(8)?,
+        oidc: match row.get(9)? {
+            Some(issuer) => Some(OidcAccount { issuer, subject: row.get(10)?, email: row.get(11)? }),
+            None => None,
+        },
     })
+}
+
+/// Returns the person whose account this is, or whose e-mail address if nobody has signed in with that yet.
+fn find_account(
+    connection: &Connection<'_>,
+    issuer: &str,
+    subject: Option<&str>,
+    email: Option<&str>,
+) -> sql::Result<Option<Person>> {
+    let by = |column: &str, more: &str, value: &str| {
+        connection
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM person WHERE oidc_issuer = ?1 AND {column} = ?2 AND removed_at IS NULL {more}"
+            ))?
+            .query_row((issuer, value), row)
+            .optional()
+    };
+    if let Some(subject) = subject
+        && let Some(found) = by("oidc_subject", "", subject)?
+    {
+        return Ok(Some(found));
+    }
+    email.map_or(Ok(None), |email| by("oidc_email", "AND oidc_subject IS NULL", email))
+}
+
+fn set_account(transaction: &Transaction<'_>, name: &str, account: Option<&OidcAccount>) -> sql::Result<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE person SET oidc_issuer = ?2, oidc_subject = ?3, oidc_email = ?4 WHERE name = ?1",
+        )?
+        .execute((
+            name,
+            account.map(|account| &account.issuer),
+            account.and_then(|account| account.subject.as_ref()),
+            account.and_then(|account| account.email.as_ref()),
+        ))
+        .map(drop)
 }
 
 fn joined<T: AsRef<str>>(words: Option<&Vec<T>>) -> Option<String> {
@@ -446,11 +527,84 @@ impl People<&Store> {
                 "DELETE FROM sign_in WHERE lower(person) = ?1 AND ?2 > 0",
                 // Otherwise the account would still speak under the name.
                 "DELETE FROM account WHERE lower(person) = 'human:' || ?1 AND ?2 > 0",
+                // Another person may get the account.
+                "UPDATE person SET oidc_issuer = NULL, oidc_subject = NULL, oidc_email = NULL WHERE name = ?1 AND ?2 > 0",
             ] {
                 transaction.prepare_cached(statement)?.execute((&name, now))?;
             }
             audit::append(transaction, &entry, now)?;
             Ok(true)
+        })
+        .await
+    }
+
+    /// Gives a person an account of OpenID Connect, or takes it away. Browsers that signed in with another one are signed
+    /// out.
+    pub(crate) async fn set_account(
+        self,
+        name: String,
+        account: Option<OidcAccount>,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<OidcBinding, StoreError> {
+        self.write("change the account of a person", move |transaction| {
+            let Some(mut person) = find(transaction, &name)?.filter(Person::is_active) else {
+                return Ok(OidcBinding::NoPerson);
+            };
+            if let Some(wanted) = &account {
+                for (column, value) in [("oidc_subject", &wanted.subject), ("oidc_email", &wanted.email)] {
+                    let Some(value) = value else { continue };
+                    let other: Option<String> = transaction
+                        .prepare_cached(&format!(
+                            "SELECT name FROM person WHERE oidc_issuer = ?1 AND {column} = ?2 AND name <> ?3"
+                        ))?
+                        .query_row((&wanted.issuer, value, &name), |row| row.get(0))
+                        .optional()?;
+                    if let Some(other) = other {
+                        return Ok(OidcBinding::Taken(other));
+                    }
+                }
+            }
+            set_account(transaction, &name, account.as_ref())?;
+            transaction
+                .prepare_cached(
+                    "DELETE FROM sign_in WHERE lower(person) = ?1 AND oidc_issuer IS NOT NULL
+                     AND (oidc_issuer IS DISTINCT FROM ?2 OR oidc_subject IS DISTINCT FROM ?3)",
+                )?
+                .execute((
+                    &name,
+                    account.as_ref().map(|account| &account.issuer),
+                    account.as_ref().and_then(|account| account.subject.as_ref()),
+                ))?;
+            audit::append(transaction, &entry, now)?;
+            person.oidc = account;
+            Ok(OidcBinding::Bound(Box::new(person)))
+        })
+        .await
+    }
+
+    /// Returns the person whose account this is. A person whose e-mail address it is, and who has not signed in yet, gets the
+    /// subject: from then on, the address alone opens nothing.
+    pub(crate) async fn of_account(
+        self,
+        issuer: String,
+        subject: String,
+        verified_email: Option<String>,
+        now: i64,
+    ) -> Result<Option<Person>, StoreError> {
+        self.write("look the person of an account up", move |transaction| {
+            let found = find_account(transaction, &issuer, Some(&subject), verified_email.as_deref())?;
+            let Some(mut person) = found else { return Ok(None) };
+            let Some(account) = person.oidc.as_mut().filter(|account| account.subject.is_none()) else {
+                return Ok(Some(person));
+            };
+            account.subject = Some(subject);
+            set_account(transaction, &person.name, person.oidc.as_ref())?;
+            let name = person.sender();
+            let text = "the first sign-in with the e-mail address".to_owned();
+            let entry = AuditEntry::new(&name, "person.account", &name, Level::Yellow, text);
+            audit::append(transaction, &entry, now)?;
+            Ok(Some(person))
         })
         .await
     }

@@ -90,6 +90,7 @@ async fn a_removed_person_has_no_token_no_browser_and_no_account() {
             created_at: 2,
             used_at: 2,
             token: None,
+            account: None,
         };
         store.sign_ins().add(sign_in, format!("c{id}"), entry("dashboard.signin"), 2).await.unwrap();
     }

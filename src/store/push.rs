@@ -95,6 +95,7 @@ fn list(connection: &Connection<'_>, now: i64) -> sql::Result<Vec<PushSubscripti
     let rows = statement.query_map((), |row| {
         let sign_in = SignIn {
             token: None,
+            account: None,
             id: row.get(1)?,
             person: String::new(),
             browser: String::new(),

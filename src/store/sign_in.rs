@@ -30,6 +30,10 @@ pub(crate) struct SignIn {
     /// came with a code of the owner.
     #[serde(skip)]
     pub token: Option<String>,
+    /// The issuer and the subject of the account of OpenID Connect with which the browser signed in. `None` if it came
+    /// otherwise.
+    #[serde(skip)]
+    pub account: Option<(String, String)>,
 }
 
 impl SignIn {
@@ -47,7 +51,7 @@ impl SignIn {
     }
 }
 
-const COLUMNS: &str = "id, person, browser, created_at, used_at, token";
+const COLUMNS: &str = "id, person, browser, created_at, used_at, token, oidc_issuer, oidc_subject";
 
 fn row(row: &Row<'_>) -> sql::Result<SignIn> {
     Ok(SignIn {
@@ -57,6 +61,7 @@ fn row(row: &Row<'_>) -> sql::Result<SignIn> {
         created_at: row.get(3)?,
         used_at: row.get(4)?,
         token: row.get(5)?,
+        account: row.get::<Option<String>>(6)?.zip(row.get(7)?),
     })
 }
 
@@ -100,8 +105,8 @@ impl SignIns<&Store> {
                 .execute((now - IDLE_LIMIT, now - LIFETIME))?;
             transaction
                 .prepare_cached(
-                    "INSERT INTO sign_in (id, hash, person, browser, created_at, used_at, token)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT INTO sign_in (id, hash, person, browser, created_at, used_at, token, oidc_issuer, oidc_subject)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 )?
                 .execute((
                     &new.id,
@@ -111,6 +116,8 @@ impl SignIns<&Store> {
                     new.created_at,
                     new.used_at,
                     &new.token,
+                    new.account.as_ref().map(|(issuer, _)| issuer),
+                    new.account.as_ref().map(|(_, subject)| subject),
                 ))?;
             audit::append(transaction, &entry, now)
         })
@@ -163,6 +170,7 @@ mod tests {
             created_at,
             used_at,
             token: None,
+            account: None,
         };
         assert!(sign_in(0, 0).is_good(3 * day - 1) && !sign_in(0, 0).is_good(3 * day));
         assert!(sign_in(0, 29 * day).is_good(30 * day - 1) && !sign_in(0, 29 * day).is_good(30 * day));

@@ -7,7 +7,8 @@ use crate::config::Config;
 use crate::id::{AgentId, ChannelId, Party, RESERVED_AGENT_IDS};
 use crate::process;
 use crate::store::{
-    ClientToken, Level, NewPerson, Person, PersonChange, PersonRole, Store, StoreError, token_hash,
+    ClientToken, Level, NewPerson, OidcAccount, OidcBinding, Person, PersonChange, PersonRole, Store,
+    StoreError, token_hash,
 };
 
 /// Most characters of a name. With a number after it, it still fits the name of a token.
@@ -90,6 +91,84 @@ pub(crate) async fn change(
     let changed = changed.ok_or_else(|| no_person(name))??;
     store.sync().await?;
     Ok(changed)
+}
+
+/// The account of OpenID Connect that a person gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AccountWish {
+    /// The provider's id of the account.
+    pub subject: Option<String>,
+    /// The e-mail address by which the account is known at its first sign-in.
+    pub email: Option<String>,
+}
+
+/// Gives a person an account at the provider of the configuration, or takes it away with `None`.
+///
+/// # Errors
+///
+/// Returns [`SwarmError::Invalid`] if no provider is configured or the wish names nothing usable, [`SwarmError::NoPerson`] if
+/// there is no such person, and [`SwarmError::Refused`] if another person has the account.
+pub(crate) async fn set_account(
+    store: &Store,
+    config: &Config,
+    by: &Actor,
+    name: &str,
+    wish: Option<AccountWish>,
+) -> Result<Person, SwarmError> {
+    let name_of = lower(name);
+    let account = wish.map(|wish| account(config, wish)).transpose()?;
+    let detail = match &account {
+        None => "none".to_owned(),
+        Some(OidcAccount { issuer, subject: Some(subject), .. }) => format!("{subject} at {issuer}"),
+        Some(OidcAccount { issuer, .. }) => format!("by an e-mail address, at {issuer}"),
+    };
+    let entry = by.entry("person.account", &format!("human:{name_of}"), Level::Yellow, detail);
+    match store.people().set_account(name_of, account, entry, unix_ms()).await? {
+        OidcBinding::Bound(person) => {
+            // A power failure must not give an account back to somebody who lost it.
+            store.sync().await?;
+            Ok(*person)
+        }
+        OidcBinding::Taken(other) => Err(SwarmError::Refused(format!(
+            "{other} has this account; flock person set {other} --oidc-none"
+        ))),
+        OidcBinding::NoPerson => Err(no_person(name)),
+    }
+}
+
+fn account(config: &Config, wish: AccountWish) -> Result<OidcAccount, SwarmError> {
+    let Some(settings) = &config.oidc else {
+        let text =
+            "no provider of OpenID Connect is configured (plugins.entries.flock.config.dashboard.oidc)";
+        return Err(SwarmError::Invalid(text.to_owned()));
+    };
+    let AccountWish { subject, email } = wish;
+    let email = email.map(|email| email.to_ascii_lowercase());
+    if subject.as_deref().is_some_and(|subject| !is_subject(subject)) {
+        return Err(SwarmError::Invalid("a subject is 1 to 255 ASCII characters".to_owned()));
+    }
+    if email.as_deref().is_some_and(|email| !is_email(email)) {
+        return Err(SwarmError::Invalid("an e-mail address is ASCII, as in ann@example.org".to_owned()));
+    }
+    if subject.is_none() && email.is_none() {
+        return Err(SwarmError::Invalid("name the subject or the e-mail address of the account".to_owned()));
+    }
+    Ok(OidcAccount { issuer: settings.issuer.clone(), subject, email })
+}
+
+/// Returns `true` if a text can be the subject of an account (OpenID Connect Core, section 2).
+#[must_use]
+pub(crate) fn is_subject(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, 0x20..=0x7e))
+}
+
+/// Returns `true` if a text can be an e-mail address that is compared. Letters of other alphabets could imitate one.
+#[must_use]
+pub(crate) fn is_email(text: &str) -> bool {
+    let is_ascii = (3..=254).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let parts = text.split_once('@');
+    is_ascii
+        && parts.is_some_and(|(local, host)| !local.is_empty() && !host.is_empty() && !host.contains('@'))
 }
 
 /// Removes a person. From then on, the gateway refuses their tokens and browsers and ends the streams that they opened.

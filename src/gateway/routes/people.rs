@@ -18,6 +18,7 @@ use crate::process;
 use crate::store::{
     Account, ClientToken, Level, NewPerson, Person, PersonChange, PersonRole, RenameOutcome, SignIn,
 };
+use crate::swarm::person::AccountWish;
 use crate::swarm::{SwarmError, budget, person as home_person};
 
 /// A request for a new person.
@@ -53,9 +54,24 @@ pub(crate) struct ChangePerson {
     pub(crate) day_tokens: Option<Option<u64>>,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub(crate) day_cost_micros: Option<Option<u64>>,
+    /// The account with which the person signs in to the dashboard.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub(crate) oidc: Option<Option<ChangeAccount>>,
     /// Name of the person who asks, for the audit.
     #[serde(default)]
     pub(crate) by: Option<String>,
+}
+
+/// The account of a person at the provider of OpenID Connect.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeAccount {
+    /// The provider's id of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<String>,
+    /// The e-mail address by which the account is known at its first sign-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) email: Option<String>,
 }
 
 /// Reads a field that is there, also if it is `null`.
@@ -180,7 +196,16 @@ pub(crate) async fn change(
         day_tokens: wanted.day_tokens,
         day_cost: wanted.day_cost_micros,
     };
-    let changed = home_person::change(team.swarm.store(), &team.swarm.config(), &by, &name, change).await?;
+    let (store, config) = (team.swarm.store(), team.swarm.config());
+    // The account comes first: what is wrong with it must leave the rest as it is.
+    let mut changed = None;
+    if let Some(account) = wanted.oidc {
+        let wish = account.map(|ChangeAccount { subject, email }| AccountWish { subject, email });
+        changed = Some(home_person::set_account(store, &config, &by, &name, wish).await?);
+    }
+    if changed.is_none() || !change.is_empty() {
+        changed = Some(home_person::change(store, &config, &by, &name, change).await?);
+    }
     Ok(axum::Json(json!(changed)))
 }
 

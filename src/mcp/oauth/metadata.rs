@@ -4,6 +4,8 @@
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::tokens::ClientAuth;
+
 /// The document of an MCP server.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ResourceMetadata {
@@ -14,7 +16,7 @@ pub(super) struct ResourceMetadata {
 
 /// The document of an authorization server.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct AuthorizationMetadata {
+pub(crate) struct AuthorizationMetadata {
     pub issuer: Option<String>,
     pub authorization_endpoint: Option<String>,
     pub token_endpoint: Option<String>,
@@ -27,11 +29,13 @@ pub(super) struct AuthorizationMetadata {
     pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
     pub authorization_response_iss_parameter_supported: Option<bool>,
     pub client_id_metadata_document_supported: Option<bool>,
+    /// The place of the keys with which a provider of OpenID Connect signs.
+    pub jwks_uri: Option<String>,
 }
 
 /// The name that an authorization server must have.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum ExpectedIssuer<'a> {
+pub(crate) enum ExpectedIssuer<'a> {
     /// This one, as the MCP server names it.
     Exactly(&'a str),
     /// Any on this server. Servers of 2025-03-26 are their own authorization servers and do not say which.
@@ -130,24 +134,55 @@ impl AuthorizationMetadata {
     ///
     /// Returns what is missing.
     pub fn check(&self) -> Result<(), String> {
-        let has = |list: &Option<Vec<String>>, word: &str| {
-            list.as_ref().map(|list| list.iter().any(|listed| listed == word))
-        };
-        if has(&self.code_challenge_methods_supported, "S256") != Some(true) {
+        if has(self.code_challenge_methods_supported.as_ref(), "S256") != Some(true) {
             return Err("the authorization server does not say that it supports PKCE with S256".to_owned());
         }
-        if has(&self.response_types_supported, "code") == Some(false)
-            || has(&self.grant_types_supported, "authorization_code") == Some(false)
+        self.check_codes()
+    }
+
+    /// Checks that flock can sign people in there. Providers of OpenID Connect that support PKCE need not say so. Without it,
+    /// the nonce in the token still binds it to the sign-in.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is missing.
+    pub fn check_provider(&self) -> Result<(), String> {
+        if has(self.code_challenge_methods_supported.as_ref(), "S256") == Some(false) {
+            return Err("the provider supports PKCE, but not with S256".to_owned());
+        }
+        self.check_codes()
+    }
+
+    fn check_codes(&self) -> Result<(), String> {
+        if has(self.response_types_supported.as_ref(), "code") == Some(false)
+            || has(self.grant_types_supported.as_ref(), "authorization_code") == Some(false)
         {
             return Err("the authorization server does not give authorization codes".to_owned());
         }
         Ok(())
     }
 
+    /// Returns the way in which a client with a secret proves who it is.
+    pub fn auth_with_secret(&self) -> ClientAuth {
+        let supports =
+            |method: &str| has(self.token_endpoint_auth_methods_supported.as_ref(), method) == Some(true);
+        // Basic is what a server has that says nothing (RFC 8414).
+        if supports("client_secret_post") && !supports("client_secret_basic") {
+            ClientAuth::Post
+        } else {
+            ClientAuth::Basic
+        }
+    }
+
     /// Returns `true` if an answer of the authorization endpoint has to name the issuer (RFC 9207).
     pub fn names_issuer(&self) -> bool {
         self.authorization_response_iss_parameter_supported == Some(true)
     }
+}
+
+/// Returns whether a list has a word. `None` if there is no list.
+fn has(list: Option<&Vec<String>>, word: &str) -> Option<bool> {
+    list.map(|list| list.iter().any(|listed| listed == word))
 }
 
 /// Returns the name of an issuer without the slash that stands for no path.

@@ -10,6 +10,7 @@
 //! documents at each start of a connection; and it writes the authorization code to the log.
 
 mod access;
+mod answer;
 mod challenge;
 mod client;
 mod discovery;
@@ -22,10 +23,13 @@ mod tokens;
 
 use reqwest::Client;
 
+pub(crate) use answer::AuthorizationAnswer;
 pub(in crate::mcp) use client::SigningClient;
-pub(crate) use sign_in::{AuthorizationCode, SignIn, SignInChoice};
+pub(crate) use metadata::{AuthorizationMetadata, ExpectedIssuer};
+pub(crate) use requests::{Requests, shown};
+pub(crate) use sign_in::{AuthorizationCode, SignIn, SignInChoice, challenge, random};
 pub(crate) use sign_out::{TokenRevocation, sign_out};
-pub(crate) use tokens::SignInState;
+pub(crate) use tokens::{ClientAuth, OAuthClient, SignInState};
 
 use self::access::Access;
 use self::tokens::TokenFile;

@@ -29,7 +29,7 @@ const MAX_REASON: usize = 300;
 
 /// Sends the requests of a sign-in.
 #[derive(Clone)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     http: Client,
     allow_local: bool,
     /// Set if every place must have TLS because the server has it.
@@ -37,7 +37,7 @@ pub(super) struct Requests {
 }
 
 /// An answer that was read.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     body: Vec<u8>,
 }
@@ -75,7 +75,7 @@ fn reason(status: u16, error: &str, description: &str, sent: &[&str]) -> String 
 }
 
 /// Returns a text of the authorization server for a person, without the secrets that it was sent.
-pub(super) fn shown(text: &str, sent: &[&str]) -> String {
+pub(crate) fn shown(text: &str, sent: &[&str]) -> String {
     let mut text = text.to_owned();
     for secret in sent.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, HIDDEN);
@@ -98,6 +98,20 @@ impl Requests {
     pub fn with(http: Client, remote: &McpRemote) -> Self {
         let is_secure = !remote.url.starts_with("http://");
         Self { http, allow_local: remote.allow_local, is_secure }
+    }
+
+    /// Returns what sends the requests of a sign-in that begins at this address. Without `allow_local`, nothing goes to this
+    /// machine or its networks.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there can't be such a client.
+    pub async fn beginning_at(address: &str, allow_local: bool) -> Result<Self, String> {
+        let is_secure = !address.starts_with("http://");
+        // Loading the root certificates blocks.
+        let built = tokio::task::spawn_blocking(move || remote::client(allow_local)).await;
+        let http = built.map_err(|_| "a defect stopped it".to_owned())??;
+        Ok(Self { http, allow_local, is_secure })
     }
 
     /// Returns an address that a document names, if flock may send something there.

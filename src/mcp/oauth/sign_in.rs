@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::answer::AuthorizationAnswer;
 use super::discovery::{self, Found};
 use super::metadata::AuthorizationMetadata;
 use super::requests::{Requests, shown};
@@ -20,8 +21,6 @@ use crate::mcp::remote;
 
 /// The most bytes of the id or the secret of a client.
 const MAX_CLIENT: usize = 2 << 10;
-/// The most bytes of the address that the browser brings back.
-const MAX_ANSWER: usize = 16 << 10;
 /// The scope for a refresh token at servers that have a scope for it.
 const OFFLINE: &str = "offline_access";
 
@@ -82,7 +81,7 @@ impl SignIn {
         requests.place(&token_endpoint).map_err(failed)?;
         let client = client(metadata, &requests, (redirect, &scopes), choice).await.map_err(failed)?;
         let (state, verifier) = (random(), random());
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
+        let challenge = challenge(&verifier);
         address
             .query_pairs_mut()
             .append_pair("response_type", "code")
@@ -141,16 +140,8 @@ impl SignIn {
         let Some(query) = back.strip_prefix(&self.redirect).and_then(|rest| rest.strip_prefix('?')) else {
             return Ok(None);
         };
-        if query.len() > MAX_ANSWER {
-            return Ok(None);
-        }
-        let query = query.split('#').next().unwrap_or_default();
-        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
-        let part = |name: &str| {
-            let mut found = pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_ref());
-            // A parameter that stands there twice has no meaning (RFC 6749, section 3.1).
-            found.next().filter(|_| found.next().is_none())
-        };
+        let Some(answer) = AuthorizationAnswer::parse(query) else { return Ok(None) };
+        let part = |name: &str| answer.part(name);
         let is_own =
             part("state").is_some_and(|state| bool::from(state.as_bytes().ct_eq(self.state.as_bytes())));
         if !is_own {
@@ -256,11 +247,7 @@ async fn client(
 ) -> Result<OAuthClient, String> {
     let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
     let supports = |method: &str| supported.is_some_and(|list| list.iter().any(|listed| listed == method));
-    // Basic is what a server has that says nothing (RFC 8414).
-    let with_secret = match supports("client_secret_post") && !supports("client_secret_basic") {
-        true => ClientAuth::Post,
-        false => ClientAuth::Basic,
-    };
+    let with_secret = metadata.auth_with_secret();
     if let Some(id) = choice.client_id {
         if id.starts_with("https://") && metadata.client_id_metadata_document_supported != Some(true) {
             return Err("the authorization server does not support addresses as ids of clients".to_owned());
@@ -318,7 +305,12 @@ async fn client(
     Ok(OAuthClient { id, secret: secret.filter(|_| auth != ClientAuth::None), auth })
 }
 
+/// Returns the challenge of a proof key (RFC 7636) by the method S256.
+pub(crate) fn challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
+}
+
 /// Returns 256 random bits as a text for addresses.
-fn random() -> String {
+pub(crate) fn random() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }

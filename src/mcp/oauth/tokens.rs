@@ -22,7 +22,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(90);
 
 /// The way in which flock proves to the authorization server which client it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ClientAuth {
+pub(crate) enum ClientAuth {
     /// By nothing but the proof key of each sign-in. This is what a program on a person's machine can do.
     #[serde(rename = "none")]
     None,
@@ -35,7 +35,7 @@ pub(super) enum ClientAuth {
 /// The identity of flock at an authorization server.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OAuthClient {
+pub(crate) struct OAuthClient {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,

@@ -127,6 +127,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         approvers: Vec::new(),
         approvals: Default::default(),
         trusted_origins: Vec::new(),
+        oidc: None,
         otlp: None,
         blobs: None,
         image_side: 1200,

@@ -69,6 +69,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         approvers: Vec::new(),
         approvals: Default::default(),
         trusted_origins: Vec::new(),
+        oidc: None,
         otlp: None,
         blobs: None,
         image_side: 1200,
