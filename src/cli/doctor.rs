@@ -15,6 +15,7 @@ mod machine;
 mod mcp;
 mod mounts;
 mod notifications;
+mod oidc;
 mod projects;
 mod quota;
 mod records;
@@ -153,10 +154,12 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
                 }
                 _ => Vec::new(),
             };
+            let served = matches!(gateway, Ok(Some(_))).then_some(config.port);
             found.push(machine::gateway(home, config.port, gateway).await);
             found.extend(troubled);
             found.extend(Box::pin(telemetry::collector(home, config)).await);
             found.extend(Box::pin(storage::all(home, config)).await);
+            found.extend(Box::pin(oidc::all(home, config, served)).await);
             // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }

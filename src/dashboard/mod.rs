@@ -155,24 +155,38 @@ pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
 }
 
 /// What a browser came with that did not sign it in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignInFailure {
     Code,
     Token,
+    /// The provider can't be used now.
+    Provider,
+    /// The provider refused, or its answer is not good.
+    Refused,
+    /// The account with this subject belongs to nobody of the home.
+    NoPerson(String),
 }
 
-/// Returns the page for a browser that is not signed in. `failure` is what it came with, if anything. `takes_token` is
-/// for a home with people who have tokens of their own.
+/// The ways to sign in that the page for a browser that is not signed in offers beside the code.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SignInWays {
+    /// `true` for a home with people who have tokens of their own.
+    pub takes_token: bool,
+    /// The name of the provider of OpenID Connect.
+    pub provider: Option<String>,
+}
+
+/// Returns the page for a browser that is not signed in. `failure` is what it came with, if anything.
 ///
 /// # Errors
 ///
 /// Returns an error if the template fails.
 pub(crate) fn signed_out(
     language: Language,
-    failure: Option<SignInFailure>,
-    takes_token: bool,
+    failure: Option<&SignInFailure>,
+    ways: SignInWays,
 ) -> Result<Page, ApiFailure> {
-    pages::message::signed_out(language, failure, takes_token)
+    pages::message::signed_out(language, failure, ways)
 }
 
 /// Returns the page that says why another one can't be shown.

@@ -21,7 +21,7 @@ use super::projects::Projects;
 use super::push::VapidKeyCell;
 use super::races::Races;
 use super::relay::{Relay, Ticket};
-use super::sign_in::{self, codes::SignInCodes};
+use super::sign_in::{self, codes::SignInCodes, oidc::OidcSignIns};
 use super::skill_summary::SkillSummaryCell;
 use crate::agent::Engine;
 use crate::bridge::Bridges;
@@ -114,6 +114,8 @@ pub struct Gateway {
     pub(crate) keys: RunningKeys,
     /// The codes with which browsers sign in.
     pub(crate) sign_in_codes: SignInCodes,
+    /// The sign-ins at the provider of OpenID Connect.
+    pub(crate) oidc: OidcSignIns,
     /// The runs of `flock doctor`.
     pub(crate) doctor: DoctorRuns,
     /// The last look at the skills.
@@ -170,6 +172,7 @@ impl Gateway {
                 servers: parts.servers,
                 keys: RunningKeys::default(),
                 sign_in_codes: SignInCodes::default(),
+                oidc: OidcSignIns::default(),
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
                 vapid: VapidKeyCell::default(),
@@ -321,7 +324,8 @@ impl Gateway {
         };
         let people = self.swarm.store().people();
         // A browser of a person of the home has that person's rights, whoever made the code for it.
-        if people.find(&found.person).await.map_err(ApiError::explained)?.is_some() || found.token.is_some() {
+        let is_bound = found.token.is_some() || found.account.is_some();
+        if is_bound || people.find(&found.person).await.map_err(ApiError::explained)?.is_some() {
             return self.person(&found.person, Some(found.id), found.token).await;
         }
         Ok(Some(Caller::Browser(Arc::new(BrowserCaller { sign_in: found.id, person: found.person }))))

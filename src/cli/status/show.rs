@@ -93,6 +93,10 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     for shared in report.gateways.iter().flat_map(|gateways| gateways.as_array()).flatten() {
         printer.line(shared_line(shared));
     }
+    let oidc = report.dashboard.as_ref().and_then(|dashboard| dashboard["oidc"]["issuer"].as_str());
+    if let Some(issuer) = oidc {
+        printer.line(title("sign-in").plain(format!("people sign in at {issuer}")));
+    }
     if let Some(telemetry) = &report.telemetry {
         printer.line(telemetry_line(telemetry));
     }

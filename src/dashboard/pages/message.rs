@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use crate::dashboard::format::fill;
 use crate::dashboard::layout::Layout;
-use crate::dashboard::{ApiFailure, Language, Page, SignInFailure, Viewer};
+use crate::dashboard::{ApiFailure, Language, Page, SignInFailure, SignInWays, Viewer};
 
 #[derive(Template)]
 #[template(path = "message.html")]
@@ -14,8 +15,8 @@ struct MessagePage {
     command: Option<String>,
     /// The page that the browser goes on to by itself.
     leads_to: Option<&'static str>,
-    /// `true` if the page has a form for a person's token.
-    takes_token: bool,
+    /// The ways to sign in that the page offers.
+    ways: SignInWays,
 }
 
 /// Returns the page for a browser that has just signed in.
@@ -27,25 +28,30 @@ pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
         message: String::new(),
         command: None,
         leads_to: Some("/dashboard"),
-        takes_token: false,
+        ways: SignInWays::default(),
     })
 }
 
 /// Returns the page for a browser that is not signed in.
 pub(crate) fn signed_out(
     language: Language,
-    failure: Option<SignInFailure>,
-    takes_token: bool,
+    failure: Option<&SignInFailure>,
+    ways: SignInWays,
 ) -> Result<Page, ApiFailure> {
     let layout = Layout::signed_out(language);
     let texts = layout.texts;
-    let message = match failure {
-        Some(SignInFailure::Code) => format!("{} {}", texts.code_failed, texts.signed_out_how),
-        Some(SignInFailure::Token) => format!("{} {}", texts.token_failed, texts.signed_out_how),
-        None => texts.signed_out_how.to_owned(),
+    let why = match failure {
+        Some(SignInFailure::Code) => Some(texts.code_failed.to_owned()),
+        Some(SignInFailure::Token) => Some(texts.token_failed.to_owned()),
+        Some(SignInFailure::Provider) => Some(texts.provider_failed.to_owned()),
+        Some(SignInFailure::Refused) => Some(texts.provider_refused.to_owned()),
+        Some(SignInFailure::NoPerson(subject)) => Some(fill(texts.account_of_nobody, &[subject])),
+        None => None,
     };
+    let how = texts.signed_out_how;
+    let message = why.map_or_else(|| how.to_owned(), |why| format!("{why} {how}"));
     let command = Some("flock dashboard".to_owned());
-    Page::of(&MessagePage { layout, message, command, leads_to: None, takes_token })
+    Page::of(&MessagePage { layout, message, command, leads_to: None, ways })
 }
 
 /// Returns the page that says why another one can't be shown.
@@ -56,6 +62,6 @@ pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiF
         message: failure.message.clone(),
         command: failure.hint.clone(),
         leads_to: None,
-        takes_token: false,
+        ways: SignInWays::default(),
     })
 }

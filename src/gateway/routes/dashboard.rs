@@ -10,13 +10,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, 
 use serde_json::Value;
 use tower_service::Service as _;
 
-use crate::dashboard::{self, Api, ApiFailure, Asset, Language, Offer, Page, SignInFailure, Viewer};
+use crate::config::OidcSettings;
+use crate::dashboard::{
+    self, Api, ApiFailure, Asset, Language, Offer, Page, SignInFailure, SignInWays, Viewer,
+};
+use crate::error::chain;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::RawBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::person_access;
+use crate::gateway::sign_in::oidc::{self, OidcError};
 use crate::gateway::sign_in::{self, cookie, csrf};
 use crate::gateway::state::Gateway;
 use crate::id::Party;
@@ -69,6 +74,13 @@ pub(crate) async fn page(
         };
     }
     let gateway = &state.gateway;
+    if let Some(settings) = gateway.config().oidc.clone() {
+        match uri.path() {
+            oidc::BEGIN_PATH => return begin_oidc(gateway, &settings, &headers).await,
+            oidc::RETURN_PATH => return finish_oidc(gateway, &settings, query, &headers).await,
+            _ => {}
+        }
+    }
     let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
         return signed_out(gateway, language, None).await;
     };
@@ -92,6 +104,92 @@ pub(crate) async fn page(
             html(status, dashboard::failed(&viewer, &failure)?)
         }
     }
+}
+
+/// Leads a browser to the provider of OpenID Connect.
+async fn begin_oidc(
+    gateway: &Gateway,
+    settings: &Arc<OidcSettings>,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let (origin, secure) = own_origin(gateway, headers);
+    // A page of another site must not begin sign-ins: those that wait would give way to them.
+    sign_in::check_request(&Method::GET, headers, gateway.port)?;
+    let redirect = format!("{origin}{}", oidc::RETURN_PATH);
+    match gateway.oidc.begin(settings, &redirect).await {
+        Ok(begun) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::SEE_OTHER;
+            let address = HeaderValue::from_str(&begun.address).map_err(ApiError::internal)?;
+            response.headers_mut().insert(header::LOCATION, address);
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            add_headers(&mut response);
+            set_cookie(&mut response, &cookie::set_oidc(gateway.port, Some(&begun.cookie), secure))?;
+            Ok(response)
+        }
+        Err(error) => failed_oidc(gateway, headers, error).await,
+    }
+}
+
+/// Signs a browser in that comes back from the provider.
+async fn finish_oidc(
+    gateway: &Gateway,
+    settings: &Arc<OidcSettings>,
+    query: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let browser = text(headers, header::USER_AGENT);
+    let of_browser = cookie::oidc_value(headers, gateway.port).unwrap_or_default();
+    let mut response = match oidc::finish(gateway, settings, query, (of_browser, browser)).await {
+        Ok(value) => {
+            let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
+            signed_in(gateway, headers, &value, language)?
+        }
+        Err(error) => failed_oidc(gateway, headers, error).await?,
+    };
+    set_cookie(&mut response, &cookie::set_oidc(gateway.port, None, own_origin(gateway, headers).1))?;
+    Ok(response)
+}
+
+/// Returns the page for a browser that could not sign in at the provider. What the provider said is for the owner, in the log.
+async fn failed_oidc(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    error: OidcError,
+) -> Result<Response<Body>, ApiError> {
+    let failure = match error {
+        OidcError::Store(error) => return Err(ApiError::explained(error)),
+        OidcError::Provider(_) | OidcError::Busy => {
+            tracing::error!(error = chain(&error), "nobody can sign in at the provider");
+            SignInFailure::Provider
+        }
+        OidcError::NoPerson(ref subject) => {
+            tracing::warn!(error = chain(&error), "a sign-in was refused");
+            SignInFailure::NoPerson(subject.clone())
+        }
+        OidcError::Unknown | OidcError::Refused(_) | OidcError::Token(_) => {
+            tracing::warn!(error = chain(&error), "a sign-in was refused");
+            SignInFailure::Refused
+        }
+    };
+    let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
+    signed_out(gateway, language, Some(failure)).await
+}
+
+/// Returns the origin at which a browser has reached the gateway, and whether it came over HTTPS. The middleware has checked
+/// the Host header.
+fn own_origin(gateway: &Gateway, headers: &HeaderMap) -> (String, bool) {
+    let host = text(headers, header::HOST).to_ascii_lowercase();
+    if gateway.config().trusted_origins.iter().any(|origin| origin.has_authority(&host)) {
+        return (format!("https://{}", host.strip_suffix(":443").unwrap_or(&host)), true);
+    }
+    (format!("http://{host}"), false)
+}
+
+fn set_cookie(response: &mut Response<Body>, cookie: &str) -> Result<(), ApiError> {
+    let cookie = HeaderValue::from_str(cookie).map_err(ApiError::internal)?;
+    response.headers_mut().append(header::SET_COOKIE, cookie);
+    Ok(())
 }
 
 /// Returns what the pages offer to the caller: what the routes would not refuse.
@@ -162,8 +260,14 @@ async fn signed_out(
 ) -> Result<Response<Body>, ApiError> {
     // Where nobody has a token of a person, the page says nothing about such tokens.
     let people = gateway.swarm.store().people().list().await.map_err(ApiError::explained)?;
-    let takes_token = people.iter().any(Person::is_active);
-    html(StatusCode::UNAUTHORIZED, dashboard::signed_out(language, failure, takes_token)?)
+    let ways = SignInWays {
+        takes_token: people.iter().any(Person::is_active),
+        provider: gateway.config().oidc.as_ref().map(|settings| settings.name.clone()),
+    };
+    // Without the provider, somebody may try again later.
+    let is_passing = failure == Some(SignInFailure::Provider);
+    let status = if is_passing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::UNAUTHORIZED };
+    html(status, dashboard::signed_out(language, failure.as_ref(), ways)?)
 }
 
 /// Returns the response that gives a browser its cookie and leads it to the first page, without the code in its address.
@@ -173,11 +277,9 @@ fn signed_in(
     value: &str,
     language: Language,
 ) -> Result<Response<Body>, ApiError> {
-    let host = text(headers, header::HOST);
-    let secure = gateway.config().trusted_origins.iter().any(|origin| origin.has_authority(host));
+    let (_, secure) = own_origin(gateway, headers);
     let mut response = html(StatusCode::OK, dashboard::signed_in(language)?)?;
-    let cookie = HeaderValue::from_str(&cookie::set(gateway.port, value, secure));
-    response.headers_mut().insert(header::SET_COOKIE, cookie.map_err(ApiError::internal)?);
+    set_cookie(&mut response, &cookie::set(gateway.port, value, secure))?;
     Ok(response)
 }
 

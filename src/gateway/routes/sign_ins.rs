@@ -49,7 +49,7 @@ pub(crate) async fn create_code(
         Caller::Person(caller) => caller.token.clone(),
         _ => None,
     };
-    let code = gateway.sign_in_codes.create(Visitor { person, token });
+    let code = gateway.sign_in_codes.create(Visitor { person, token, account: None });
     Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
 }
 

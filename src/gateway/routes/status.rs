@@ -195,7 +195,11 @@ async fn dashboard(gateway: &Gateway) -> Value {
     match gateway.swarm.store().sign_ins().list().await {
         Ok(found) => {
             let now = crate::clock::unix_ms();
-            json!({"browsers": found.iter().filter(|sign_in| sign_in.is_good(now)).count()})
+            let mut shown = json!({"browsers": found.iter().filter(|sign_in| sign_in.is_good(now)).count()});
+            if let Some(settings) = &gateway.config().oidc {
+                shown["oidc"] = json!({"issuer": settings.issuer, "name": settings.name});
+            }
+            shown
         }
         Err(error) => {
             tracing::error!(error = crate::error::chain(&error), "failed to count the signed-in browsers");

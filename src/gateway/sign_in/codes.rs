@@ -32,6 +32,8 @@ pub(crate) struct Visitor {
     pub person: String,
     /// The name of the person's own token, with which the sign-in ends. `None` for a code of the owner.
     pub token: Option<String>,
+    /// The issuer and the subject of the account of OpenID Connect, with which the sign-in ends.
+    pub account: Option<(String, String)>,
 }
 
 impl SignInCodes {
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     fn ann() -> Visitor {
-        Visitor { person: "ann".to_owned(), token: None }
+        Visitor { person: "ann".to_owned(), token: None, account: None }
     }
 
     #[test]

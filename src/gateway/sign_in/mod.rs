@@ -1,9 +1,11 @@
 //! Signing in to the dashboard: `flock dashboard` gets a [code](codes), the browser opens a page with it, and gets a
-//! [cookie] in exchange. Requests that change something also need a [token](csrf) that only flock's pages have.
+//! [cookie] in exchange. Requests that change something also need a [token](csrf) that only flock's pages have. People may
+//! also sign in at a provider of [OpenID Connect](oidc), if the owner has set one up.
 
 pub(crate) mod codes;
 pub(crate) mod cookie;
 pub(crate) mod csrf;
+pub(crate) mod oidc;
 
 use axum::http::{HeaderMap, Method, StatusCode};
 
@@ -53,7 +55,7 @@ pub(crate) async fn with_token(
     if !store.people().find(&person).await?.is_some_and(|person| person.is_active()) {
         return Ok(None);
     }
-    sign_in(gateway, Visitor { person, token: Some(name) }, browser).await.map(Some)
+    sign_in(gateway, Visitor { person, token: Some(name), account: None }, browser).await.map(Some)
 }
 
 async fn sign_in(gateway: &Gateway, visitor: Visitor, browser: &str) -> Result<String, StoreError> {
@@ -67,6 +69,7 @@ async fn sign_in(gateway: &Gateway, visitor: Visitor, browser: &str) -> Result<S
         created_at: now,
         used_at: now,
         token: visitor.token,
+        account: visitor.account,
     };
     let entry =
         Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
@@ -95,10 +98,29 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
             return Ok(None);
         }
     }
+    if let Some(SignIn { account: Some(account), person, .. }) = &found
+        && !has_account(gateway, person, account).await?
+    {
+        return Ok(None);
+    }
     if let Some(found) = found.as_ref().filter(|found| now - found.used_at > TOUCH_INTERVAL) {
         sign_ins.touch(found.id.clone(), now).await?;
     }
     Ok(found)
+}
+
+/// Returns `true` if a person still has this account, and it is at the provider of the configuration.
+async fn has_account(
+    gateway: &Gateway,
+    person: &str,
+    (issuer, subject): &(String, String),
+) -> Result<bool, StoreError> {
+    if gateway.config().oidc.as_ref().is_none_or(|settings| settings.issuer != *issuer) {
+        return Ok(false);
+    }
+    let person = gateway.swarm.store().people().find(person).await?;
+    let account = person.and_then(|person| person.oidc);
+    Ok(account.is_some_and(|account| account.issuer == *issuer && account.subject.as_ref() == Some(subject)))
 }
 
 /// Checks a request that carries a cookie: it must come from one of the gateway's own pages, and it needs the pages'

@@ -1,0 +1,163 @@
+//! Signing in to the dashboard at a provider of OpenID Connect, by an authorization code with a proof key.
+//!
+//! | file | subject |
+//! |---|---|
+//! | [`pending`] | the sign-ins that wait for their browsers |
+//! | [`provider`] | what is asked of the provider |
+//! | [`keys`] | the provider's keys, and signatures by them |
+//! | [`id_token`] | the token that says who signed in |
+//!
+//! The signatures are checked with `ring`, which flock has for TLS. The crates for such tokens bring a second library for
+//! cryptography, and those for the whole sign-in a second client of OAuth beside that of [`crate::mcp::oauth`].
+
+mod id_token;
+mod keys;
+mod pending;
+mod provider;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{Mutex, Semaphore};
+
+pub(crate) use self::id_token::TokenFault;
+use self::pending::PendingSignIns;
+pub(crate) use self::provider::Provider;
+use super::codes::Visitor;
+use crate::clock::unix_ms;
+use crate::config::OidcSettings;
+use crate::gateway::state::Gateway;
+use crate::mcp::oauth::{AuthorizationAnswer, shown};
+use crate::store::StoreError;
+
+/// The path that leads a browser to the provider.
+pub(crate) const BEGIN_PATH: &str = "/dashboard/oidc";
+/// The path to which the provider leads it back.
+pub(crate) const RETURN_PATH: &str = "/dashboard/oidc/callback";
+/// Seconds for which the cookie of a sign-in lasts.
+pub(crate) const COOKIE_AGE: u64 = pending::LIFETIME.as_secs();
+
+/// Most requests to the provider at once.
+const MAX_REQUESTS: usize = 8;
+
+/// The sign-ins at the provider.
+pub(crate) struct OidcSignIns {
+    pending: PendingSignIns,
+    provider: Mutex<Option<Arc<Provider>>>,
+    slots: Semaphore,
+}
+
+impl Default for OidcSignIns {
+    fn default() -> Self {
+        Self {
+            pending: PendingSignIns::default(),
+            provider: Mutex::default(),
+            slots: Semaphore::new(MAX_REQUESTS),
+        }
+    }
+}
+
+/// The reason why somebody can't sign in at the provider.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OidcError {
+    /// The provider can't be reached, or is not set up as flock needs it.
+    #[error("the provider can't be used: {0}")]
+    Provider(String),
+    /// Too many sign in at once.
+    #[error("too many sign in at once")]
+    Busy,
+    /// The answer belongs to no sign-in of this browser, or to one that has ended.
+    #[error("the answer belongs to no sign-in of this browser that waits")]
+    Unknown,
+    /// The provider refused the person or the code.
+    #[error("the provider refused it: {0}")]
+    Refused(String),
+    /// The provider's answer or its token is not believed.
+    #[error("the token of the provider is not believed: {0}")]
+    Token(TokenFault),
+    /// Nobody of the home has the account.
+    #[error("nobody of this home has the account with the subject {0:?}")]
+    NoPerson(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A sign-in that has begun.
+pub(crate) struct Begun {
+    /// The address at the provider.
+    pub address: String,
+    /// The value of the browser's cookie.
+    pub cookie: String,
+}
+
+impl OidcSignIns {
+    /// Begins a sign-in of a browser, which comes back to `redirect`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the provider can't be used.
+    pub(crate) async fn begin(
+        &self,
+        settings: &Arc<OidcSettings>,
+        redirect: &str,
+    ) -> Result<Begun, OidcError> {
+        let _slot = self.slots.try_acquire().map_err(|_| OidcError::Busy)?;
+        let provider = self.provider(settings).await?;
+        let begun = self.pending.begin(&settings.issuer, redirect, Instant::now());
+        let address = provider.address(redirect, &begun.state, &begun.nonce, &begun.verifier);
+        Ok(Begun { address, cookie: begun.browser })
+    }
+
+    /// Returns the provider, whose document is read if it is not known or old.
+    async fn provider(&self, settings: &Arc<OidcSettings>) -> Result<Arc<Provider>, OidcError> {
+        // The lock is held while the document is read, so that many sign-ins at once read it once.
+        let mut known = self.provider.lock().await;
+        if let Some(provider) = known.as_ref().filter(|provider| provider.is_current(settings)) {
+            return Ok(Arc::clone(provider));
+        }
+        let found = Provider::discover(Arc::clone(settings)).await.map_err(OidcError::Provider)?;
+        let found = Arc::new(found);
+        *known = Some(Arc::clone(&found));
+        Ok(found)
+    }
+}
+
+/// Ends the sign-in of a browser that came back with this query, and returns the value of the browser's cookie of the
+/// dashboard. `cookie` is that of the sign-in, and `browser` the name that the browser gives itself.
+///
+/// # Errors
+///
+/// Returns the reason if the browser is not signed in.
+pub(crate) async fn finish(
+    gateway: &Gateway,
+    settings: &Arc<OidcSettings>,
+    query: &str,
+    (cookie, browser): (&str, &str),
+) -> Result<String, OidcError> {
+    let sign_ins = &gateway.oidc;
+    let answer = AuthorizationAnswer::parse(query).ok_or(OidcError::Unknown)?;
+    let state = answer.part("state").ok_or(OidcError::Unknown)?;
+    // It ends here, whatever comes: what failed is not tried again with the same secrets.
+    let pending = sign_ins.pending.take(state, cookie, Instant::now()).ok_or(OidcError::Unknown)?;
+    if pending.issuer != settings.issuer {
+        return Err(OidcError::Unknown);
+    }
+    let _slot = sign_ins.slots.try_acquire().map_err(|_| OidcError::Busy)?;
+    let provider = sign_ins.provider(settings).await?;
+    // Without this check, one provider could be given the code of another.
+    provider.check_answer(answer.part("iss"))?;
+    if let Some(error) = answer.part("error") {
+        let why = answer.part("error_description").map(|text| format!(": {}", shown(text, &[])));
+        return Err(OidcError::Refused(format!("{}{}", shown(error, &[]), why.unwrap_or_default())));
+    }
+    let code = answer.part("code").filter(|code| !code.is_empty()).ok_or(OidcError::Unknown)?;
+    let account = provider.account(gateway.home(), code, &pending).await?;
+    let (issuer, subject) = (settings.issuer.clone(), account.subject);
+    let people = gateway.swarm.store().people();
+    // Nobody is made a person by signing in.
+    let found = people.of_account(issuer.clone(), subject.clone(), account.email, unix_ms()).await?;
+    let Some(person) = found else { return Err(OidcError::NoPerson(subject)) };
+    let visitor = Visitor { person: person.name, token: None, account: Some((issuer, subject)) };
+    Ok(super::sign_in(gateway, visitor, browser).await?)
+}
