@@ -769,6 +769,8 @@ async fn use_people(scene: &Scene) {
     scene.document.done(&scene.owner, "PUT", "/api/people/zoe", &change).await;
     scene.fails("PUT", "/api/people/nobody", json!({"role": "viewer"}), 404, "person_not_found").await;
     scene.fails("PUT", "/api/people/zoe", json!({"x": 1}), 400, "invalid_body").await;
+    scene.fails("PUT", "/api/people/zoe", json!({"oidc": {"subject": "1"}}), 400, "usage").await;
+    scene.document.done(&scene.owner, "PUT", "/api/people/zoe", &json!({"oidc": null})).await;
     let made = scene.post("/api/people/zoe/tokens", json!({"expiresAt": later()})).await;
     scene.fails("POST", "/api/people/zoe/tokens", json!({"expiresAt": 1}), 400, "usage").await;
     scene.fails("POST", "/api/people/nobody/tokens", json!({}), 404, "person_not_found").await;
