@@ -577,3 +577,36 @@ fn blobs_stay_on_this_disk_until_another_place_is_set() {
     near["endpoint"] = json!("http://127.0.0.1:9000");
     assert!(read(near).unwrap().is_some());
 }
+
+#[test]
+fn nobody_signs_in_at_a_provider_until_there_is_an_issuer() {
+    let read = |oidc: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["dashboard"] = json!({ "oidc": oidc });
+        config(&document, &home()).map(|config| config.oidc).map_err(|problem| problem.message)
+    };
+    assert_eq!(config(&document(), &home()).unwrap().oidc, None);
+    assert_eq!(read(json!({"clientId": "flock", "clientSecret": "secret:oidc.client"})).unwrap(), None);
+    let settings =
+        read(json!({"issuer": "https://login.example.org/x", "clientId": "flock"})).unwrap().unwrap();
+    assert_eq!(settings.scopes, ["openid", "email"]);
+    assert_eq!((settings.name.as_str(), settings.allow_local), ("login.example.org", false));
+    assert_eq!(settings.client_secret, None);
+    let settings = read(json!({"issuer": "http://127.0.0.1:8080", "clientId": "flock", "name": "Home",
+        "clientSecret": "env:SECRET", "scopes": ["profile"]}));
+    let settings = settings.unwrap().unwrap();
+    assert_eq!(settings.scopes, ["openid", "profile"]);
+    assert!(settings.allow_local && settings.name == "Home");
+    for (oidc, expected) in [
+        (json!({"issuer": "http://login.example.org", "clientId": "flock"}), "https"),
+        (json!({"issuer": "https://login.example.org"}), "is missing"),
+        (json!({"issuer": "https://login.example.org", "clientId": "a b"}), "the id that the provider gave"),
+        (json!({"clientSecret": "s3cret"}), "must be a reference"),
+        (json!({"scopes": ["a b"]}), "scopes"),
+        (json!({"name": ""}), "a name of 1 to 40"),
+        (json!({"isuer": "https://a"}), "issuer"),
+    ] {
+        let message = read(oidc.clone()).unwrap_err();
+        assert!(message.contains(expected), "{oidc}: {message}");
+    }
+}

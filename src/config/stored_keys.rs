@@ -187,6 +187,19 @@ mod tests {
     }
 
     #[test]
+    fn the_literal_secret_of_the_sign_in_moves() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let block: ConfigPath = "plugins.entries.flock.config.dashboard.oidc".parse().unwrap();
+        let mut value = json!({"issuer": "https://x", "clientId": "flock", "clientSecret": "s3cret"});
+        assert_eq!(store_keys(&home, &block, &mut value).unwrap(), ["oidc.client"]);
+        assert_eq!(value["clientSecret"], "secret:oidc.client");
+        assert_eq!(value["clientId"], "flock");
+        assert_eq!(secret::get(&home, "oidc.client").unwrap().as_deref(), Some("s3cret"));
+    }
+
+    #[test]
     fn a_key_in_a_list_is_refused_and_nothing_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);

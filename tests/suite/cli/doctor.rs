@@ -216,3 +216,25 @@ fn fix_mends_what_is_safe_and_a_look_changes_nothing() {
     let again = home.flock(["doctor", "--fix"]).fails(1);
     assert!(!again.stdout.contains("mended:"), "{again:?}");
 }
+
+#[test]
+fn a_provider_at_which_nobody_can_sign_in_is_named() {
+    const OIDC: &str = "plugins.entries.flock.config.dashboard.oidc";
+    let home = TempHome::new().init();
+    let none = home.flock(["doctor", "--json"]).fails(1);
+    assert!(!none.stdout.contains("sign-in"), "{none:?}");
+    // Nobody listens on port 1, which needs rights.
+    let block = r#"{"issuer": "http://127.0.0.1:1", "clientId": "flock", "clientSecret": "s3cret"}"#;
+    home.flock(["config", "set", OIDC, block]).ok();
+    let shown = home.flock(["config", "get", OIDC]).ok();
+    assert!(!shown.stdout.contains("s3cret"), "{shown:?}");
+    let run = home.flock(["doctor", "--json"]).fails(1);
+    let found = check(&run, "sign-in");
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("nobody can sign in at http://127.0.0.1:1"), "{found}");
+    assert!(run.stdout.contains("nobody of this home has an account"), "{run:?}");
+    std::fs::remove_file(home.file("secrets/oidc.client")).unwrap();
+    let run = home.flock(["doctor", "--json"]).fails(1);
+    assert!(run.stdout.contains("there is no secret named oidc.client"), "{run:?}");
+    assert!(run.stdout.contains("clientSecret -"), "{run:?}");
+}

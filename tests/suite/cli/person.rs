@@ -95,3 +95,30 @@ fn a_person_is_added_shown_changed_and_removed() {
     }
     home.flock(["audit", "--verify"]).ok();
 }
+
+#[test]
+fn an_account_of_openid_connect_is_given_shown_and_taken() {
+    const OIDC: &str = "plugins.entries.flock.config.dashboard.oidc";
+    let home = TempHome::new().init();
+    home.flock(["person", "add", "bea", "--role", "member"]).ok();
+    let none = home.flock(["person", "set", "bea", "--oidc-subject", "4711"]).fails(2);
+    assert!(none.stderr.contains("dashboard.oidc"), "{none:?}");
+    home.flock(["config", "set", OIDC, r#"{"issuer": "https://login.example.org", "clientId": "flock"}"#])
+        .ok();
+    home.flock(["person", "set", "bea", "--oidc-subject", "1", "--oidc-email", "b@example.org"]).fails(2);
+    home.flock(["person", "set", "bea", "--oidc-email", "bea"]).fails(2);
+    home.flock(["person", "set", "bea", "--oidc-email", "Bea@example.org"]).ok();
+    let shown = home.flock(["person", "show", "bea"]).ok().stdout;
+    assert!(shown.contains("bea@example.org, not signed in yet at https://login.example.org"), "{shown}");
+    home.flock(["person", "set", "bea", "--oidc-subject", "4711"]).ok();
+    let shown = home.flock(["person", "show", "bea", "--json"]).ok().json();
+    let account = json!({"issuer": "https://login.example.org", "subject": "4711", "email": null});
+    assert_eq!(shown["oidc"], account, "{shown}");
+    home.flock(["person", "add", "carl", "--role", "member"]).ok();
+    let taken = home.flock(["person", "set", "carl", "--oidc-subject", "4711"]).fails(1);
+    assert!(taken.stderr.contains("bea has this account"), "{taken:?}");
+    home.flock(["person", "set", "bea", "--oidc-none"]).ok();
+    assert!(home.flock(["person", "show", "bea", "--json"]).ok().json().get("oidc").is_none());
+    let audit = home.flock(["audit", "--action", "person.account", "--json"]).ok();
+    assert!(audit.stdout.contains("4711 at https://login.example.org"), "{audit:?}");
+}
