@@ -145,7 +145,12 @@ impl Reader {
                         // Events that are not shown count as read too.
                         self.position = last.position();
                         self.untold += events.len();
-                        if text.is_empty() && self.untold >= MOST_UNTOLD && self.person.is_none() {
+                        let is_due = match &self.person {
+                            // Many events that are not theirs must not delay it.
+                            Some(_) => Instant::now() >= self.quiet_until,
+                            None => self.untold >= MOST_UNTOLD,
+                        };
+                        if text.is_empty() && is_due {
                             text = self.passed();
                         }
                         if !text.is_empty() {

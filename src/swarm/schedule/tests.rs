@@ -739,7 +739,7 @@ async fn a_schedule_of_somebody_who_is_gone_pauses_until_another_takes_it_over()
             assert!(team.store.people().remove("kim".to_owned(), entry(), 2).await.unwrap());
         } else {
             let change = PersonChange { role: Some(PersonRole::Member), ..PersonChange::default() };
-            let check = |_: &Person| Ok::<_, ()>(entry());
+            let check = move |_: &Person| Ok::<_, ()>(entry());
             team.store.people().change("kim".to_owned(), change, check, 2).await.unwrap().unwrap().unwrap();
         }
         let before = posts(&team).await.len();
@@ -758,7 +758,7 @@ async fn a_schedule_of_somebody_who_is_gone_pauses_until_another_takes_it_over()
         team.swarm.remove_schedule(&ann(), &added.name).await.unwrap();
         if !removed {
             let change = PersonChange { role: Some(PersonRole::Operator), ..PersonChange::default() };
-            let check = |_: &Person| Ok::<_, ()>(entry());
+            let check = move |_: &Person| Ok::<_, ()>(entry());
             team.store.people().change("kim".to_owned(), change, check, 2).await.unwrap().unwrap().unwrap();
         }
     }
