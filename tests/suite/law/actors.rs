@@ -53,7 +53,7 @@ fn every_route_that_changes_something_knows_who_asks() {
             let (head, body) = rest.split_once("{\n").unwrap();
             let body = body.split("\n}\n").next().unwrap();
             head.contains("Extension<Caller>")
-                && ["caller.", "caller,"].iter().any(|use_| body.contains(use_))
+                && ["caller.", "caller,", "&caller"].iter().any(|word| body.contains(word))
         });
         let is_listed = WITHOUT.iter().any(|(listed, _)| listed == handler);
         if knows == is_listed {
