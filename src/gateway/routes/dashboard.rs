@@ -65,21 +65,23 @@ pub(crate) async fn page(
 ) -> Result<Response<Body>, ApiError> {
     let language = dashboard::language(text(&headers, header::ACCEPT_LANGUAGE));
     let query = uri.query().unwrap_or_default();
-    if let Some(code) = dashboard::query_value(query, "code") {
-        let browser = text(&headers, header::USER_AGENT);
-        let redeemed = sign_in::redeem(&state.gateway, &code, browser).await.map_err(ApiError::explained)?;
-        return match redeemed {
-            Some(value) => signed_in(&state.gateway, &headers, &value, language),
-            None => signed_out(&state.gateway, language, Some(SignInFailure::Code)).await,
-        };
-    }
     let gateway = &state.gateway;
+    // The provider's answer has a code, too.
     if let Some(settings) = gateway.config().oidc.clone() {
+        // The futures are large, and boxing them keeps this one small.
         match uri.path() {
-            oidc::BEGIN_PATH => return begin_oidc(gateway, &settings, &headers).await,
-            oidc::RETURN_PATH => return finish_oidc(gateway, &settings, query, &headers).await,
+            oidc::BEGIN_PATH => return Box::pin(begin_oidc(gateway, &settings, &headers)).await,
+            oidc::RETURN_PATH => return Box::pin(finish_oidc(gateway, &settings, query, &headers)).await,
             _ => {}
         }
+    }
+    if let Some(code) = dashboard::query_value(query, "code") {
+        let browser = text(&headers, header::USER_AGENT);
+        let redeemed = sign_in::redeem(gateway, &code, browser).await.map_err(ApiError::explained)?;
+        return match redeemed {
+            Some(value) => signed_in(gateway, &headers, &value, language),
+            None => signed_out(gateway, language, Some(SignInFailure::Code)).await,
+        };
     }
     let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
         return signed_out(gateway, language, None).await;
