@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::{person_access, scope};
 use crate::config::TrustedOrigin;
 use crate::id::{AgentId, ChannelId, Party, SessionKey};
-use crate::store::{Channel, ClientToken, Level, Person, RequestRow, Task};
+use crate::store::{Channel, ClientToken, Level, Person, RequestRow, SignIn, Task};
 use crate::swarm::token::PREFIX;
 use crate::swarm::{Actor, SwarmError};
 
@@ -51,13 +51,22 @@ pub(crate) struct PersonCaller {
     pub sender: String,
     /// The id of the sign-in, for a browser.
     pub sign_in: Option<String>,
-    /// The name of the token with which the person came. `None` for a browser that came with a code of the owner.
+    /// The name of the token with which the person came. `None` for a browser that came otherwise.
     pub token: Option<String>,
+    /// The issuer and the subject of the account with which a browser signed in.
+    pub account: Option<(String, String)>,
 }
 
 impl PersonCaller {
-    pub(crate) fn new(person: Person, sign_in: Option<String>, token: Option<String>) -> Self {
-        Self { sender: person.sender(), person, sign_in, token }
+    /// Returns a person who came with this token.
+    pub(crate) fn with_token(person: Person, token: String) -> Self {
+        Self { sender: person.sender(), person, sign_in: None, token: Some(token), account: None }
+    }
+
+    /// Returns a person whose browser is signed in.
+    pub(crate) fn with_browser(person: Person, browser: SignIn) -> Self {
+        let SignIn { id, token, account, .. } = browser;
+        Self { sender: person.sender(), person, sign_in: Some(id), token, account }
     }
 }
 

@@ -292,8 +292,8 @@ impl Gateway {
         match caller {
             Caller::Client(token) => match &token.person {
                 Some(name) => {
-                    let known = self.person(name, None, Some(token.name.clone())).await?;
-                    known.ok_or_else(auth::unknown_token)
+                    let person = self.person(name).await?.ok_or_else(auth::unknown_token)?;
+                    Ok(Caller::Person(Arc::new(PersonCaller::with_token(person, token.name.clone()))))
                 }
                 None => Ok(Caller::Client(token)),
             },
@@ -301,16 +301,10 @@ impl Gateway {
         }
     }
 
-    /// Returns a person of the home as the caller, or `None` if there is no such person (any more).
-    async fn person(
-        &self,
-        name: &str,
-        sign_in: Option<String>,
-        token: Option<String>,
-    ) -> Result<Option<Caller>, ApiError> {
+    /// Returns a person of the home, or `None` if there is no such person (any more).
+    async fn person(&self, name: &str) -> Result<Option<Person>, ApiError> {
         let found = self.swarm.store().people().find(name).await.map_err(ApiError::explained)?;
-        let found = found.filter(Person::is_active);
-        Ok(found.map(|person| Caller::Person(Arc::new(PersonCaller::new(person, sign_in, token)))))
+        Ok(found.filter(Person::is_active))
     }
 
     /// Returns the browser that the cookie of a request belongs to, or `None` if it has none or is signed out.
@@ -326,7 +320,9 @@ impl Gateway {
         // A browser of a person of the home has that person's rights, whoever made the code for it.
         let is_bound = found.token.is_some() || found.account.is_some();
         if is_bound || people.find(&found.person).await.map_err(ApiError::explained)?.is_some() {
-            return self.person(&found.person, Some(found.id), found.token).await;
+            let person = self.person(&found.person).await?;
+            let caller = person.map(|person| PersonCaller::with_browser(person, found));
+            return Ok(caller.map(|caller| Caller::Person(Arc::new(caller))));
         }
         Ok(Some(Caller::Browser(Arc::new(BrowserCaller { sign_in: found.id, person: found.person }))))
     }

@@ -44,12 +44,12 @@ pub(crate) async fn create_code(
         return Err(ApiError::forbidden("name_of_another", "only a person signs in"));
     };
     let lifetime = i64::try_from(codes::LIFETIME.as_millis()).unwrap_or(i64::MAX);
-    // A code that a person makes with their own token lets in nobody whom the token does not.
-    let token = match &caller {
-        Caller::Person(caller) => caller.token.clone(),
-        _ => None,
+    // A code that a person makes with their own token or account lets in nobody whom that does not.
+    let (token, account) = match &caller {
+        Caller::Person(caller) => (caller.token.clone(), caller.account.clone()),
+        _ => (None, None),
     };
-    let code = gateway.sign_in_codes.create(Visitor { person, token, account: None });
+    let code = gateway.sign_in_codes.create(Visitor { person, token, account });
     Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
 }
 

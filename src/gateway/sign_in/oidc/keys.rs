@@ -118,16 +118,15 @@ impl KeySet {
             known.key.fits(algorithm) && id.is_none_or(|id| known.id.as_deref() == Some(id))
         };
         let found: Vec<&KnownKey> = self.0.iter().filter(fits).collect();
-        let is_confirmed = found.iter().any(|known| known.key.confirms(message, signature));
-        match (found.as_slice(), id) {
-            ([], _) => Err(KeyFault::Unknown),
-            // A provider with several keys has to say which one it is (OpenID Connect Core, section 10.1).
-            ([_, _, ..], None) => Err(KeyFault::Unknown),
-            _ if is_confirmed => Ok(()),
-            // The only key may have been replaced by another one without an id.
-            (_, None) => Err(KeyFault::Unknown),
-            (_, Some(_)) => Err(KeyFault::Wrong),
+        // A provider with several keys has to say which one it is (OpenID Connect Core, section 10.1).
+        if found.is_empty() || (id.is_none() && found.len() > 1) {
+            return Err(KeyFault::Unknown);
         }
+        if found.iter().any(|known| known.key.confirms(message, signature)) {
+            return Ok(());
+        }
+        // The only key may have been replaced by another one without an id.
+        Err(if id.is_none() { KeyFault::Unknown } else { KeyFault::Wrong })
     }
 }
 
@@ -148,7 +147,7 @@ impl Jwk {
                 PublicKey::Rsa { modulus: number(&self.n)?, exponent: number(&self.e)? }
             }
             ("EC", Some("P-256")) => {
-                PublicKey::P256([&[4][..], &coordinate(&self.x)?, &coordinate(&self.y)?].concat())
+                PublicKey::P256([&[4_u8][..], &coordinate(&self.x)?, &coordinate(&self.y)?].concat())
             }
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(coordinate(&self.x)?),
             _ => return None,

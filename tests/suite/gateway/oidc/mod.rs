@@ -399,8 +399,18 @@ async fn an_account_belongs_to_one_person_and_a_browser_ends_with_it() {
     bind(&house, "bob", json!({"subject": "4711"})).await;
     assert_eq!(looks(&cookie).await, 401, "it does not come back");
     let cookie = signed_in(&house, &provider).await;
+    // A code that such a browser makes lets in nobody whom the account does not.
+    let (_, page) = text(get(&house, "/dashboard", Some(&cookie)).await).await;
+    let csrf = page.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0;
+    let call = Call::post("/api/dashboard/codes").json(&json!({})).unwrap();
+    let call = call.header("cookie", &cookie).header("x-flock-csrf", csrf);
+    let (status, made) = send(&Client::new(house.port), call).await;
+    assert_eq!(status, 201, "{made}");
+    let other = get(&house, &format!("/dashboard?code={}", made["code"].as_str().unwrap()), None).await;
+    let other = session_cookie(&house, &other).unwrap();
+    assert_eq!(looks(&other).await, 200);
     bind(&house, "bob", Value::Null).await;
-    assert_eq!(looks(&cookie).await, 401, "no account");
+    assert_eq!((looks(&cookie).await, looks(&other).await), (401, 401), "no account");
     refused(&house, attempt(&house, &provider).await, 401, "no account").await;
     bind(&house, "bob", json!({"subject": "4711"})).await;
     let cookie = signed_in(&house, &provider).await;
