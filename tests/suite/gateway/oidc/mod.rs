@@ -521,3 +521,27 @@ async fn a_document_that_leads_elsewhere_or_a_redirect_is_not_followed() {
     }
     assert!(evil.lock().log.is_empty(), "a redirect was followed: {:?}", evil.lock().log);
 }
+
+#[tokio::test]
+async fn a_browser_comes_back_to_the_address_at_which_it_began() {
+    let (house, _provider) = house_with_bob().await;
+    house.edit(|document| {
+        document["plugins"]["entries"]["flock"]["config"]["dashboard"]["trustedOrigins"] =
+            json!(["https://flock.example.org"]);
+    });
+    let begin = async |host: &str| {
+        let head = format!("GET /dashboard/oidc HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        house.raw(head.as_bytes()).await
+    };
+    for host in ["flock.example.org", "FLOCK.example.org:443"] {
+        let answer = begin(host).await;
+        let back = "redirect_uri=https%3A%2F%2Fflock.example.org%2Fdashboard%2Foidc%2Fcallback&";
+        assert!(answer.starts_with("HTTP/1.1 303") && answer.contains(back), "{host}: {answer}");
+        assert!(answer.contains("; Secure"), "{host}: {answer}");
+    }
+    let answer = begin(&format!("localhost:{}", house.port)).await;
+    let back = format!("redirect_uri=http%3A%2F%2Flocalhost%3A{}%2Fdashboard%2Foidc%2Fcallback&", house.port);
+    assert!(answer.contains(&back) && !answer.contains("; Secure"), "{answer}");
+    let answer = begin("evil.example.org").await;
+    assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("redirect_uri"), "{answer}");
+}
