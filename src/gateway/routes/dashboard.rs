@@ -80,7 +80,7 @@ pub(crate) async fn page(
         let redeemed = sign_in::redeem(gateway, &code, browser).await.map_err(ApiError::explained)?;
         return match redeemed {
             Some(value) => signed_in(gateway, &headers, &value, language),
-            None => signed_out(gateway, language, Some(SignInFailure::Code)).await,
+            None => signed_out(gateway, language, Some(&SignInFailure::Code)).await,
         };
     }
     let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
@@ -175,7 +175,7 @@ async fn failed_oidc(
         }
     };
     let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
-    signed_out(gateway, language, Some(failure)).await
+    signed_out(gateway, language, Some(&failure)).await
 }
 
 /// Returns the origin at which a browser has reached the gateway, and whether it came over HTTPS. The middleware has checked
@@ -251,14 +251,14 @@ pub(crate) async fn sign_in_with_token(
     let signed = sign_in::with_token(&state.gateway, &token, browser).await;
     match signed.map_err(ApiError::explained)? {
         Some(value) => signed_in(&state.gateway, &headers, &value, language),
-        None => signed_out(&state.gateway, language, Some(SignInFailure::Token)).await,
+        None => signed_out(&state.gateway, language, Some(&SignInFailure::Token)).await,
     }
 }
 
 async fn signed_out(
     gateway: &Gateway,
     language: Language,
-    failure: Option<SignInFailure>,
+    failure: Option<&SignInFailure>,
 ) -> Result<Response<Body>, ApiError> {
     // Where nobody has a token of a person, the page says nothing about such tokens.
     let people = gateway.swarm.store().people().list().await.map_err(ApiError::explained)?;
@@ -267,9 +267,9 @@ async fn signed_out(
         provider: gateway.config().oidc.as_ref().map(|settings| settings.name.clone()),
     };
     // Without the provider, somebody may try again later.
-    let is_passing = failure == Some(SignInFailure::Provider);
+    let is_passing = failure == Some(&SignInFailure::Provider);
     let status = if is_passing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::UNAUTHORIZED };
-    html(status, dashboard::signed_out(language, failure.as_ref(), ways)?)
+    html(status, dashboard::signed_out(language, failure, ways)?)
 }
 
 /// Returns the response that gives a browser its cookie and leads it to the first page, without the code in its address.

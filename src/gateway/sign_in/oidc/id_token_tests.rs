@@ -91,8 +91,9 @@ fn claims() -> Value {
 /// The claims with some of them replaced, or removed by `null`.
 fn with(changes: Value) -> Value {
     let mut claims = claims();
-    for (name, value) in changes.as_object().unwrap() {
-        claims[name] = value.clone();
+    let Value::Object(changes) = changes else { panic!("{changes}") };
+    for (name, value) in changes {
+        claims[name.as_str()] = value;
     }
     claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     claims
