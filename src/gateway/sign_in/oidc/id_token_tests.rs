@@ -91,7 +91,7 @@ fn claims() -> Value {
 /// The claims with some of them replaced, or removed by `null`.
 fn with(changes: Value) -> Value {
     let mut claims = claims();
-    let Value::Object(changes) = changes else { panic!("{changes}") };
+    let Value::Object(changes) = changes else { panic!("no object") };
     for (name, value) in changes {
         claims[name.as_str()] = value;
     }
