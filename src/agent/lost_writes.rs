@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::engine::Engine;
 use super::provenance::Provenance;
-use super::transcript::{Record, ReverseLines, TranscriptError, look};
+use super::transcript::{Record, TranscriptError, look};
 use super::turn::TurnError;
 use crate::error::chain;
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::{SessionKey, TurnId};
 use crate::store::Session;
 

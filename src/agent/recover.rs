@@ -9,12 +9,13 @@ use super::engine::Engine;
 use super::transcript::import_note;
 use super::transcript::stale_files::{self, StaleFiles};
 use super::transcript::{
-    MessageRecord, Record, ReverseLines, Transcript, TranscriptError, TurnPhase, TurnRecord, unknown_result,
+    MessageRecord, Record, Transcript, TranscriptError, TurnPhase, TurnRecord, unknown_result,
 };
 use super::turn::TurnError;
 use super::turn_recorder::{result_record, tokens};
 use crate::clock;
 use crate::error::chain;
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Usage};
 use crate::runtime::program::state;

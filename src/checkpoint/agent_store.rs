@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::objects::{Objects, sync_file_system};
 use super::packages;
 use super::plan;
-use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
+use super::record::{CheckpointRecord, Reason, RecordLog, next_number, surplus};
 use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
 use super::tree::{Node, Tree};
 use crate::clock::unix_ms;
@@ -139,8 +139,7 @@ impl AgentStore {
                 (None, Some(problem))
             }
         };
-        let records = self.log.read()?;
-        let number = if new.is_listed { next_number(&records) } else { 0 };
+        let number = if new.is_listed { next_number(&self.log.newest()?) } else { 0 };
         let record = CheckpointRecord {
             number,
             at,
@@ -165,8 +164,7 @@ impl AgentStore {
     ///
     /// Returns an error if the records can't be read or written.
     pub(super) fn note_unwatched(&self, reason: Reason) -> Result<(), CheckpointError> {
-        let records = self.log.read()?;
-        if records.last().is_none_or(|last| last.is_open) {
+        if self.log.newest()?.first().is_none_or(|last| last.is_open) {
             return Ok(());
         }
         self.log.append(&CheckpointRecord {
@@ -207,10 +205,14 @@ impl AgentStore {
     }
 
     fn prune(&mut self) -> Result<(), CheckpointError> {
-        let mut records = self.log.read()?;
-        let gone = surplus(&records, self.settings.keep);
-        if gone == 0 && !self.may_be_too_large() {
-            return Ok(());
+        let keep = self.settings.keep;
+        let mut records = if self.log.may_have_surplus(keep)? { self.log.read()? } else { Vec::new() };
+        let gone = surplus(&records, keep);
+        if gone == 0 {
+            if !self.may_be_too_large() {
+                return Ok(());
+            }
+            records = self.log.read()?;
         }
         records.drain(..gone);
         let mut used = self.collect(&records, gone > 0)?;
@@ -376,10 +378,6 @@ impl AgentStore {
 
 const INDEX: &str = "index";
 const SIZE: &str = "size";
-
-fn next_number(records: &[CheckpointRecord]) -> u64 {
-    records.iter().map(|record| record.number).max().unwrap_or(0) + 1
-}
 
 /// Adds a tree and everything below it. A missing one is passed over: it is reported when it is needed.
 fn mark(objects: &Objects, tree: ContentId, used: &mut HashSet<ContentId>) {

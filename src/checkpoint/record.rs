@@ -1,7 +1,8 @@
 //! The list of an agent's checkpoints: one line of JSON each, oldest first.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use super::content::ContentId;
 use super::error::CheckpointError;
 use super::rewind::RewindParts;
 use super::scan::Named;
+use crate::home::reverse_lines::ReverseLines;
 use crate::home::{atomic, regular};
 use crate::id::{SessionKey, TurnId};
 
@@ -108,7 +110,60 @@ impl RecordLog {
     /// Returns an error if the file can't be read.
     pub(super) fn read(&self) -> Result<Vec<CheckpointRecord>, CheckpointError> {
         let bytes = atomic::read(&self.path, MAX_BYTES)?.unwrap_or_default();
-        Ok(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        Ok(bytes.split(|byte| *byte == b'\n').filter_map(parse).collect())
+    }
+
+    /// Reads the newest records back to the newest one that people can go back to, newest first.
+    ///
+    /// A record has the lengths of all transcripts of its agent. To read all records would cost more than a short turn.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file can't be read.
+    pub(super) fn newest(&self) -> Result<Vec<CheckpointRecord>, CheckpointError> {
+        let failed = CheckpointError::io("read", &self.path);
+        let Some(file) = self.open()? else { return Ok(Vec::new()) };
+        let mut lines = ReverseLines::new(&file).map_err(&failed)?;
+        let mut newest = Vec::new();
+        while let Some(line) = lines.next_line().map_err(&failed)? {
+            let Some(record) = parse(line) else { continue };
+            let is_listed = record.is_listed();
+            newest.push(record);
+            if is_listed {
+                break;
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Returns `false` if there are surely not more records than [`surplus`] lets stay.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file can't be read.
+    pub(super) fn may_have_surplus(&self, keep: usize) -> Result<bool, CheckpointError> {
+        let failed = CheckpointError::io("read", &self.path);
+        let Some(file) = self.open()? else { return Ok(false) };
+        let newest = next_number(&self.newest()?);
+        let mut lines = BufReader::new(file);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).map_err(&failed)? > 0 {
+            if let Some(oldest) = parse(&line).filter(CheckpointRecord::is_listed) {
+                // The numbers follow one another, and the oldest records go first. Damaged ones are counted too.
+                let count = usize::try_from(newest.saturating_sub(oldest.number)).unwrap_or(usize::MAX);
+                return Ok(count > most(keep));
+            }
+            line.clear();
+        }
+        Ok(false)
+    }
+
+    fn open(&self) -> Result<Option<File>, CheckpointError> {
+        match regular::open(&self.path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CheckpointError::io("read", &self.path)(error)),
+        }
     }
 
     /// Appends a record with a single `write(2)`.
@@ -151,6 +206,22 @@ impl RecordLog {
     }
 }
 
+/// Returns the record of a line, unless it is torn or damaged.
+fn parse(line: &[u8]) -> Option<CheckpointRecord> {
+    serde_json::from_slice(line).ok()
+}
+
+/// Returns the number for the next record that people can go back to.
+pub(super) fn next_number(records: &[CheckpointRecord]) -> u64 {
+    records.iter().map(|record| record.number).max().unwrap_or(0) + 1
+}
+
+/// Returns how many listed records may be there until the oldest are removed.
+fn most(keep: usize) -> usize {
+    let keep = keep.max(2);
+    keep + keep / 4
+}
+
 fn ends_line(file: &std::fs::File, length: u64) -> std::io::Result<bool> {
     use std::os::unix::fs::FileExt as _;
     let mut last = [0];
@@ -161,12 +232,11 @@ fn ends_line(file: &std::fs::File, length: u64) -> std::io::Result<bool> {
 /// Returns the number of the oldest records to remove, so that at most `keep` listed ones stay. Records are removed
 /// several at a time, because the contents that only they used are searched for each time.
 pub(super) fn surplus(records: &[CheckpointRecord], keep: usize) -> usize {
-    let keep = keep.max(2);
     let listed = records.iter().filter(|record| record.is_listed()).count();
-    if listed <= keep + keep / 4 {
+    if listed <= most(keep) {
         return 0;
     }
-    let mut left = listed - keep;
+    let mut left = listed - keep.max(2);
     records
         .iter()
         .position(|record| {
@@ -219,6 +289,30 @@ mod tests {
         assert_eq!(log.read().unwrap(), [record(1), second.clone()]);
         log.replace(std::slice::from_ref(&second)).unwrap();
         assert_eq!(log.read().unwrap(), [second]);
+    }
+
+    #[test]
+    fn the_ends_are_found_without_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = RecordLog::new(folder.path());
+        assert_eq!(log.newest().unwrap(), []);
+        assert!(!log.may_have_surplus(2).unwrap());
+        log.append(&record(0)).unwrap();
+        assert_eq!(log.newest().unwrap(), [record(0)]);
+        // As many transcripts as make a record longer than what is read at once.
+        let transcripts = (0..2_000).map(|n| (format!("{n:036}"), n)).collect();
+        let long = CheckpointRecord { transcripts, ..record(7) };
+        for record in [&long, &record(0), &record(8), &record(0), &record(9), &record(0), &record(0)] {
+            log.append(record).unwrap();
+        }
+        let text = std::fs::read(&log.path).unwrap();
+        std::fs::write(&log.path, [&text[..], b"{\"number\":10,"].concat()).unwrap();
+        assert_eq!(log.newest().unwrap(), [record(0), record(0), record(9)]);
+        let all = log.read().unwrap();
+        assert_eq!(next_number(&log.newest().unwrap()), next_number(&all));
+        for keep in 0..9 {
+            assert_eq!(log.may_have_surplus(keep).unwrap(), surplus(&all, keep) > 0, "{keep}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod log;
 pub mod pending;
 pub mod regular;
 pub(crate) mod remove_tree;
+pub(crate) mod reverse_lines;
 pub(crate) mod scratch;
 pub(crate) mod temp_files;
 pub(crate) mod unlocked;

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 
 use super::model::{MessageRecord, Record, TurnPhase, TurnRecord};
-use super::reverse_lines::ReverseLines;
 use super::rewind::LeftOut;
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::TurnId;
 use crate::provider::Role;
 

@@ -186,7 +186,8 @@ impl Transcript {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::transcript::{MessageRecord, ReverseLines};
+    use crate::agent::transcript::MessageRecord;
+    use crate::home::reverse_lines::ReverseLines;
     use crate::id::TurnId;
     use crate::provider::{Message, Role};
     use crate::store::sync::Syncer;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use super::model::{MessageRecord, Record, TurnPhase};
-use super::reverse_lines::ReverseLines;
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::TurnId;
 
 /// Reads the newest `limit` messages, oldest first, from at most about `most` bytes of lines.

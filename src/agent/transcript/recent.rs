@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io;
 
 use super::model::{CompactionRecord, MessageRecord, Record};
-use super::reverse_lines::ReverseLines;
 use super::reverse_records::{ReadAheadLimits, ReverseRecords};
 use super::rewind::LeftOut;
+use crate::home::reverse_lines::ReverseLines;
 use crate::provider::Role;
 
 /// The parts of a conversation.

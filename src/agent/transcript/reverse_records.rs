@@ -9,7 +9,7 @@ use std::thread::{self, Builder};
 
 use super::model::{MessageRecord, Record};
 use super::repair;
-use super::reverse_lines::ReverseLines;
+use crate::home::reverse_lines::ReverseLines;
 
 /// A line that is, or should be, a record.
 pub(super) struct RecordLine {

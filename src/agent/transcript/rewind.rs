@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 
 use super::model::{Record, RewindRecord};
-use super::reverse_lines::ReverseLines;
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::TurnId;
 
 /// The part of a transcript that a rewind has left out, for a reader from the end.

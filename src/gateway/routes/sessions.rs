@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::JsonResult;
 use crate::agent::session::ContextReport;
-use crate::agent::transcript::{Record, ReverseLines};
+use crate::agent::transcript::Record;
 use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
@@ -20,6 +20,7 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error::{failure, refusal};
+use crate::home::reverse_lines::ReverseLines;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};

@@ -1,4 +1,4 @@
-//! Reads a transcript from its end, so that the cost depends on what is needed and not on the file's size.
+//! Reads a file of lines from its end, so that the cost depends on what is needed and not on the file's size.
 
 use std::fs::File;
 use std::io;
