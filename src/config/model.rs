@@ -1,6 +1,6 @@
 //! The typed view of the configuration. It holds only what flock uses. The JSON document keeps everything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +122,8 @@ pub struct Bridge {
 pub struct Config {
     /// All agents, in the order of `gatewayAgents`.
     pub agents: Vec<Agent>,
+    /// The place of each agent among [`Self::agents`]. A turn looks agents up many times.
+    pub(super) places: HashMap<AgentId, usize>,
     /// Port of the native gateway on 127.0.0.1.
     pub port: u16,
     /// The owner's API token.
@@ -203,7 +205,8 @@ impl Config {
     /// Returns the agent with this id.
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
-        self.agents.iter().find(|agent| agent.id == *id)
+        let agent = self.agents.get(*self.places.get(id)?)?;
+        (agent.id == *id).then_some(agent)
     }
 
     /// Returns the MCP server with this name.

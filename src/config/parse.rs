@@ -1,7 +1,7 @@
 //! Makes the typed view from the JSON document. Every error names the key.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,6 +72,13 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     };
 
     let listed = root.get("agents")?.get("list")?.items()?;
+    // By id: a search of the whole list for each agent would take seconds in a large team.
+    let mut listings: HashMap<&str, &View<'_>> = HashMap::new();
+    for listing in &listed {
+        if let Some(id) = listing.value.and_then(|value| value["id"].as_str()) {
+            listings.entry(id).or_insert(listing);
+        }
+    }
     let mut seen = BTreeSet::new();
     let mut agents = Vec::new();
     for entry in own.get("gatewayAgents")?.items()? {
@@ -81,12 +88,11 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             // Two entries with one id would be two agents with one workspace and one set of sessions.
             return Err(id_at.problem("is there twice"));
         }
-        let listing = listed
-            .iter()
-            .find(|listing| listing.value.is_some_and(|value| value["id"] == id.as_str()))
-            .cloned()
+        let listing = match listings.get(id.as_str()) {
+            Some(listing) => (*listing).clone(),
             // OpenClaw's list may lack an agent. Its lookups are not recorded, because they belong to no real place.
-            .unwrap_or_else(|| View::new(None, &format!("agents.list[{id}]"), None));
+            None => View::new(None, &format!("agents.list[{id}]"), None),
+        };
         agents.push(agent(id, &entry, &listing, &global)?);
     }
 
@@ -109,6 +115,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     hooks.only(&["trustedOrigins"])?;
     let models = root.get("models")?;
     Ok(Config {
+        places: agents.iter().enumerate().map(|(place, agent)| (agent.id.clone(), place)).collect(),
         agents,
         port: blocks::port(&own.get("gateway")?)?.unwrap_or(DEFAULT_PORT),
         token: token.required_text()?.to_owned(),

@@ -98,6 +98,29 @@ fn a_model_that_calls_no_tools_is_known() {
 }
 
 #[test]
+fn each_agent_of_a_large_team_is_found_with_its_own_settings() {
+    let mut document = document();
+    let plugin = &mut document["plugins"]["entries"]["flock"]["config"];
+    plugin["gatewayAgents"] = (0..3000).map(|n| json!({"id": format!("a{n}")})).collect();
+    // The other list has another order, lacks an agent, knows one that flock does not, and has one of them twice.
+    let mut listed: Vec<Value> =
+        (1..3000).rev().map(|n| json!({"id": format!("a{n}"), "workspace": format!("/srv/{n}")})).collect();
+    listed.push(json!({"id": "main", "workspace": "/srv/main"}));
+    listed.push(json!({"id": "a7", "workspace": "/srv/second"}));
+    document["agents"]["list"] = listed.into();
+    let config = config(&document, &home()).unwrap();
+    assert_eq!(config.agents.len(), 3000);
+    for n in 1..3000 {
+        let agent = config.agent(&format!("a{n}").parse().unwrap()).unwrap();
+        assert_eq!(agent.workspace, PathBuf::from(format!("/srv/{n}")));
+    }
+    let unlisted = config.agent(&"a0".parse().unwrap()).unwrap();
+    assert_eq!(unlisted.workspace, home().workspace(&unlisted.id));
+    assert_eq!(config.agent(&"main".parse().unwrap()), None);
+    assert_eq!(config.agent(&"a3000".parse().unwrap()), None);
+}
+
+#[test]
 fn what_init_and_add_write_is_read_back() {
     let mut document = document();
     add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
