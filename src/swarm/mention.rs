@@ -25,8 +25,12 @@ pub(crate) struct Mentions {
 /// text.
 #[must_use]
 pub(crate) fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> Mentions {
-    let members: HashSet<&str> = members.map(AgentId::as_str).collect();
     let mut found = Mentions::default();
+    // Most messages mention nobody, and the set is as large as the team.
+    if !text.contains('@') {
+        return found;
+    }
+    let members: HashSet<&str> = members.map(AgentId::as_str).collect();
     let mut known = HashSet::new();
     for_each_mention(text, |id| {
         let Some(name) = match_member(id, &members) else { return false };
@@ -48,8 +52,11 @@ pub(crate) fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId
 #[must_use]
 pub(crate) fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
     const MAX_NAMES: usize = 10;
-    let known: HashSet<&str> = known.collect();
     let mut found = Vec::new();
+    if !text.contains('@') {
+        return found;
+    }
+    let known: HashSet<&str> = known.collect();
     for_each_mention(text, |id| {
         let name = id.trim_end_matches(['-', '_']);
         let is_known = match_member(id, &known).is_some() || known.contains(name);
@@ -68,9 +75,6 @@ pub(crate) fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> V
 /// Calls `is_mention` with the name after each `@` that may begin a mention. The callback returns `true` if the name is
 /// a mention.
 fn for_each_mention(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
-    if !text.contains('@') {
-        return;
-    }
     // End of the last mention: `@a/@b` are two mentions.
     let mut last_end = None;
     for prose in prose::prose(text) {
