@@ -276,6 +276,45 @@ async fn unseen_messages_report_urgency_author_and_mention() {
 }
 
 #[tokio::test]
+async fn each_member_is_told_of_its_own_unseen_messages() {
+    let (_folder, store) = open();
+    for channel in ["x", "y", "z"] {
+        make(&store, channel, &["a", "b", "human:ann"]).await;
+    }
+    seq(&store, says("x", "b", "hello")).await;
+    seq(&store, NewPost { wake: WakeUrgency::AtOnce, ..says("y", "human:ann", "go") }).await;
+    let turn = TurnId::new();
+    store.deliveries().take_batch(agent("a"), id("y"), turn, ALL).await.unwrap().unwrap();
+    let mark = store.deliveries().newest_message().await.unwrap();
+    let mentions = PostMentions { agents: Vec::new(), all: true };
+    seq(&store, NewPost { mentions, ..says("z", "a", "@all") }).await;
+    let facts = |unseen: Vec<UnseenSummary>| {
+        let mut facts: Vec<_> = unseen
+            .into_iter()
+            .map(|one| (one.agent.to_string(), one.channel.to_string(), one.wake, one.human, one.mention))
+            .collect();
+        facts.sort();
+        facts
+    };
+    let fact = |agent: &str, channel: &str, wake, human, mention| {
+        (agent.to_owned(), channel.to_owned(), wake, human, mention)
+    };
+    let mut all = vec![
+        fact("a", "x", WakeUrgency::InTime, false, false),
+        fact("b", "y", WakeUrgency::AtOnce, true, false),
+        fact("b", "z", WakeUrgency::InTime, false, true),
+    ];
+    assert_eq!(facts(store.deliveries().all_unseen().await.unwrap()), all);
+    let (newest, since) = store.deliveries().unseen_since(mark).await.unwrap();
+    assert_eq!(facts(since), [all[2].clone()]);
+    assert_eq!(store.deliveries().unseen_since(newest).await.unwrap(), (newest, Vec::new()));
+    // The turn ended without them, so they are new again.
+    store.deliveries().end(agent("a"), id("y"), turn, None).await.unwrap();
+    all.insert(1, fact("a", "y", WakeUrgency::AtOnce, true, false));
+    assert_eq!(facts(store.deliveries().all_unseen().await.unwrap()), all);
+}
+
+#[tokio::test]
 async fn a_mention_behind_many_that_wake_nobody_is_found() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
@@ -361,8 +400,9 @@ async fn a_repeated_post_is_not_stored_twice() {
     assert_eq!(seq(&store, last.clone()).await, 6);
     seq(&store, says("x", "human:ann", "thanks")).await;
     assert_eq!(store.posts().add(last).await.unwrap(), PostOutcome::Repeated(6));
-    assert!(store.posts().has_posted(&id("x"), turn, 5).await.unwrap());
-    assert!(!store.posts().has_posted(&id("x"), turn, 6).await.unwrap());
+    assert!(store.posts().has_posted(&id("X"), turn).await.unwrap());
+    assert!(!store.posts().has_posted(&id("y"), turn).await.unwrap());
+    assert!(!store.posts().has_posted(&id("x"), TurnId::new()).await.unwrap());
     assert_eq!(store.posts().add(says("nowhere", "a", "x")).await.unwrap(), PostOutcome::NoChannel);
 }
 

@@ -8,7 +8,7 @@ use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
 use super::schedule;
 use super::session::parsed;
-use super::sql::{self, Connection, OptionalExtension as _, Transaction};
+use super::sql::{self, Connection, OptionalExtension as _, Params, Transaction};
 use super::subjects::Deliveries;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -81,24 +81,25 @@ pub struct BatchLimits {
     pub may_be_alone: bool,
 }
 
-fn position(
-    transaction: &Connection<'_>,
-    agent: &AgentId,
-    id: &str,
-) -> sql::Result<Option<(i64, Option<i64>)>> {
-    transaction
-        .prepare_cached("SELECT delivered_seq, inflight_seq FROM delivery WHERE agent = ?1 AND channel = ?2")?
-        .query_row((agent.as_str(), id), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
+/// How far an agent has been given a channel.
+#[derive(Default)]
+struct Position {
+    delivered: i64,
+    /// The last message that the unfinished turn was given.
+    inflight: Option<i64>,
+    /// The turn that was given messages and has not ended its delivery yet.
+    turn: Option<String>,
 }
 
-/// Returns the turn that was given messages and has not ended its delivery yet.
-fn holding_turn(connection: &Connection<'_>, agent: &AgentId, id: &str) -> sql::Result<Option<String>> {
+fn position(connection: &Connection<'_>, agent: &AgentId, id: &str) -> sql::Result<Option<Position>> {
     connection
-        .prepare_cached("SELECT inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2")?
-        .query_row((agent.as_str(), id), |row| row.get(0))
+        .prepare_cached(
+            "SELECT delivered_seq, inflight_seq, inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2",
+        )?
+        .query_row((agent.as_str(), id), |row| {
+            Ok(Position { delivered: row.get(0)?, inflight: row.get(1)?, turn: row.get(2)? })
+        })
         .optional()
-        .map(Option::flatten)
 }
 
 fn take(
@@ -112,13 +113,14 @@ fn take(
     if !receives_messages(&channel, agent) {
         return Ok(None);
     }
-    if holding_turn(transaction, agent, channel.id.as_str())?.is_some_and(|other| other != turn.to_string()) {
+    let position = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
+    if position.turn.is_some_and(|other| other != turn.to_string()) {
         // Continuing after messages that belong to another unfinished turn would skip them for good if that turn fails.
         return Ok(None);
     }
-    let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
+    let delivered = position.delivered;
     // A second batch for the same turn continues after its first one.
-    let after = inflight.unwrap_or(delivered).max(delivered);
+    let after = position.inflight.unwrap_or(delivered).max(delivered);
     let messages = given(transaction, agent, &channel.id, after, limits)?;
     let Some(last) = messages.last() else { return Ok(None) };
     let mut up_to = number(last.seq);
@@ -219,45 +221,47 @@ fn receives_messages(channel: &Channel, agent: &AgentId) -> bool {
 /// The number of newest unseen messages that are considered to find the most urgent one.
 const MAX_SCANNED: i64 = 500;
 
-/// Summarizes an agent's unseen messages in one channel; `None` if none of them wakes it.
+/// Summarizes the unseen messages that wake somebody, of all members for which a condition on `channel`, `member` and
+/// `delivery` holds.
 ///
-/// Only messages that wake somebody are read. The index on them keeps this cheap even behind a long run of messages
-/// that wake nobody.
+/// One statement reads them all. With a server, a statement for each member would take as many ways through the network,
+/// and thousands of members are looked up together. Only messages that wake somebody are read. The index on them keeps
+/// this cheap even behind a long run of messages that wake nobody.
 fn unseen(
     connection: &Connection<'_>,
-    agent: &AgentId,
-    id: &ChannelId,
-) -> sql::Result<Option<UnseenSummary>> {
-    let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
-    // Messages that the running turn was given do not count as unseen.
-    let after = inflight.unwrap_or(delivered).max(delivered);
-    let found: (Option<WakeUrgency>, bool, bool) = connection
-        .prepare_cached(
-            "SELECT max(wake), coalesce(max(CASE WHEN author LIKE 'human:%' THEN 1 ELSE 0 END), 0),
-                coalesce(max(CASE WHEN instr(mentions, ?4) > 0 OR mentions = ' * ' THEN 1 ELSE 0 END), 0)
-             FROM (SELECT wake, author, mentions FROM message
-                   WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5) AS unseen",
-        )?
-        // Mentions are stored with a space on both sides of each id, so `a` is not found inside `ab`.
-        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), MAX_SCANNED), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
-    Ok(match found {
-        (None | Some(WakeUrgency::Nobody), ..) => None,
-        (Some(wake), human, mention) => {
-            Some(UnseenSummary { agent: agent.clone(), channel: id.clone(), wake, human, mention })
-        }
-    })
-}
-
-/// Returns the unseen messages of the members that are agents.
-fn unseen_of_members(
-    connection: &Connection<'_>,
-    members: &[(Party, ChannelId)],
+    condition: &str,
+    values: impl Params,
 ) -> sql::Result<Vec<UnseenSummary>> {
-    let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
-    let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
-    found.collect()
+    // Messages that the running turn was given do not count as unseen. Mentions are stored with a space on both sides of
+    // each id, so `a` is not found inside `ab`. Three facts come as one number, because a query in this place gives one.
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT agent, place, urgency FROM (
+            SELECT member.member AS agent, channel.id AS place,
+                (SELECT max(wake) * 4 + max(CASE WHEN author LIKE 'human:%' THEN 2 ELSE 0 END)
+                    + max(CASE WHEN instr(mentions, ' ' || member.member || ' ') > 0 OR mentions = ' * ' THEN 1 ELSE 0 END)
+                 FROM (SELECT wake, author, mentions FROM message
+                       WHERE message.channel = channel.id AND wake > 0 AND author <> member.member
+                       AND seq > max(coalesce(delivery.inflight_seq, 0), coalesce(delivery.delivered_seq, 0))
+                       ORDER BY seq DESC LIMIT {MAX_SCANNED}) AS waking) AS urgency
+            FROM channel JOIN member ON member.channel = channel.id
+            LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
+            WHERE channel.state <> 'archived' AND member.member NOT LIKE 'human:%' AND member.member <> 'system'
+            AND {condition}
+         ) AS found WHERE urgency IS NOT NULL"
+    ))?;
+    let mut rows = statement.query(values)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let urgency: i64 = row.get(2)?;
+        found.push(UnseenSummary {
+            agent: parsed(&row, 0)?,
+            channel: parsed(&row, 1)?,
+            wake: if urgency >= 8 { WakeUrgency::AtOnce } else { WakeUrgency::InTime },
+            human: urgency & 2 != 0,
+            mention: urgency & 1 != 0,
+        });
+    }
+    Ok(found)
 }
 
 fn newest(connection: &Connection<'_>) -> sql::Result<i64> {
@@ -314,9 +318,10 @@ impl<A> Deliveries<&Database<A>> {
         agent: &AgentId,
         channel: &ChannelId,
     ) -> Result<Option<UnseenSummary>, StoreError> {
-        self.read("look for new messages", |connection| match channel::find(connection, channel)? {
-            Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
-            _ => Ok(None),
+        self.read("look for new messages", |connection| {
+            let one = (channel.as_str(), agent.as_str());
+            let found = unseen(connection, "channel.id = ?1 AND member.member = ?2", one)?;
+            Ok(found.into_iter().next())
         })
         .await
     }
@@ -337,15 +342,8 @@ impl<A> Deliveries<&Database<A>> {
             if newest <= mark {
                 return Ok((mark, Vec::new()));
             }
-            let members: Vec<(Party, ChannelId)> = connection
-                .prepare_cached(
-                    "SELECT member.member, channel.id FROM channel JOIN member ON member.channel = channel.id
-                     WHERE channel.state <> 'archived'
-                     AND channel.id IN (SELECT channel FROM message WHERE id > ?1)",
-                )?
-                .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<sql::Result<_>>()?;
-            Ok((newest, unseen_of_members(connection, &members)?))
+            let condition = "channel.id IN (SELECT channel FROM message WHERE id > ?1)";
+            Ok((newest, unseen(connection, condition, [mark])?))
         })
         .await
     }
@@ -354,17 +352,7 @@ impl<A> Deliveries<&Database<A>> {
     /// once, at the start of a process.
     pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
         self.read_long("look for new messages", |connection| {
-            let behind: Vec<(Party, ChannelId)> = connection
-                .prepare(
-                    "SELECT member.member, channel.id FROM channel
-                     JOIN member ON member.channel = channel.id
-                     LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
-                     WHERE channel.state <> 'archived'
-                     AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
-                )?
-                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
-                .collect::<sql::Result<_>>()?;
-            unseen_of_members(connection, &behind)
+            unseen(connection, "channel.last_seq > coalesce(delivery.delivered_seq, 0)", ())
         })
         .await
     }

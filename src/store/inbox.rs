@@ -139,7 +139,13 @@ fn first(connection: &Connection<'_>, session: &SessionKey) -> sql::Result<Optio
 impl<A> InboxItems<&Database<A>> {
     /// Returns `true` if an item waits for a session.
     pub(crate) async fn has_items(self, session: &SessionKey) -> Result<bool, StoreError> {
-        self.read("look for messages", |connection| Ok(first(connection, session)?.is_some())).await
+        // The texts of the items are not read: the scheduler waits for this at the end of each turn.
+        self.read("look for messages", |connection| {
+            connection
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND turn IS NULL)")?
+                .query_row([session.as_str()], |row| row.get(0))
+        })
+        .await
     }
 
     /// Returns the sessions with waiting items.

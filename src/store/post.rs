@@ -400,14 +400,13 @@ fn search(
 }
 
 impl<A> Posts<&Database<A>> {
-    /// Returns `true` if a turn has posted in this channel after `seq`.
-    pub async fn has_posted(self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
+    /// Returns `true` if a turn has posted in this channel.
+    pub async fn has_posted(self, id: &ChannelId, turn: TurnId) -> Result<bool, StoreError> {
+        // The turn comes first, because a turn has few messages and a channel may have a million.
         self.read("look for a turn's message", |connection| {
             connection
-                .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND turn = ?3)",
-                )?
-                .query_row((id.as_str(), number(seq), turn.to_string()), |row| row.get(0))
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM message WHERE turn = ?1 AND channel = ?2)")?
+                .query_row((turn.to_string(), id.as_str()), |row| row.get(0))
         })
         .await
     }

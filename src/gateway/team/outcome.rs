@@ -60,7 +60,7 @@ impl Team {
         // An agent that has posted in the channel with the tool has answered already.
         if text.trim().is_empty()
             || !inbox.wants_answer()
-            || self.swarm.store().posts().has_posted(&channel, work.turn, 0).await?
+            || self.swarm.store().posts().has_posted(&channel, work.turn).await?
         {
             return Ok(());
         }
