@@ -24,6 +24,9 @@ pub enum PostgresError {
     /// The server did not answer.
     #[error("PostgreSQL gave no answer within {} s", .0.as_secs())]
     NoAnswer(Duration),
+    /// All connections for reading were in use for a long time.
+    #[error("no connection to PostgreSQL became free within {} s", .0.as_secs())]
+    Busy(Duration),
     /// The connection broke during a commit, and the server could not be asked for the outcome.
     #[error("the answer to the commit was lost, so the change may have been made: {0}")]
     LostCommit(String),
@@ -57,7 +60,7 @@ impl PostgresError {
     pub(in crate::store) fn cause(&self) -> Cause {
         match self {
             Self::Server { code, .. } => cause_of(code),
-            Self::Connection(_) | Self::NoAnswer(_) => Cause::Unreachable,
+            Self::Connection(_) | Self::NoAnswer(_) | Self::Busy(_) => Cause::Unreachable,
             Self::LostCommit(_) => Cause::Unknown,
             Self::Settings(_) | Self::Taken(_) => Cause::Refused,
             Self::Spoiled | Self::Value(_) | Self::ParameterCount { .. } => Cause::Statement,

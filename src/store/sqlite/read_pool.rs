@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connection::connect;
-use crate::store::read_pool::ReadingDriver;
+use crate::store::read_pool::{ConnectionLimit, ReadingDriver};
 use crate::store::{StoreError, sql};
 
 /// A database's file, as it is read.
@@ -13,6 +13,9 @@ pub(in crate::store) struct DatabaseFile(pub(in crate::store) PathBuf);
 
 impl ReadingDriver for DatabaseFile {
     type Connection = Connection;
+
+    const MAX_IDLE: usize = 4;
+    const LIMIT: Option<ConnectionLimit> = None;
 
     fn connect(&self) -> Result<Connection, StoreError> {
         connect(&self.0, OpenFlags::SQLITE_OPEN_READ_ONLY)
