@@ -37,6 +37,7 @@ pub(crate) mod token;
 pub mod tools;
 pub mod triage;
 pub mod vault;
+mod waiting_work;
 pub(crate) mod write_retry;
 
 #[cfg(test)]

@@ -24,9 +24,8 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
-use crate::store::{NoticeKind, WakeUrgency};
+use crate::store::NoticeKind;
 use crate::swarm::Swarm;
-use crate::swarm::channel;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
 use crate::sync::lock;
 
@@ -175,10 +174,10 @@ impl Team {
     /// the look is announced after it, so nothing new is taken for seen.
     async fn handle_event(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
         match event {
-            SchedulerEvent::Seen(session) => scheduler.on(self.left(&session).await, now),
+            SchedulerEvent::Seen(session) => scheduler.on(self.swarm.remaining_work(&session).await, now),
             SchedulerEvent::Ended { session, how } => {
                 // The remaining work comes first: the scheduler has to know it when it hears that the session is free.
-                let mut effects = scheduler.on(self.left(&session).await, now);
+                let mut effects = scheduler.on(self.swarm.remaining_work(&session).await, now);
                 effects.extend(scheduler.on(SchedulerEvent::Ended { session, how }, now));
                 effects
             }
@@ -225,35 +224,8 @@ impl Team {
     /// announced already changes nothing.
     async fn scan_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
         let now = unix_ms();
-        let mut effects = Vec::new();
-        let store = self.swarm.store();
-        let found = match *mark {
-            Some(mark) => store.deliveries().unseen_since(mark).await,
-            // The newest message is read first. A message that comes between the two reads is then seen twice rather
-            // than never.
-            None => match store.deliveries().newest_message().await {
-                Ok(newest) => store.deliveries().all_unseen().await.map(|unseen| (newest, unseen)),
-                Err(error) => Err(error),
-            },
-        };
-        match found {
-            Ok((newest, unseen)) => {
-                *mark = Some(newest);
-                for unseen in unseen {
-                    effects.extend(scheduler.on(unseen_event(&unseen), now));
-                }
-            }
-            Err(error) => tracing::error!(error = chain(&error), "failed to look for new messages"),
-        }
-        match self.swarm.store().inbox().sessions().await {
-            Ok(sessions) => {
-                for session in sessions {
-                    effects.extend(scheduler.on(SchedulerEvent::messages(session, false, true), now));
-                }
-            }
-            Err(error) => tracing::error!(error = chain(&error), "failed to look for waiting input"),
-        }
-        effects
+        let events = self.swarm.waiting_work(mark).await;
+        events.into_iter().flat_map(|event| scheduler.on(event, now)).collect()
     }
 
     fn carry_out(self: &Arc<Self>, effects: Vec<Effect>) {
@@ -287,30 +259,4 @@ impl Team {
             }
         }
     }
-
-    /// Returns what is still undelivered for a session, as an event for the scheduler.
-    async fn left(&self, session: &SessionKey) -> SchedulerEvent {
-        let store = self.swarm.store();
-        let found = async {
-            if store.inbox().has_items(session).await? {
-                return Ok(Some(SchedulerEvent::messages(session.clone(), false, true)));
-            }
-            let Some(channel) = session.channel() else { return Ok(None) };
-            let unseen = store.deliveries().unseen(session.agent(), &channel).await?;
-            Ok::<_, crate::store::StoreError>(unseen.as_ref().map(unseen_event))
-        };
-        match found.await {
-            Ok(event) => event.unwrap_or_else(|| SchedulerEvent::Seen(session.clone())),
-            Err(error) => {
-                tracing::error!(error = chain(&error), %session, "failed to look for new messages");
-                // The next turn of the session looks again.
-                SchedulerEvent::messages(session.clone(), false, false)
-            }
-        }
-    }
-}
-
-fn unseen_event(unseen: &crate::store::UnseenSummary) -> SchedulerEvent {
-    let at_once = unseen.mention || unseen.wake == WakeUrgency::AtOnce;
-    SchedulerEvent::messages(channel::session(&unseen.agent, &unseen.channel), unseen.human, at_once)
 }
