@@ -1,6 +1,6 @@
 //! The quotas that are used up: which credentials are parked, who is told, and how they go on. [`Parks`] decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -391,8 +391,9 @@ impl Swarm {
 
     /// Says in every channel with unread messages for one of the agents that a quota is used up.
     async fn announce_park(&self, park: &Park, agents: &[AgentId]) -> Result<(), StoreError> {
+        let held: HashSet<&AgentId> = agents.iter().collect();
         for unseen in self.store.deliveries().all_unseen().await? {
-            if agents.contains(&unseen.agent) {
+            if held.contains(&unseen.agent) {
                 self.post_park_notice(&unseen.channel, park, agents).await?;
             }
         }
