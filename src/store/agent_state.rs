@@ -87,7 +87,7 @@ impl Agents<&Store> {
     }
 
     /// Records, without waiting, that an agent has a turn for ordinary messages.
-    pub(crate) fn record_turn(self, agent: AgentId, now: i64) {
+    pub fn record_turn(self, agent: AgentId, now: i64) {
         self.write_behind("note an agent's turn", move |transaction| {
             transaction
                 .prepare_cached(

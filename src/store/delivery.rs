@@ -291,7 +291,7 @@ impl<A> Deliveries<&Database<A>> {
     }
 
     /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
-    pub(crate) async fn turns_in_flight(self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
+    pub async fn turns_in_flight(self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
         let channel = session.channel();
         self.read("list deliveries", |connection| {
             connection
@@ -363,7 +363,7 @@ impl Deliveries<&Store> {
     ///
     /// Returns `None` if there is nothing new, if the agent is not a member, if the channel is archived or does not
     /// exist, or if another turn has not ended its delivery.
-    pub(crate) async fn take_batch(
+    pub async fn take_batch(
         self,
         agent: AgentId,
         channel: ChannelId,
@@ -375,7 +375,7 @@ impl Deliveries<&Store> {
     }
 
     /// Ends a turn's delivery. Messages up to `delivered` are in its transcript; later ones count as new again.
-    pub(crate) async fn end(
+    pub async fn end(
         self,
         agent: AgentId,
         channel: ChannelId,

@@ -191,11 +191,7 @@ impl InboxItems<&Store> {
     }
 
     /// Gives a session's next waiting item to a turn: a [`InboxItemKind::Resume`] item first, then the oldest.
-    pub(crate) async fn take(
-        self,
-        session: SessionKey,
-        turn: TurnId,
-    ) -> Result<Option<InboxItem>, StoreError> {
+    pub async fn take(self, session: SessionKey, turn: TurnId) -> Result<Option<InboxItem>, StoreError> {
         self.write("take a message", move |transaction| {
             // The item stays in the table until the turn has ended, so that a crash does not lose it.
             let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
@@ -212,7 +208,7 @@ impl InboxItems<&Store> {
     }
 
     /// Deletes the items of a turn that has ended.
-    pub(crate) async fn delete(self, turn: TurnId) -> Result<(), StoreError> {
+    pub async fn delete(self, turn: TurnId) -> Result<(), StoreError> {
         self.write("end a message", move |transaction| {
             transaction
                 .prepare_cached("DELETE FROM inbox WHERE turn = ?1")?

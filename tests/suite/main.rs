@@ -20,6 +20,7 @@ mod hygiene;
 mod law;
 mod openclaw;
 mod provider;
+mod scale;
 mod storage;
 mod supervise;
 mod support;
