@@ -249,7 +249,11 @@ fn print_added(
     if agent.on_host {
         context.printer.warn(&on_host_text(id));
     } else {
-        models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
+        models::warn_of_unusable(
+            home,
+            &Config { agents: vec![agent.clone()].into(), ..config.clone() },
+            context,
+        );
     }
     if context.printer.is_json() {
         let mut agent: Value = list::describe(agent);

@@ -281,7 +281,7 @@ impl Plan {
             context.printer.warn(&add::on_host_text(&self.now.id));
         }
         if self.has(&[Setting::Model, Setting::Runtime, Setting::OnHost]) {
-            let own = Config { agents: vec![self.now.clone()], ..config.clone() };
+            let own = Config { agents: vec![self.now.clone()].into(), ..config.clone() };
             models::warn_of_unusable(home, &own, context);
         }
         if self.has(&[Setting::Model, Setting::BudgetUsd, Setting::BudgetTokens]) {

@@ -3,6 +3,7 @@
 //! [`model`] is the typed view that everything reads, and [`parse`] makes it from the JSON document. Changes are made
 //! to the document itself, so that unknown keys and their order survive.
 
+mod agent_list;
 pub mod agents;
 pub(crate) mod assign;
 mod blocks;
@@ -47,6 +48,7 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::id::{AgentId, IdError, McpServerName};
 
+pub use agent_list::AgentList;
 pub(crate) use budgets::Allowance;
 pub use budgets::Budgets;
 pub use edit::{complete, edit};

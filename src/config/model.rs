@@ -1,10 +1,11 @@
 //! The typed view of the configuration. It holds only what flock uses. The JSON document keeps everything else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agent_list::AgentList;
 pub(crate) use super::blocks::OpenClawSettings;
 pub use super::blocks::{
     ApprovalSettings, CheckpointSettings, Compaction, DecidingBridges, KeptGenerations, Retention,
@@ -121,9 +122,7 @@ pub struct Bridge {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// All agents, in the order of `gatewayAgents`.
-    pub agents: Vec<Agent>,
-    /// The place of each agent among [`Self::agents`]. A turn looks agents up many times.
-    pub(super) places: HashMap<AgentId, usize>,
+    pub agents: AgentList,
     /// Port of the native gateway on 127.0.0.1.
     pub port: u16,
     /// The owner's API token.
@@ -205,8 +204,7 @@ impl Config {
     /// Returns the agent with this id.
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
-        let agent = self.agents.get(*self.places.get(id)?)?;
-        (agent.id == *id).then_some(agent)
+        self.agents.find(id)
     }
 
     /// Returns the MCP server with this name.

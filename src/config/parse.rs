@@ -115,8 +115,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     hooks.only(&["trustedOrigins"])?;
     let models = root.get("models")?;
     Ok(Config {
-        places: agents.iter().enumerate().map(|(place, agent)| (agent.id.clone(), place)).collect(),
-        agents,
+        agents: agents.into(),
         port: blocks::port(&own.get("gateway")?)?.unwrap_or(DEFAULT_PORT),
         token: token.required_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),

@@ -45,7 +45,7 @@ impl Projects {
         // Copies that race have their own work to do, and those that lost do nothing any more.
         let racing = self.swarm.store().races().agents_without_a_win().await?;
         let config = self.swarm.config();
-        let mut agents = config.agents.clone();
+        let mut agents = config.agents.to_vec();
         agents.retain(|agent| agent.id == submission.agent || !racing.contains(&agent.id));
         let Some(reviewer) = rule::reviewer(project, &agents, &submission.agent).cloned() else {
             return Ok(None);

@@ -458,7 +458,7 @@ mod tests {
         let removing = slot.making.lock().await;
         let mut ensured = sandbox.ensure(&coder);
         assert!((&mut ensured).now_or_never().is_none(), "it waits for the lock");
-        config.send_modify(|config| Arc::make_mut(config).agents.clear());
+        config.send_modify(|config| Arc::make_mut(config).agents = crate::config::AgentList::default());
         drop(removing);
         let error = ensured.await.unwrap_err();
         assert!(matches!(error, SandboxError::Unknown(_)), "{error:?}");

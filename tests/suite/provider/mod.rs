@@ -109,7 +109,7 @@ fn home() -> (tempfile::TempDir, Home) {
 
 fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
     Config {
-        agents: Vec::new(),
+        agents: flock::config::AgentList::default(),
         port: 0,
         token: String::new(),
         chat_completions: true,

@@ -51,7 +51,7 @@ pub fn engine_with_images() -> Option<Arc<Engine>> {
 /// A configuration of these agents.
 pub fn config(agents: Vec<Agent>) -> Config {
     Config {
-        agents,
+        agents: agents.into(),
         port: 0,
         token: String::new(),
         chat_completions: true,
