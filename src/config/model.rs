@@ -147,6 +147,8 @@ pub struct Config {
     pub channel_readers: ChannelReaders,
     /// The team size up to which an agent may add agents.
     pub max_agents: usize,
+    /// Number of turns of the team that run at the same time. Read when the gateway starts.
+    pub max_turns: usize,
     /// Folders of the host below which a mount can be approved. Empty by default.
     pub mount_roots: Vec<PathBuf>,
     /// The party that decides about new hosts.

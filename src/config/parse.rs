@@ -132,6 +132,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
             .word::<ChannelReaders>("all or members")?
             .unwrap_or_default(),
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
+        max_turns: own.get("maxTurns")?.within(1..=4096, "a number of turns")?.unwrap_or(8),
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
         egress_ask: egress_ask(&own.get("egress")?)?,
         approvers: approvers(&own)?,

@@ -98,6 +98,22 @@ fn a_model_that_calls_no_tools_is_known() {
 }
 
 #[test]
+fn the_number_of_turns_at_once_has_limits() {
+    let read = |value: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["maxTurns"] = value;
+        config(&document, &home()).map(|config| config.max_turns)
+    };
+    assert_eq!(
+        (read(Value::Null).unwrap(), read(json!(1)).unwrap(), read(json!(4096)).unwrap()),
+        (8, 1, 4096)
+    );
+    for value in [json!(0), json!(4097), json!("8"), json!(1.5)] {
+        assert!(read(value.clone()).is_err(), "{value}");
+    }
+}
+
+#[test]
 fn each_agent_of_a_large_team_is_found_with_its_own_settings() {
     let mut document = document();
     let plugin = &mut document["plugins"]["entries"]["flock"]["config"];

@@ -58,7 +58,7 @@ impl GatewayAssembly {
         instance: String,
         port: u16,
     ) -> Result<(Arc<Self>, mpsc::UnboundedReceiver<SchedulerEvent>), StoreError> {
-        let limits = ServerLimits::default();
+        let limits = ServerLimits::for_team(live.current().max_turns);
         let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();

@@ -506,7 +506,8 @@ async fn recover_and_run(
     // Interrupted rewinds are completed before a turn can see files of two moments.
     gateway.checkpoints.recover().await;
     gateway.driver.recovered();
-    team.run(rings, scheduler::Settings::default()).await;
+    let together = gateway.config().max_turns;
+    team.run(rings, scheduler::Settings { together, ..scheduler::Settings::default() }).await;
 }
 
 /// Takes up the requests that an earlier run left, then ends those that nobody decides in time.

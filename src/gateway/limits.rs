@@ -38,6 +38,14 @@ pub struct ServerLimits {
     pub push: PushSettings,
 }
 
+impl ServerLimits {
+    /// Returns the limits of a gateway whose team runs this many turns at once. As many turns are left for clients.
+    pub(crate) fn for_team(turns: usize) -> Self {
+        let limits = Self::default();
+        Self { turns: limits.turns.max(turns.saturating_mul(2)), ..limits }
+    }
+}
+
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
@@ -56,5 +64,16 @@ impl Default for ServerLimits {
             grace: Duration::from_secs(5),
             push: PushSettings::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_team_leaves_room_for_clients() {
+        assert_eq!(ServerLimits::for_team(8), ServerLimits::default());
+        assert_eq!(ServerLimits::for_team(500).turns, 1000);
     }
 }

@@ -65,7 +65,14 @@ pub fn run(plan: Plan, database: &Database, folder: &Path) -> Figures {
     fill::fill(plan, &database.connect(&home));
     figures.set("fill_s", began.elapsed().as_secs_f64());
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // The threads of the gateway.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.clamp(1, 4))
+        .max_blocking_threads(8)
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let began = Instant::now();
         let live = Arc::new(Live::open(home.clone()).unwrap());

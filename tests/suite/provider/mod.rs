@@ -122,6 +122,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         budgets: flock::config::Budgets::default(),
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
+        max_turns: 8,
         mount_roots: Vec::new(),
         egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),

@@ -64,6 +64,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         budgets: flock::config::Budgets::default(),
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
+        max_turns: 8,
         mount_roots: Vec::new(),
         egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
