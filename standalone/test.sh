@@ -97,11 +97,11 @@ run_unit() {
     cargo test --locked --lib --bins
 }
 
-# The store's own tests once more, with their databases on a server, and the moves of a home to one.
+# The store's own tests once more, with their databases on a server, the moves of a home to one, and a small simulated team.
 run_postgres() {
     step "The store on PostgreSQL"
-    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh cargo test --locked --lib -- store::
-    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh cargo test --locked --test suite -- home_move
+    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh bash -c \
+        'cargo test --locked --lib -- store:: && cargo test --locked --test suite -- home_move scale::'
 }
 
 run_suite() {
