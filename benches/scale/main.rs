@@ -10,6 +10,7 @@
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
+    clippy::needless_pass_by_value,
     reason = "a program for developers that may fail loudly"
 )]
 

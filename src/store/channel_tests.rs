@@ -386,6 +386,31 @@ async fn a_member_that_joins_late_is_given_the_newest_of_the_past() {
 }
 
 #[tokio::test]
+async fn an_outline_ends_at_the_last_message_of_a_person_whatever_the_clock_said() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "b"]).await;
+    let outline = async || {
+        let posts = store.posts().since_human(&id("X"), 100).await.unwrap();
+        posts.into_iter().map(|post| post.start).collect::<Vec<_>>()
+    };
+    seq(&store, says("x", "a", "first")).await;
+    assert_eq!(outline().await, ["first"], "nobody has written");
+    for (author, content, now) in [
+        ("human:ann", "hello", 100),
+        ("a", "one", 101),
+        // The clock was set back.
+        ("human:bob", "again", 50),
+        ("b", "two", 51),
+        ("a", "three", 52),
+    ] {
+        seq(&store, NewPost { now, ..says("x", author, content) }).await;
+    }
+    assert_eq!(outline().await, ["three", "two", "again"]);
+    seq(&store, NewPost { now: 200, ..says("x", "human:ann", "enough") }).await;
+    assert_eq!(outline().await, ["enough"]);
+}
+
+#[tokio::test]
 async fn a_repeated_post_is_not_stored_twice() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;

@@ -34,6 +34,8 @@ impl<A> Posts<&Database<A>> {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
+                // A server sends all rows, also those that are not read, so the text itself ends at a person's message.
+                // Which one is the last by the clock may be wrong, and then some more rows are sent.
                 // PostgreSQL's INTEGER has 32 bits, and every number is bound as 64.
                 "SELECT author, substr(content, 1, CAST(CAST(?2 AS BIGINT) AS INTEGER)), octet_length(content),
                     mentions, wake, created_at, author = 'system' AND (EXISTS (SELECT 1 FROM schedule_slot s
@@ -41,7 +43,10 @@ impl<A> Posts<&Database<A>> {
                         WHERE s.channel = message.channel AND s.seq = message.seq)
                     OR EXISTS (SELECT 1 FROM hook JOIN hook_delivery d ON d.hook = hook.id AND d.seq = message.seq
                         WHERE hook.channel = message.channel))
-                 FROM message WHERE channel = ?1 ORDER BY seq DESC LIMIT ?3",
+                 FROM message WHERE channel = ?1 AND seq >= coalesce((
+                    SELECT said.seq FROM message said WHERE said.channel = ?1 AND said.author >= 'human:'
+                    AND said.author < 'human;' ORDER BY said.created_at DESC LIMIT 1), 0)
+                 ORDER BY seq DESC LIMIT ?3",
             )?;
             let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64, most))?;
             let mut found = Vec::new();

@@ -89,7 +89,7 @@ pub async fn end(
 
 /// Takes what is new in the channel, and notes it as delivered. Returns the last message's number.
 async fn take(swarm: &Swarm, session: &SessionKey, turn: TurnId) -> Option<u64> {
-    let (agent, channel) = (session.agent(), session.channel().unwrap());
+    let (agent, channel) = (session.agent().clone(), session.channel().unwrap());
     let deliveries = swarm.store().deliveries();
     let batch = deliveries.take_batch(agent.clone(), channel.clone(), turn, LIMITS).await.unwrap()?;
     deliveries.record(agent.clone(), channel, turn, batch.up_to).await.unwrap();
