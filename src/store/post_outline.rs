@@ -45,7 +45,7 @@ impl<A> Posts<&Database<A>> {
                         WHERE hook.channel = message.channel))
                  FROM message WHERE channel = ?1 AND seq >= coalesce((
                     SELECT said.seq FROM message said WHERE said.channel = ?1 AND said.author >= 'human:'
-                    AND said.author < 'human;' ORDER BY said.created_at DESC LIMIT 1), 0)
+                    AND said.author < 'human;' ORDER BY said.created_at DESC, said.seq DESC LIMIT 1), 0)
                  ORDER BY seq DESC LIMIT ?3",
             )?;
             let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64, most))?;
