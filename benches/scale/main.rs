@@ -14,6 +14,7 @@
     reason = "a program for developers that may fail loudly"
 )]
 
+mod placement;
 mod simulation;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use std::process::{Command, ExitCode, Stdio};
 use simulation::{Database, Plan};
 
 /// The rows of the table: the name of a figure, its description, and its limit.
-const ROWS: [(&str, &str, Option<f64>); 23] = [
+const ROWS: [(&str, &str, Option<f64>); 25] = [
     ("turns_count", "turns", None),
     ("simulated_s", "simulated time, s", None),
     ("worked_s", "time that it took, s", None),
@@ -42,6 +43,8 @@ const ROWS: [(&str, &str, Option<f64>); 23] = [
     ("wake_max_ms", "the same, longest", None),
     ("ready_median_ms", "from a person's post until its turn has read it, median, ms", None),
     ("ready_p99_ms", "the same, p99", None),
+    ("placement_median_ms", "choosing the engine of an agent, one for each 100 agents, median, ms", None),
+    ("placement_p99_ms", "the same, p99", None),
     ("configuration_ms", "reading the configuration, ms", None),
     ("first_look_ms", "the first look of a start, ms", None),
     ("memory_mib", "resident memory at the end, MiB", None),
@@ -171,7 +174,9 @@ fn one(options: &Options) {
     };
     let plan = Plan { agents: options.agents[0], messages: options.messages, posts: options.posts, seed: 7 };
     let folder = tempfile::Builder::new().prefix("flock-scale-").tempdir_in("/var/tmp").unwrap();
-    let figures = simulation::run(plan, &database, folder.path());
+    let agents = plan.agents;
+    let mut figures = simulation::run(plan, &database, folder.path());
+    figures.set_sample("placement", placement::decisions(agents));
     for (name, value) in figures.all() {
         println!("{name}={value}");
     }

@@ -1,8 +1,5 @@
 //! The decision where an agent's sandbox is made, among a hundred engines: what one decision takes while a team is placed
 //! from nothing, and again when every agent is asked for once more.
-//!
-//! It is not part of the measurement yet, because placement is not on this branch. `mod placement;` in `main.rs`, and a row
-//! for [`decisions`] there, make it one.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

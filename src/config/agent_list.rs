@@ -30,6 +30,12 @@ impl From<Vec<Agent>> for AgentList {
     }
 }
 
+impl FromIterator<Agent> for AgentList {
+    fn from_iter<I: IntoIterator<Item = Agent>>(agents: I) -> Self {
+        agents.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
 impl PartialEq for AgentList {
     fn eq(&self, other: &Self) -> bool {
         self.agents == other.agents

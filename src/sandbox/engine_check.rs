@@ -212,8 +212,12 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
             "flock doctor",
         );
     }
-    let alone =
-        Arc::new(Config { agents: vec![agent], projects: Vec::new(), engines: Vec::new(), ..config.clone() });
+    let alone = Arc::new(Config {
+        agents: vec![agent].into(),
+        projects: Vec::new(),
+        engines: Vec::new(),
+        ..config.clone()
+    });
     let sandbox = DockerSandbox::new(home.clone(), Arc::new(move || Arc::clone(&alone)), Arc::clone(engine));
     let tried = async {
         sandbox.probe(&id).await?;

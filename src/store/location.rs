@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(content(&beside(&kept, "-wal")).as_deref(), Some("log"));
         assert!(!home.database().exists() && !beside(&home.database(), "-wal").exists());
         let found = Location::of(&home).unwrap();
-        assert_eq!(found, Location::Postgres { settings, secret: "team-db".to_owned() });
+        assert_eq!(found, Location::Postgres { settings: Box::new(settings), secret: "team-db".to_owned() });
         // Killed before the rename: the file is still at its place.
         std::fs::rename(&kept, home.database()).unwrap();
         Location::of(&home).unwrap();

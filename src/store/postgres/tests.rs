@@ -404,7 +404,8 @@ async fn cut_off(store: &Store, place: &Place) {
     assert!(ended);
 }
 
-fn new_gateway(home: &str) -> NewGateway {
+/// Describes a gateway of a home of this name.
+pub(crate) fn new_gateway(home: &str) -> NewGateway {
     NewGateway {
         home: home.to_owned(),
         name: home.to_owned(),
@@ -505,7 +506,8 @@ fn about(kind: NoticeKind, name: &str) -> Notice {
 
 /// Waits for the next notice of this kind. One that does not come is a failure.
 async fn heard(notices: &mut Notices, kind: NoticeKind) -> Notice {
-    let next = tokio::time::timeout(Duration::from_secs(30), notices.next_of(&[kind]));
+    let kinds = [kind];
+    let next = tokio::time::timeout(Duration::from_secs(30), notices.next_of(&kinds));
     next.await.expect("a notice comes")
 }
 

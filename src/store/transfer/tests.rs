@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::super::Reader;
 use super::super::channel_tests::{entry, id, make, says, seq};
 use super::super::postgres::tests::proxy::Proxy;
-use super::super::postgres::tests::schemas;
+use super::super::postgres::tests::{new_gateway, schemas};
 use super::super::sql::{self, Cause, Connection};
 use super::catalog::Catalog;
 use super::*;
@@ -474,14 +474,14 @@ async fn a_schema_with_anything_else_is_refused_by_name() {
 async fn a_database_in_use_is_not_moved_and_one_that_is_moved_is_not_used() {
     let Some(stage) = Stage::new().await else { return };
     run(&stage.to_server(), &Watcher::default()).unwrap();
-    let gateway = Store::open_for_gateway(&stage.home).unwrap();
+    let gateway = Store::open_for_gateway(&stage.home, &new_gateway("first")).unwrap();
     let refused = run(&stage.to_file(), &Watcher::default()).unwrap_err();
     assert!(matches!(refused, MoveError::Store(StoreError::InUse { .. })), "{refused:?}");
     drop(gateway);
     let (_folder, other) = stage.sharing();
     let watcher = Watcher {
         in_copying: Some(Box::new(move || {
-            let refused = Store::open_for_gateway(&other).err().unwrap();
+            let refused = Store::open_for_gateway(&other, &new_gateway("other")).err().unwrap();
             assert!(matches!(refused, StoreError::InUse { .. }), "{refused:?}");
         })),
         ..Watcher::default()

@@ -40,7 +40,7 @@ fn packages_of_an_agent_come_and_go() {
     let flake = flake(folder.path());
     team.configure(|config| {
         config.nix_flake = Some(format!("path:{}", flake.display()));
-        for agent in &mut config.agents {
+        for agent in config.agents.iter_mut() {
             let path =
                 format!("/nix/var/nix/profiles/per-agent/{}/bin:/usr/local/bin:/usr/bin:/bin", agent.id);
             agent.docker.env.insert("PATH".to_owned(), path);

@@ -133,6 +133,7 @@ impl Stage {
             is_final: false,
             key: None,
             origin: None,
+            charged: None,
             now: 2,
         };
         let store = Store::open(&self.place()).unwrap();

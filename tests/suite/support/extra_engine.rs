@@ -44,7 +44,6 @@ impl ExtraEngine {
                 ((*name).to_owned(), serde_json::json!({"path": path, "runtimeArgs": arguments}))
             })
             .collect();
-        let at = |name: &str| folder.path().join(name).display().to_string();
         let daemon_json =
             serde_json::json!({"runtimes": known, "bridge": "none", "iptables": false, "ip-forward": false});
         std::fs::write(folder.path().join("daemon.json"), daemon_json.to_string()).unwrap();
