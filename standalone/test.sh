@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 # built for them. Tests of cargo have the program that they were built with.
 given=${FLOCK_BINARY:-}
 unset FLOCK_BINARY
-parts=(fmt clippy audit unit postgres suite docs build openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
+parts=(fmt clippy audit unit postgres suite docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
 quick=(fmt clippy audit unit suite docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
@@ -52,7 +52,7 @@ esac
 wanted() { listed "${chosen[*]}" "$1"; }
 after_build() {
     local part
-    for part in openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose; do
+    for part in objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose; do
         wanted "$part" && return
     done
     return 1
@@ -189,6 +189,9 @@ run_build() {
     "${release[@]}"
 }
 
+# Real servers with the API of S3.
+run_objects() { limited ./standalone/objects.sh; }
+
 # The OpenAI client.
 run_openai() { limited ./standalone/openai.sh; }
 
@@ -207,7 +210,7 @@ run_mcp() { limited ./standalone/mcp.sh; }
 # Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are wanted
 # run beside each other. What they print comes when they end, and at the very end what failed, because of a long run often
 # only the end is read.
-groups=("openai interop llama a2a mcp openclaw programs" "matrix discord slack telegram browser" "kills load compose")
+groups=("objects openai interop llama a2a mcp openclaw programs" "matrix discord slack telegram browser" "kills load compose")
 
 run_beside() {
     local part printed pids=() passed=() failed=()

@@ -121,7 +121,7 @@ fn each_agent_of_a_large_team_is_found_with_its_own_settings() {
     // The other list has another order, lacks an agent, knows one that flock does not, and has one of them twice.
     let mut listed: Vec<Value> =
         (1..3000).rev().map(|n| json!({"id": format!("a{n}"), "workspace": format!("/srv/{n}")})).collect();
-    listed.push(json!({"id": "main", "workspace": "/srv/main"}));
+    listed.push(json!({"id": "other", "workspace": "/srv/other"}));
     listed.push(json!({"id": "a7", "workspace": "/srv/second"}));
     document["agents"]["list"] = listed.into();
     let config = config(&document, &home()).unwrap();
@@ -132,7 +132,7 @@ fn each_agent_of_a_large_team_is_found_with_its_own_settings() {
     }
     let unlisted = config.agent(&"a0".parse().unwrap()).unwrap();
     assert_eq!(unlisted.workspace, home().workspace(&unlisted.id));
-    assert_eq!(config.agent(&"main".parse().unwrap()), None);
+    assert_eq!(config.agent(&"other".parse().unwrap()), None);
     assert_eq!(config.agent(&"a3000".parse().unwrap()), None);
 }
 

@@ -482,7 +482,8 @@ impl Root {
 
     /// Opens a folder; an empty path is this folder itself.
     fn folder(&self, path: &Path) -> Result<OwnedFd, BeneathError> {
-        if path.as_os_str().is_empty() {
+        // Empty, or `.`.
+        if path_components(path)?.is_empty() {
             return self.fd.try_clone().map_err(io("open", path));
         }
         self.resolve(path, OFlag::O_PATH | OFlag::O_DIRECTORY, "open", "a folder")

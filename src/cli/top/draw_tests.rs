@@ -71,7 +71,7 @@ fn the_agents_are_shown_on_screens_of_every_size() {
 fn several_engines_are_shown_with_their_state_and_an_agent_says_that_its_own_is_silent() {
     let engine = |name: &str, memory: serde_json::Value, agents: serde_json::Value| {
         json!({"name": name, "address": "unix:///run/x.sock", "runtime": null, "labels": [], "memory": memory,
-            "memoryUsed": 2048 << 20, "draining": false, "reachable": true, "problem": null, "hint": null,
+            "memoryUsed": 2048_u64 << 20, "draining": false, "reachable": true, "problem": null, "hint": null,
             "agents": agents})
     };
     let placed = json!([{"id": "coder", "movesTo": null, "waits": null}]);

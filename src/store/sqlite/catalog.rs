@@ -16,12 +16,12 @@ pub(in crate::store) fn read(connection: &Connection<'_>) -> sql::Result<Catalog
     let mut statement = connection.prepare(&columns)?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
+        // Those that are not moved have other kinds of columns.
+        let Some(table) = catalog.table(row.get(0)?) else { continue };
         let kind = ColumnKind::of(&row.get::<String>(2)?).ok_or(sql::Error::Malformed)?;
-        if let Some(table) = catalog.table(row.get(0)?) {
-            table.columns.insert(row.get(1)?, kind);
-            // A table without rowids says so.
-            table.has_rowid = !row.get::<bool>(3)?;
-        }
+        table.columns.insert(row.get(1)?, kind);
+        // A table without rowids says so.
+        table.has_rowid = !row.get::<bool>(3)?;
     }
     let keys = format!(
         "SELECT t.name, c.name FROM {TABLES} JOIN pragma_table_info(t.name) c
