@@ -94,7 +94,7 @@ run_audit() {
 
 run_unit() {
     step "Unit tests"
-    cargo test --locked --lib --bins
+    cargo test --locked --lib
 }
 
 # The store's own tests once more, with their databases on a server, the moves of a home to one, and a small simulated team.
@@ -208,25 +208,32 @@ run_a2a() { limited ./standalone/a2a.sh; }
 run_mcp() { limited ./standalone/mcp.sh; }
 
 # Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are wanted
-# run beside each other. What they print comes when they end, and at the very end what failed, because of a long run often
-# only the end is read.
-groups=("objects openai interop llama a2a mcp openclaw programs" "matrix discord slack telegram browser" "kills load compose")
+# run beside each other, the longest first. What they print comes when they end, and at the very end what failed, because of
+# a long run often only the end is read.
+groups=("programs browser openclaw interop matrix objects discord slack telegram openai llama a2a mcp" "kills load compose")
+readonly most_at_once=5
 
 run_beside() {
-    local part printed pids=() passed=() failed=()
+    local part printed ended pids=() passed=() failed=()
     step "Beside each other: $*"
     printed=$(mktemp -d /var/tmp/flock-beside-XXXXXXXX)
     for part in "$@"; do
+        while [ "${#pids[@]}" -ge "$most_at_once" ]; do
+            wait -n -p ended "${pids[@]}" || :
+            mapfile -t pids < <(printf '%s\n' "${pids[@]}" | grep -vx "$ended")
+        done
         # The time at its end is that of the whole run.
-        (code=0; "run_$part" || code=$?; echo "$SECONDS" >"$printed/$part.end"; exit "$code") >"$printed/$part" 2>&1 &
+        (code=0; "run_$part" || code=$?; echo "$SECONDS" >"$printed/$part.end"; echo "$code" >"$printed/$part.code") \
+            >"$printed/$part" 2>&1 &
         pids+=($!)
     done
+    wait "${pids[@]}" || :
     for part in "$@"; do
-        if wait "${pids[0]}"; then passed+=("$part"); else failed+=("$part"); fi
-        pids=("${pids[@]:1}")
+        # One that was ended from outside has no code.
+        if [ "$(cat "$printed/$part.code" 2>/dev/null)" = 0 ]; then passed+=("$part"); else failed+=("$part"); fi
     done
     for part in "${passed[@]}" "${failed[@]}"; do
-        printf '\n== %s (until %ss)\n' "$part" "$(cat "$printed/$part.end")"
+        printf '\n== %s (until %ss)\n' "$part" "$(cat "$printed/$part.end" 2>/dev/null)"
         cat "$printed/$part"
     done
     rm -r "$printed"

@@ -65,6 +65,7 @@ pub(crate) async fn list(State(team): State<TeamState>) -> JsonResult {
 
 /// Returns one engine.
 pub(crate) async fn show(State(team): State<TeamState>, Path(name): Path<EngineName>) -> JsonResult {
+    engines::find(&team.swarm, &name)?;
     Ok(axum::Json(json!({"engine": shown(&team, &name).await?})))
 }
 

@@ -17,6 +17,8 @@ fn archives(home: &TempHome) -> Vec<PathBuf> {
 fn a_backup_is_one_private_file_that_is_verified_and_restored() {
     let home = TempHome::new().init();
     home.flock(["add", "coder", "--no-container"]).ok();
+    // The database is there from the first channel on, and with it the audit.
+    home.flock(["channel", "create", "work", "--topic", "the work"]).ok();
     let made = home.flock(["backup"]).ok();
     let found = archives(&home);
     let [file] = found.as_slice() else { panic!("{found:?}") };

@@ -160,7 +160,10 @@ fn agents_move_between_engines_when_one_is_drained() {
     assert!(found["problem"].as_str().unwrap().starts_with("the engine second at unix://"), "{found:#}");
     let run = home.flock(["status"]).ok();
     assert!(run.stdout.contains("CAN'T WORK: its engine second does not answer"), "{run:?}");
-    assert!(run.stderr.contains("these agents can run no command until it does: coder, painter"), "{run:?}");
+    assert!(
+        run.stderr.contains("these agents can run no command until it does: orchestrator, coder, painter"),
+        "{run:?}"
+    );
     home.flock(["engine", "show", "second", "--check"]).fails(1);
     home.flock(["engine", "remove", "second"]).fails(5);
     extra.revive();
@@ -172,7 +175,8 @@ fn agents_move_between_engines_when_one_is_drained() {
     home.flock(["chat", "coder", "please write fizzbuzz"]).ok();
     assert!(is_running(&[], &container) && !is_running(&there, &container));
     let left = engine(&home, "second");
-    let waits = left["agents"][0]["waits"].as_str().unwrap();
+    let painter = left["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "painter").unwrap();
+    let waits = painter["waits"].as_str().unwrap();
     assert!(waits.contains("local does not have the label gpu"), "{left:#}");
     let path = "plugins.entries.flock.config.gatewayAgents[painter].labels";
     home.flock(["config", "unset", path]).ok();

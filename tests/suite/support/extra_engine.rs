@@ -124,7 +124,10 @@ impl ExtraEngine {
     }
 
     fn answers(&self) -> bool {
-        self.socket().exists() && super::docker::block_on(async { self.engine().version().await.is_ok() })
+        let asks = || super::docker::block_on(async { self.engine().version().await.is_ok() });
+        // In a thread of its own, since a test may be in a runtime here.
+        self.socket().exists()
+            && std::thread::scope(|scope| scope.spawn(asks).join().expect("the engine is asked"))
     }
 
     /// Gives it the images of the machine's engine.
