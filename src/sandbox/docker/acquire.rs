@@ -68,7 +68,8 @@ impl DockerSandbox {
             }
         };
         // The old container is not used any more, even if making the new one fails.
-        if let Some(old) = slot.live().filter(|old| old.plan.engine != plan.engine) {
+        // One that is in another engine is found by nobody from now on. In the same engine, it is replaced or used again below.
+        if let Some(old) = slot.live().filter(|old| old.engine() != &plan.engine.engine) {
             self.kill_abandoned(&old);
         }
         slot.forget();
