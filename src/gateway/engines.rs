@@ -256,7 +256,8 @@ pub(crate) async fn remove(
     let there: Vec<&str> = config
         .agents
         .iter()
-        .filter(|agent| placed.get(&agent.id) == Some(name))
+        // One that has no sandbox of flock's any more is moved by no drain.
+        .filter(|agent| is_placed(agent) && placed.get(&agent.id) == Some(name))
         .map(|agent| agent.id.as_str())
         .collect();
     if !there.is_empty() && !is_forced {
