@@ -39,14 +39,22 @@ impl DockerSandbox {
                     )));
                 }
             }
+            // One may have begun while the helper was asked for its jobs.
+            if !live.active.is_zero() {
+                return waits("a command runs in its sandbox");
+            }
         }
         let Some(from) = self.engines.find(&planned.from) else { return waits("its engine was removed") };
+        // Before the engine is asked: a command that begins meanwhile waits for the lock instead of ending with the container.
+        slot.forget();
         let name = names::sandbox(&self.home, &planned.agent);
         if let Some(found) = containers::find_own(&from.engine, &self.home, &name).await? {
             containers::remove(&from.engine, &found.id).await?;
         }
-        slot.forget();
         let to = self.engines.commit_move(planned).await?;
+        if to == planned.from {
+            return waits("its engine fits again, or has stopped answering");
+        }
         tracing::info!(agent = %planned.agent, from = %planned.from, %to, "an agent moved to another engine");
         Ok(Relocation::Done(to))
     }
