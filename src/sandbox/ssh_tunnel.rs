@@ -240,6 +240,13 @@ impl SshTunnel {
                 state.failed = None;
                 return Ok(stream);
             }
+            // One that was connected and has ended since, as after a restart of the other machine, is no failure to connect.
+            if let Some(running) = &mut state.running
+                && running.started.elapsed() > START_LIMIT
+                && matches!(running.child.try_wait(), Ok(Some(_)))
+            {
+                state.running = None;
+            }
             if state.running.is_none() {
                 if let Some((reason, until)) = &state.failed
                     && let Some(left) = until.checked_duration_since(Instant::now())

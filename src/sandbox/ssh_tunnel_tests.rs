@@ -133,6 +133,19 @@ async fn a_failure_is_told_in_the_words_of_ssh_and_not_repeated_at_once() {
 }
 
 #[tokio::test]
+async fn an_ssh_that_ended_after_a_while_is_started_again_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let tunnel = tunnel(folder.path(), "echo x >> $DIR/starts; echo 'no route' >&2; exit 255");
+    let mut running = tunnel.start().unwrap();
+    running.child.wait().await.unwrap();
+    running.started = Instant::now().checked_sub(START_LIMIT + Duration::from_secs(1)).unwrap();
+    tunnel.state.lock().await.running = Some(running);
+    let error = tunnel.connect().await.unwrap_err();
+    assert!(matches!(&error, SshError::Ended { reason, .. } if reason == "no route"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "x\nx\n");
+}
+
+#[tokio::test]
 async fn a_missing_ssh_is_an_error_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let tunnel = tunnel(folder.path(), "");
