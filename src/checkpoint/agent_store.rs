@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::objects::{Objects, sync_file_system};
 use super::packages;
 use super::plan;
-use super::record::{CheckpointRecord, Reason, RecordLog, next_number, surplus};
+use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
 use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
 use super::tree::{Node, Tree};
 use crate::clock::unix_ms;
@@ -139,7 +139,7 @@ impl AgentStore {
                 (None, Some(problem))
             }
         };
-        let number = if new.is_listed { next_number(&self.log.newest()?) } else { 0 };
+        let number = if new.is_listed { self.log.next_number()? } else { 0 };
         let record = CheckpointRecord {
             number,
             at,

@@ -142,20 +142,44 @@ impl RecordLog {
     ///
     /// Returns an error if the file can't be read.
     pub(super) fn may_have_surplus(&self, keep: usize) -> Result<bool, CheckpointError> {
+        let Some((lowest, next)) = self.numbers()? else { return Ok(false) };
+        // No number is there twice. Those of damaged records, and those that were never given, are counted too.
+        let count = usize::try_from(next.saturating_sub(lowest)).unwrap_or(usize::MAX);
+        Ok(count > most(keep))
+    }
+
+    /// Returns the number for the next record that people can go back to.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file can't be read.
+    pub(super) fn next_number(&self) -> Result<u64, CheckpointError> {
+        Ok(self.numbers()?.map_or(1, |(_, next)| next))
+    }
+
+    /// Returns the lowest number of a record that people can go back to, and the one for the next. `None` if there is no such
+    /// record.
+    ///
+    /// A record that was brought from elsewhere has the highest number at its time and stands before all others. So the numbers
+    /// fall at the beginning of the file and rise after it, and the highest one is at one of the two ends.
+    fn numbers(&self) -> Result<Option<(u64, u64)>, CheckpointError> {
         let failed = CheckpointError::io("read", &self.path);
-        let Some(file) = self.open()? else { return Ok(false) };
-        let newest = next_number(&self.newest()?);
+        let Some(file) = self.open()? else { return Ok(None) };
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
+        let mut falling: Option<(u64, u64)> = None;
         while lines.read_until(b'\n', &mut line).map_err(&failed)? > 0 {
-            if let Some(oldest) = parse(&line).filter(CheckpointRecord::is_listed) {
-                // The numbers follow one another, and the oldest records go first. Damaged ones are counted too.
-                let count = usize::try_from(newest.saturating_sub(oldest.number)).unwrap_or(usize::MAX);
-                return Ok(count > most(keep));
+            if let Some(record) = parse(&line).filter(CheckpointRecord::is_listed) {
+                falling = match falling {
+                    None => Some((record.number, record.number)),
+                    Some((lowest, first)) if record.number < lowest => Some((record.number, first)),
+                    Some(_) => break,
+                };
             }
             line.clear();
         }
-        Ok(false)
+        let Some((lowest, first)) = falling else { return Ok(None) };
+        Ok(Some((lowest, next_number(&self.newest()?).max(first + 1))))
     }
 
     fn open(&self) -> Result<Option<File>, CheckpointError> {
@@ -211,8 +235,8 @@ fn parse(line: &[u8]) -> Option<CheckpointRecord> {
     serde_json::from_slice(line).ok()
 }
 
-/// Returns the number for the next record that people can go back to.
-pub(super) fn next_number(records: &[CheckpointRecord]) -> u64 {
+/// Returns the number after the highest one of these records.
+fn next_number(records: &[CheckpointRecord]) -> u64 {
     records.iter().map(|record| record.number).max().unwrap_or(0) + 1
 }
 
@@ -309,10 +333,37 @@ mod tests {
         std::fs::write(&log.path, [&text[..], b"{\"number\":10,"].concat()).unwrap();
         assert_eq!(log.newest().unwrap(), [record(0), record(0), record(9)]);
         let all = log.read().unwrap();
-        assert_eq!(next_number(&log.newest().unwrap()), next_number(&all));
+        assert_eq!(log.next_number().unwrap(), next_number(&all));
         for keep in 0..9 {
             assert_eq!(log.may_have_surplus(keep).unwrap(), surplus(&all, keep) > 0, "{keep}");
         }
+    }
+
+    #[test]
+    fn a_record_that_was_brought_here_has_its_number_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = RecordLog::new(folder.path());
+        assert_eq!(log.next_number().unwrap(), 1);
+        let mut all = Vec::from([1, 0, 2, 3].map(record));
+        // Each one that is brought gets the highest number and comes first, and others follow at the end.
+        for brought in [4, 9] {
+            all.insert(0, record(brought));
+            log.replace(&all).unwrap();
+            for _ in 0..2 {
+                let next = record(log.next_number().unwrap());
+                assert_eq!(next.number, next_number(&all));
+                log.append(&next).unwrap();
+                all.push(next);
+            }
+        }
+        let numbers: Vec<u64> = all.iter().map(|record| record.number).collect();
+        assert_eq!(numbers, [9, 4, 1, 0, 2, 3, 5, 6, 10, 11]);
+        assert_eq!(log.read().unwrap(), all);
+        for keep in 0..12 {
+            assert!(log.may_have_surplus(keep).unwrap() || surplus(&all, keep) == 0, "{keep}");
+        }
+        log.replace(&[record(7)]).unwrap();
+        assert_eq!(log.next_number().unwrap(), 8);
     }
 
     #[test]
