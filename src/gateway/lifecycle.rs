@@ -444,6 +444,9 @@ async fn sweep_checks(checks: DockerChecks) {
     }
 }
 
+/// Time after which the sandboxes of an engine that did not answer are looked at again.
+const FREEZE_RETRY: Duration = Duration::from_secs(5);
+
 /// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
 /// set that other processes write.
 async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
@@ -453,6 +456,7 @@ async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>)
     loop {
         let frozen = watch.borrow_and_update().clone();
         following.push(sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))));
+        let mut is_behind = false;
         loop {
             tokio::select! {
                 // The sender is gone when the swarm is.
@@ -460,8 +464,14 @@ async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>)
                     Ok(()) => break,
                     Err(_) => return,
                 },
+                () = tokio::time::sleep(FREEZE_RETRY), if is_behind => break,
                 Some(followed) = following.next() => match followed {
-                    Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+                    Ok(()) => {}
+                    Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {
+                        // What runs in an engine that hangs goes on there. Without a socket there is no engine.
+                        let engines = sandboxes.engines().all();
+                        is_behind = engines.iter().any(|found| found.engine.client().is_ok());
+                    }
                     Err(error) => {
                         tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");
                     }
