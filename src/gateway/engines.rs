@@ -167,6 +167,10 @@ pub(crate) async fn add(
     if let Err(why) = settings::check_address(&address) {
         return Err(ApiError::invalid("usage", format!("the address {address:?} {why}")));
     }
+    if let Some(label) = wanted.labels.iter().find(|label| !settings::is_label(label)) {
+        let text = format!("{label:?} is not a label: {}", settings::LABEL_FORM);
+        return Err(ApiError::invalid("usage", text));
+    }
     if find(swarm, &name).is_ok() {
         return Err(ApiError::conflict("conflict", format!("there is an engine {name} already"))
             .with_hint(format!("flock engine show {name}")));
