@@ -171,8 +171,11 @@ async fn mark_thawed(
 
 fn sandbox_problem(agent: &AgentId, frozen: bool, settled: Result<(), SandboxError>) -> Option<String> {
     match settled {
-        // If no engine answers, nothing can be running.
-        Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,
+        // If the machine's own engine does not answer, nothing can be running. Another one may only be stopped.
+        Ok(())
+        | Err(SandboxError::Unavailable { engine: None, .. } | SandboxError::Denied { engine: None, .. }) => {
+            None
+        }
         Err(error) => {
             tracing::error!(
                 error = chain(&error),
