@@ -41,7 +41,7 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
 /// Returns an error if the mark can't be written.
 pub(crate) fn note(path: &Path, reason: &str) -> Result<(), HomeError> {
     let end = reason.floor_char_boundary(usize::try_from(MAX_BYTES).unwrap_or(usize::MAX));
-    atomic::write(&note_path(path), reason[..end].as_bytes(), 0o600)
+    atomic::write(&note_path(path), &reason.as_bytes()[..end], 0o600)
 }
 
 /// Removes the mark, if there is one.

@@ -154,7 +154,7 @@ impl Fetch {
                     for entry in entries {
                         match entry.node {
                             Node::File { content, size, .. } if seen.insert(content) => {
-                                files.push((content, size))
+                                files.push((content, size));
                             }
                             Node::Folder { tree, .. } => stack.push(tree),
                             Node::File { .. } | Node::Link { .. } => {}

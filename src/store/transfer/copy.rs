@@ -64,7 +64,10 @@ impl Survey {
 }
 
 fn failed(what: &'static str, table: &MovedTable) -> impl Fn(sql::Error) -> MoveError {
-    move |source| MoveError::Table { table: table.name.clone(), source: StoreError::query(what, source) }
+    move |source| MoveError::Table {
+        table: table.name.clone(),
+        source: Box::new(StoreError::query(what, source)),
+    }
 }
 
 fn go_on(watcher: &dyn MoveWatcher) -> Result<(), MoveError> {

@@ -67,7 +67,7 @@ pub(crate) enum MoveError {
     Table {
         table: String,
         #[source]
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// A copied table has other rows than the source.
     #[error(
@@ -105,7 +105,8 @@ impl MoveError {
 impl Explain for MoveError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Store(error) | Self::Table { source: error, .. } => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Table { source, .. } => source.kind(),
             Self::Home(error) => error.kind(),
             Self::Target(_) => Kind::Usage,
             Self::There { .. } | Self::FileThere { .. } | Self::Occupied { .. } => Kind::Conflict,
@@ -118,7 +119,8 @@ impl Explain for MoveError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(error) | Self::Table { source: error, .. } => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Table { source, .. } => source.hint(),
             Self::Home(error) => error.hint(),
             Self::Target(_) => Some("flock home move --help".to_owned()),
             Self::There { .. } => Some("flock doctor".to_owned()),
@@ -147,7 +149,8 @@ impl Explain for MoveError {
 
     fn may_pass(&self) -> bool {
         match self {
-            Self::Store(error) | Self::Table { source: error, .. } => error.may_pass(),
+            Self::Store(error) => error.may_pass(),
+            Self::Table { source, .. } => source.may_pass(),
             error => error.kind() == Kind::Unreadable,
         }
     }
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!(occupied.kind(), Kind::Conflict);
         assert!(occupied.hint().unwrap().ends_with(": psql x"));
         let full = StoreError::Full { what: "copy", source: crate::store::sql::Error::NoRow };
-        let full = MoveError::Table { table: "message".into(), source: full };
+        let full = MoveError::Table { table: "message".into(), source: Box::new(full) };
         assert!(full.may_go_on() && full.hint().unwrap().contains("make room"), "{full:?}");
         assert!(MoveError::Stopped.may_go_on());
     }
