@@ -12,13 +12,16 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{Engines, PlacedEngine};
 use crate::sync::lock;
 
+/// A store with the engine that it is in.
+type MadeStore = (Arc<Engine>, Arc<PackageStore>);
+
 /// The package stores of one home.
 pub struct PackageStores {
     home: Home,
     config: ConfigSource,
     engines: Arc<Engines>,
     /// A store is kept, because its locks guard its volume.
-    made: Mutex<HashMap<EngineName, (Arc<Engine>, Arc<PackageStore>)>>,
+    made: Mutex<HashMap<EngineName, MadeStore>>,
 }
 
 impl PackageStores {

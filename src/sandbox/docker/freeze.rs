@@ -33,15 +33,16 @@ impl DockerSandbox {
     /// The future returns the first failure of listing, freezing or thawing. The other containers are frozen or thawed all
     /// the same, and an engine that does not answer delays only its own.
     pub fn follow(&self, standing: FreezeCheck) -> impl Future<Output = Result<(), SandboxError>> + '_ {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&standing);
+        let wished = Arc::clone(&standing);
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
         // Update the slots before asking the engine, so that a container created in the meantime sees the new state.
         let known: Vec<(AgentId, Arc<Slot>)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let differs = |(agent, slot): &(&AgentId, &Arc<Slot>)| slot.is_frozen() != standing(agent);
+            let differs = |(agent, slot): &(&AgentId, &Arc<Slot>)| slot.is_frozen() != wished(agent);
             let differing = slots.iter().filter(differs);
             differing.map(|(agent, slot)| (agent.clone(), Arc::clone(slot))).collect()
         };
-        known.iter().for_each(|(agent, slot)| slot.set_frozen(standing(agent)));
+        known.iter().for_each(|(agent, slot)| slot.set_frozen(wished(agent)));
         async move {
             let settled = future::join_all(known.iter().map(|(agent, slot)| self.settle(agent, slot)));
             let engines = self.engines.all();

@@ -48,7 +48,7 @@ impl DockerSandbox {
         let (host, found) = tokio::try_join!(self.host(&plan), look)?;
         // Preparing the host may have created identity files, on which the plan depends.
         let plan = plan.settled();
-        let spec = self.specification(&plan, host)?;
+        let spec = self.specification(&plan, &host)?;
         match Box::pin(usable(&engine, agent, &spec, found)).await? {
             ExistingContainer::Running(id) => {
                 let client = engine.client()?;
@@ -80,13 +80,13 @@ impl DockerSandbox {
     }
 
     /// Returns the specification of the container.
-    fn specification(&self, plan: &ContainerPlan, host: HostFacts) -> Result<ContainerSpec, SandboxError> {
+    fn specification(&self, plan: &ContainerPlan, host: &HostFacts) -> Result<ContainerSpec, SandboxError> {
         // No mount may expose the socket of any engine, whichever the container is in.
         for other in self.engines.all().iter().filter(|other| other.engine != plan.engine.engine) {
             let engine_socket = other.engine.socket().map(PathBuf::from);
             ContainerSpec::build(&self.home, &plan.agent, &HostFacts { engine_socket, ..host.clone() })?;
         }
-        ContainerSpec::build(&self.home, &plan.agent, &host)
+        ContainerSpec::build(&self.home, &plan.agent, host)
     }
 
     /// Collects the facts about the host that the specification needs, and prepares the files that are mounted.

@@ -263,7 +263,7 @@ pub(crate) async fn forget_packages(
 
 /// Returns the first error of a change in the stores of all engines. An agent may have been on any of them.
 fn all_done(changed: Vec<Result<(), NixError>>) -> Result<(), String> {
-    changed.into_iter().map(unless_unavailable).collect()
+    changed.into_iter().try_for_each(unless_unavailable)
 }
 
 /// Returns the error of a change in the package store as text. Without an engine there is nothing to change.

@@ -12,6 +12,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("agents::prepare", "it changes nothing that is anybody's"),
     ("agents::probe", "it changes nothing"),
     ("bridges::test", "it changes nothing"),
+    ("engines::check", "it changes nothing"),
     ("mcp_servers::test", "it changes nothing"),
     ("plugin::call", "the agent of the turn acts"),
     ("plugin::report", "the agent of the turn acts"),

@@ -13,9 +13,9 @@ pub(super) async fn use_engines(scene: &Scene) {
     let drained = scene.post("/api/engines/local/drain", json!({"drain": true, "by": "ann"})).await;
     assert_eq!(drained["engine"]["draining"], true);
     let agents = drained["engine"]["agents"].as_array().unwrap();
-    let coder = agents.iter().find(|agent| agent["id"] == "coder").unwrap();
-    assert_eq!(coder["movesTo"], NOTHING, "{drained}");
-    assert!(coder["waits"].as_str().unwrap().starts_with("no engine fits: "), "{drained}");
+    let placed = agents.iter().find(|agent| agent["id"] == "orchestrator").unwrap();
+    assert_eq!(placed["movesTo"], NOTHING, "{drained}");
+    assert!(placed["waits"].as_str().unwrap().starts_with("no engine fits: "), "{drained}");
     assert_eq!(scene.get("/api/status").await["engines"][0]["draining"], true);
     let ended = scene.post("/api/engines/local/drain", json!({"drain": false})).await;
     assert_eq!(ended["engine"]["draining"], false);
