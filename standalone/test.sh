@@ -97,11 +97,10 @@ run_unit() {
     cargo test --locked --lib
 }
 
-# The store's own tests once more, with their databases on a server, the moves of a home to one, and a small simulated team.
+# The store's own tests once more, with their databases on a server, and the suite's tests that matter most there.
 run_postgres() {
-    step "The store on PostgreSQL"
-    FLOCK_TEST_REQUIRE_POSTGRES=1 limited ./standalone/postgres.sh bash -c \
-        'cargo test --locked --lib -- store:: && cargo test --locked --test suite -- home_move scale::'
+    step "Guarantees on PostgreSQL"
+    limited ./standalone/postgres.sh --guarantees
 }
 
 run_suite() {

@@ -155,12 +155,9 @@ async fn a_command_of_a_person_is_answered_without_the_model() {
 
 /// Makes the session one that began, or was last begun anew, years ago.
 fn began_long_ago(rig: &Rig) {
-    let database = rusqlite::Connection::open(rig.home().root().join("data/flock.db")).unwrap();
     // 2020-03-02, noon.
-    let changed = database
-        .execute("UPDATE session SET created_at = 1583150400000, renewed_at = 1583150400000", ())
-        .unwrap();
-    assert_eq!(changed, 1);
+    let change = "UPDATE session SET created_at = 1583150400000, renewed_at = 1583150400000";
+    assert_eq!(rig.database.execute(change), 1);
 }
 
 /// Whether the last prompt tells that day.

@@ -1,8 +1,7 @@
 //! What comes while a turn runs: shown once, in order, in a form that providers take, and known after a
 //! crash at any point.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flock::agent::{Delivery, Inbox, InterruptedTurn, Provenance, TurnEvent, TurnRequest};
 use flock::id::TurnId;
@@ -11,7 +10,7 @@ use flock::tool::ToolOutput;
 use serde_json::{Value, json};
 
 use super::feed::{Feed, channel, delivery};
-use super::rig::{Fake, Rig, Set, copy, home_at, main_key, open, registry, turn};
+use super::rig::{Death, Fake, Rig, Set, main_key, open, registry, turn};
 use super::watch::Watch;
 use crate::support::model_server::Reply;
 
@@ -163,14 +162,12 @@ async fn after_a_kill_at_any_point_the_transcript_says_what_was_delivered() {
         (Point::Delivered, vec![channel(1, 3), channel(4, 4)]),
         (Point::AfterAnswer, vec![channel(1, 3), channel(4, 4)]),
     ] {
-        let crashed = tempfile::tempdir().unwrap();
-        let target = crashed.path().join("home");
-        let source: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+        let death = Death::new();
         let die = {
-            let source = Arc::clone(&source);
+            let death = Arc::clone(&death);
             Arc::new(move |at: Point| {
                 if at == point {
-                    copy(source.lock().unwrap().as_ref().unwrap(), &target);
+                    death.strike();
                 }
             })
         };
@@ -195,7 +192,7 @@ async fn after_a_kill_at_any_point_the_transcript_says_what_was_delivered() {
         };
         let rig =
             Rig::with(Set { registry: registry(vec![tool]), oversight: Arc::new(watch), ..Set::default() });
-        *source.lock().unwrap() = Some(rig.home().root().to_owned());
+        death.of(&rig);
         rig.server.reply(Reply::call("1", "work", &json!({}))).reply(Reply::text("done"));
         let mut feed = Feed::of([vec![delivery(4, "the fourth")]]);
         let (at_take, at_committed) = (Arc::clone(&die), die);
@@ -211,7 +208,7 @@ async fn after_a_kill_at_any_point_the_transcript_says_what_was_delivered() {
         let id = request.turn;
         assert_eq!(rig.run(request).await.unwrap().text, "done");
 
-        let home = home_at(crashed.path());
+        let home = death.home();
         let engine = open(&home, Set::default().limits, registry(Vec::new()));
         let left = engine.recover().await.unwrap();
         let expected = InterruptedTurn {

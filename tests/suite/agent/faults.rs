@@ -10,7 +10,7 @@ use flock::store::TurnState;
 use flock::tool::ToolOutput;
 use serde_json::{Value, json};
 
-use super::rig::{Fake, Rig, Set, copy, home_at, lines, main_key, open, registry, turn};
+use super::rig::{Death, Fake, Rig, Set, lines, main_key, open, registry, turn};
 use crate::support::model_server::{Chunk, Reply};
 use crate::support::wait_until;
 
@@ -356,21 +356,19 @@ async fn a_tool_that_can_not_go_on_ends_the_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
-    let crashed = tempfile::tempdir().unwrap();
-    let target = crashed.path().join("home");
-    let source: Arc<Mutex<Option<std::path::PathBuf>>> = Arc::default();
-    let from = Arc::clone(&source);
+    let death = Death::new();
+    let now = Arc::clone(&death);
     let kill = Fake::new("kill", move |_, _| {
-        copy(from.lock().unwrap().as_ref().unwrap(), &target);
+        now.strike();
         Box::pin(async { Ok(ToolOutput::text("survived")) })
     });
     let rig = Rig::with(Set { registry: registry(vec![kill]), ..Set::default() });
-    *source.lock().unwrap() = Some(rig.home().root().to_owned());
+    death.of(&rig);
     rig.say("before").await.unwrap();
     rig.server.reply(Reply::calls(&[("1", "echo", "{}"), ("2", "kill", "{}"), ("3", "echo", "{}")]));
     rig.say("go").await.unwrap();
 
-    let home = home_at(crashed.path());
+    let home = death.home();
     let engine = open(&home, Set::default().limits, registry(Vec::new()));
     assert_eq!(engine.recover().await.unwrap().len(), 1);
     assert_eq!(engine.recover().await.unwrap().len(), 0);
@@ -396,15 +394,13 @@ async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_transcript_says_of_a_turn_wins() {
     let rig = Rig::new();
-    let crashed = tempfile::tempdir().unwrap();
+    let death = Death::new();
+    death.of(&rig);
     rig.say("before").await.unwrap();
     // The database of before the end of a turn, the transcript of after it.
-    let target = crashed.path().join("home");
-    copy(rig.home().root(), &target);
-    let database = rusqlite::Connection::open(target.join("data/flock.db")).unwrap();
-    database.execute("UPDATE turn SET state = 'running', ended_at = NULL, output = 0", ()).unwrap();
-    drop(database);
-    let home = home_at(crashed.path());
+    death.strike();
+    death.execute("UPDATE turn SET state = 'running', ended_at = NULL, output = 0");
+    let home = death.home();
     let engine = open(&home, Set::default().limits, registry(Vec::new()));
     assert_eq!(engine.recover().await.unwrap().len(), 1);
     drop(engine);

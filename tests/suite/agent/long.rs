@@ -23,7 +23,7 @@ async fn talked(set: Set) -> Rig {
 /// What a conversation that nothing is kept of would be asked with now: by another process, in a copy of the home.
 async fn asked_anew(rig: &Rig, text: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
-    copy(rig.home().config().parent().unwrap(), &dir.path().join("home"));
+    let _database = copy(&rig.database, dir.path());
     let engine = open(&home_at(dir.path()), TurnLimits::default(), registry(Vec::new()));
     Box::pin(engine.run(turn(text), rig.cancel.clone(), &mut |_| {})).await.unwrap();
     asked(rig)

@@ -17,6 +17,7 @@ use flock::tool::{CallContext, Registry, Tool, ToolError, ToolOutput};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::database::HomeDatabase;
 use crate::support::model_server::ModelServer;
 
 pub struct Rig {
@@ -25,6 +26,7 @@ pub struct Rig {
     pub engine: Arc<Engine>,
     pub events: Arc<Mutex<Vec<TurnEvent>>>,
     pub cancel: CancellationToken,
+    pub database: Arc<HomeDatabase>,
 }
 
 /// What differs from test to test.
@@ -62,6 +64,7 @@ impl Rig {
         let home = home_at(dir.path());
         let server = ModelServer::start();
         home.make_folders().unwrap();
+        let database = Arc::new(HomeDatabase::of(&home));
         let url = match set.api {
             "anthropic-messages" | "google-generative-ai" => server.base_url(),
             "openai-codex-responses" => format!("{}/backend-api", server.base_url()),
@@ -84,7 +87,7 @@ impl Rig {
         }
         std::fs::write(home.config(), document.to_string()).unwrap();
         let engine = Arc::new(patient(&home, set.limits, set.registry, set.oversight, set.silence));
-        Self { dir, server, engine, events: Arc::default(), cancel: CancellationToken::new() }
+        Self { dir, server, engine, events: Arc::default(), cancel: CancellationToken::new(), database }
     }
 
     pub fn home(&self) -> Home {
@@ -206,14 +209,20 @@ pub fn turn(text: &str) -> TurnRequest {
     }
 }
 
-/// Copies a home as a death of the process at this moment would leave it.
-pub fn copy(from: &Path, to: &Path) {
+/// Copies a home into a folder as a death of the process at this moment would leave it. Returns the copy's database.
+pub fn copy(from: &HomeDatabase, to: &Path) -> HomeDatabase {
+    let home = home_at(to);
+    copy_folder(from.home().root(), home.root());
+    from.copied_to(&home)
+}
+
+fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         match entry.file_type().unwrap() {
-            kind if kind.is_dir() => copy(&entry.path(), &target),
+            kind if kind.is_dir() => copy_folder(&entry.path(), &target),
             kind if kind.is_file() => drop(std::fs::copy(entry.path(), target).unwrap()),
             _ => {}
         }
@@ -223,6 +232,40 @@ pub fn copy(from: &Path, to: &Path) {
 type Work = Box<
     dyn for<'a> Fn(&'a CallContext, &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> + Send + Sync,
 >;
+
+/// The death of a rig's process, for which a copy of its home stands that is made at that moment.
+pub struct Death {
+    folder: tempfile::TempDir,
+    rig: Mutex<Option<Arc<HomeDatabase>>>,
+    copy: Mutex<Option<HomeDatabase>>,
+}
+
+impl Death {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { folder: tempfile::tempdir().unwrap(), rig: Mutex::default(), copy: Mutex::default() })
+    }
+
+    /// Says who will die.
+    pub fn of(&self, rig: &Rig) {
+        *self.rig.lock().unwrap() = Some(Arc::clone(&rig.database));
+    }
+
+    /// Is this moment.
+    pub fn strike(&self) {
+        let copy = copy(self.rig.lock().unwrap().as_ref().unwrap(), self.folder.path());
+        *self.copy.lock().unwrap() = Some(copy);
+    }
+
+    /// Executes a statement in the database that is left.
+    pub fn execute(&self, statement: &str) -> u64 {
+        self.copy.lock().unwrap().as_ref().unwrap().execute(statement)
+    }
+
+    /// The home that is left.
+    pub fn home(&self) -> Home {
+        home_at(self.folder.path())
+    }
+}
 
 /// A tool of a test's own.
 pub struct Fake {

@@ -41,8 +41,7 @@ async fn a_broken_chain_is_exit_code_1_with_the_row() {
     let whole = home.flock(["audit", "--verify", "--json"]).ok().json();
     assert_eq!((&whole["valid"], &whole["rows"]), (&true.into(), &3.into()));
 
-    let database = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
-    database.execute("UPDATE audit SET actor = 'coder' WHERE id = 2", ()).unwrap();
+    assert_eq!(home.database().execute("UPDATE audit SET actor = 'coder' WHERE id = 2"), 1);
     let told = home.flock(["audit", "--verify"]).fails(1);
     assert!(told.stderr.contains("row 2 was changed"), "{told:#?}");
     let told = home.flock(["audit", "--verify", "--json"]).fails(1).json();

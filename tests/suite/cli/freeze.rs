@@ -19,13 +19,9 @@ fn a_frozen_agent_is_shown_and_stays_frozen_without_a_gateway() {
     assert_eq!(listed["agents"][0]["frozen"]["by"], "human:ann");
     assert!(listed["agents"][1]["frozen"].is_null());
     // What flock froze by itself has its reason.
-    let database = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
     let why = "system: its workspace holds more than 32 MiB, its limit";
-    let changed = database
-        .execute("UPDATE agent_state SET frozen_by = ?1 WHERE agent = 'orchestrator'", [why])
-        .unwrap();
-    assert_eq!(changed, 1);
-    drop(database);
+    let change = format!("UPDATE agent_state SET frozen_by = '{why}' WHERE agent = 'orchestrator'");
+    assert_eq!(home.database().execute(&change), 1);
     assert!(home.flock(["list"]).ok().stdout.contains(why));
     let listed = home.flock(["list", "--json"]).ok().json();
     let status = home.flock(["status", "--json"]).fails(4).json();

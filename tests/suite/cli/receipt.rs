@@ -80,10 +80,8 @@ async fn a_receipt_is_listed_shown_exported_and_verified_elsewhere() {
 async fn a_stored_receipt_that_was_changed_is_named_and_not_exported() {
     let home = TempHome::new().init();
     let id = receipt(&home).await;
-    let database = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
-    database
-        .execute("UPDATE receipt SET document = replace(document, '\"passed\":3', '\"passed\":9')", ())
-        .unwrap();
+    let change = "UPDATE receipt SET document = replace(document, '\"passed\":3', '\"passed\":9')";
+    assert_eq!(home.database().execute(change), 1);
     let list = home.flock(["receipt", "list", "--json"]).ok().json();
     assert_eq!(list["receipts"][0]["result"], "invalid");
     for verb in [&["receipt", "show", &id][..], &["receipt", "export", &id], &["verify", &id, "--no-rerun"]] {

@@ -32,6 +32,7 @@ fn a_copy_never_touches_the_containers_and_workspaces_of_the_first_home() {
     assert!(first.ends_with("running"), "{first}");
     let copy = Copy(home.outside().join("copy"));
     assert!(Command::new("cp").arg("-a").args([&home.path(), &copy.0]).status().unwrap().success());
+    let _database = home.database().copied_to(&flock::home::Home::new(copy.0.clone(), None));
     let in_copy = |args: &[&str]| with_home(&home, &copy.0, args);
     let port = free_port().to_string();
     in_copy(&["config", "set", "plugins.entries.flock.config.gateway.port", &port]).ok();

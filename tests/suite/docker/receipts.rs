@@ -27,6 +27,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::database::HomeDatabase;
 use crate::support::docker::{self, Team, docker as docker_command, worker};
 use crate::support::wait_until;
 
@@ -35,6 +36,7 @@ struct Scene {
     team: Team,
     repository: git2::Repository,
     base: String,
+    _database: HomeDatabase,
     _folder: tempfile::TempDir,
 }
 
@@ -61,11 +63,12 @@ impl Scene {
             let agent = &mut config.agents[0];
             agent.docker.env.insert("API_KEY".to_owned(), "sk-planted-key".to_owned());
         });
+        let database = HomeDatabase::of(&team.home);
         std::fs::write(team.home.secrets().join("provider"), "sk-planted-secret").unwrap();
         let folder = tempfile::tempdir().unwrap();
         let repository = git2::Repository::init_bare(folder.path().join("repo.git")).unwrap();
         let base = commit(&repository, BASE);
-        Some(Self { team, repository, base, _folder: folder })
+        Some(Self { team, repository, base, _database: database, _folder: folder })
     }
 
     /// Commits the base with these changes. An empty text deletes a file.

@@ -129,7 +129,8 @@ fn an_engine_that_is_away_is_told_and_asked_by_the_next_call() {
             && told.stderr.contains("uninstall --purge"),
         "{told:?}"
     );
-    assert!(!home.file("config.json").exists() && !home.file("data/flock.db").exists());
+    assert!(!home.file("config.json").exists());
+    assert!(home.database().file().is_none_or(|file| !file.exists()));
     assert!(!belongings(&home).is_empty());
     home.flock(line).ok();
     assert!(!home.path().exists());

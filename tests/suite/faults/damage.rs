@@ -298,6 +298,7 @@ fn a_copy_of_a_home_has_an_identity_of_its_own_and_leaves_the_first_alone() {
     let first = pids(&home);
     let copy = home.outside().join("copy");
     assert!(Command::new("cp").arg("-a").args([&home.path(), &copy]).status().unwrap().success());
+    let _database = home.database().copied_to(&Home::new(copy.clone(), None));
     // It was never started, and is another home all the same.
     with_home(&home, &copy, &["stop"]).ok();
     assert!(first.iter().all(|one| one.is_alive()), "the first one goes on");

@@ -35,14 +35,12 @@ fn a_post_to_a_locked_database_is_refused_whole_and_the_next_one_is_taken() {
             served = None;
         }
         home.flock(["channel", "post", "work", &format!("before, {round}")]).ok();
-        let holder = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
-        holder.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
-        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let holder = home.database().locked();
         let run = home.flock(["channel", "post", "work", &format!("refused, {round}")]).fails(1);
         assert!(run.stderr.contains("another process has locked the database"), "{run:?}");
         assert!(run.stderr.contains("try again"), "{run:?}");
         assert!(!of_people(&home).contains(&format!("refused, {round}")), "it can be read meanwhile");
-        holder.execute_batch("ROLLBACK").unwrap();
+        drop(holder);
         home.flock(["channel", "post", "work", &format!("after, {round}")]).ok();
     }
     drop(served);

@@ -4,21 +4,17 @@
 use std::path::Path;
 use std::process::Command;
 
-use flock::home::Home;
 use serde_json::Value;
 
 use super::storage::{ask, is_settled, running, slowly, store, with_agent};
+use crate::support::database::SavedDatabase;
 use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::stage::{LIMIT, Served, log_text, said, transcripts};
 
-/// What is written by itself, and can so be lost by itself.
-const PARTS: [&[&str]; 3] = [
-    &["data/flock.db", "data/flock.db-wal", "data/flock.db-shm"],
-    &["agents/coder/sessions", "agents/tester/sessions"],
-    &["data/audit.head"],
-];
+/// What is written by itself beside the database, and can so be lost by itself.
+const PARTS: [&[&str]; 2] = [&["agents/coder/sessions", "agents/tester/sessions"], &["data/audit.head"]];
 
 fn copy(from: &Path, to: &Path, files: &[&str]) {
     for file in files {
@@ -32,8 +28,10 @@ fn copy(from: &Path, to: &Path, files: &[&str]) {
     }
 }
 
-fn copy_all(from: &Path, to: &Path) {
-    PARTS.iter().for_each(|files| copy(from, to, files));
+/// Keeps everything of this moment in a folder, but for a database on a server. Returns that of the database.
+fn save(home: &TempHome, to: &Path) -> SavedDatabase {
+    PARTS.iter().for_each(|files| copy(&home.path(), to, files));
+    home.database().saved(to)
 }
 
 /// Has something of each kind done, named by the moment.
@@ -68,13 +66,10 @@ fn lost(home: &TempHome) -> Option<String> {
 }
 
 fn positions_past_the_end(home: &TempHome) -> i64 {
-    let path = Home::new(home.path(), None).database();
-    let database = rusqlite::Connection::open(path).unwrap();
-    database.busy_timeout(LIMIT).unwrap();
-    let sql = "SELECT count(*) FROM delivery JOIN channel ON channel.id = delivery.channel
+    let query = "SELECT count(*) FROM delivery JOIN channel ON channel.id = delivery.channel
                WHERE delivered_seq > (SELECT max(seq) FROM message WHERE message.channel = delivery.channel)
                OR last_seq > (SELECT max(seq) FROM message WHERE message.channel = delivery.channel)";
-    database.query_row(sql, (), |row| row.get(0)).unwrap()
+    home.database().number(query)
 }
 
 #[test]
@@ -85,7 +80,7 @@ fn every_mixture_of_older_and_newer_files_is_settled_and_said() {
     let served = Served::start(&home);
     let mut tasks = vec![use_it(&home, "first")];
     served.stop();
-    copy_all(&root, &first);
+    let first_database = save(&home, &first);
     let served = Served::start(&home);
     tasks.push(use_it(&home, "second"));
     // And what is in the middle of something.
@@ -96,11 +91,12 @@ fn every_mixture_of_older_and_newer_files_is_settled_and_said() {
         count => Err(format!("{count}\n{}", log_text(&home))),
     });
     served.kill();
-    copy_all(&root, &second);
+    let second_database = save(&home, &second);
 
     for mixture in 0..8_u32 {
         let is_older = |part: usize| mixture & (1 << part) != 0;
-        for (part, files) in PARTS.iter().enumerate() {
+        home.database().bring_back(if is_older(0) { &first_database } else { &second_database });
+        for (part, files) in (1..).zip(PARTS) {
             copy(if is_older(part) { &first } else { &second }, &root, files);
         }
         let case = format!("database, transcripts, head: {:?} are older", [0, 1, 2].map(is_older));

@@ -318,24 +318,20 @@ fn what_an_earlier_turn_was_given_and_never_ended_is_given_again() {
             Err(left)
         }
     });
-    // As after a fault: the last message was given to a turn that there is none of any more.
-    let database = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
-    database.busy_timeout(LIMIT).unwrap();
     home.flock(["channel", "post", "work", "and this to no turn that lives"]).ok();
     wait_until("it was delivered", LIMIT, || {
         let left = under_way(&home);
         let seen = transcripts(&home, "coder").join("");
         if left.is_empty() && seen.contains("no turn that lives") { Ok(()) } else { Err(left) }
     });
-    let changed = database
-        .execute(
-            "UPDATE delivery SET delivered_seq = last - 1, inflight_seq = last, inflight_turn = ?1
-                 FROM (SELECT seq AS last FROM message WHERE content LIKE '%no turn that lives')
-                 WHERE agent = 'coder' AND channel = 'work'",
-            [TurnId::new().to_string()],
-        )
-        .unwrap();
-    assert_eq!(changed, 1);
+    // As after a fault: the last message was given to a turn that there is none of any more.
+    let change = format!(
+        "UPDATE delivery SET delivered_seq = last - 1, inflight_seq = last, inflight_turn = '{}'
+             FROM (SELECT seq AS last FROM message WHERE content LIKE '%no turn that lives') AS newest
+             WHERE agent = 'coder' AND channel = 'work'",
+        TurnId::new()
+    );
+    assert_eq!(home.database().execute(&change), 1);
     home.flock(["channel", "post", "work", "@coder are you there again?"]).ok();
     wait_until("what that turn had is given again", LIMIT, || {
         let seen = transcripts(&home, "coder").join("\n");

@@ -32,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::{LIMIT, TOKEN};
+use crate::support::database::HomeDatabase;
 
 /// As the played program is called in an agent's `runtime`.
 pub const PROGRAM: &str = "played";
@@ -51,6 +52,7 @@ pub struct Crew {
     turns: mpsc::UnboundedReceiver<Played>,
     server: tokio::task::JoinHandle<()>,
     _rings: mpsc::UnboundedReceiver<swarm::scheduler::SchedulerEvent>,
+    _database: HomeDatabase,
     _dir: tempfile::TempDir,
 }
 
@@ -242,6 +244,7 @@ impl Crew {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
+        let database = HomeDatabase::of(&home);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), TOKEN, port);
@@ -325,7 +328,20 @@ impl Crew {
         let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
         let held = (has_begun, has_ended);
-        Self { home, gateway, port, knows, knew_on, held, most_held, turns, server, _rings: rings, _dir: dir }
+        Self {
+            home,
+            gateway,
+            port,
+            knows,
+            knew_on,
+            held,
+            most_held,
+            turns,
+            server,
+            _rings: rings,
+            _database: database,
+            _dir: dir,
+        }
     }
 
     /// A client with the owner's token.

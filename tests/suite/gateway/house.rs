@@ -31,6 +31,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::database::HomeDatabase;
+
 pub const TOKEN: &str = "owner-token-of-the-test";
 pub const LIMIT: Duration = Duration::from_secs(20);
 
@@ -44,6 +46,7 @@ pub struct House {
     server: tokio::task::JoinHandle<()>,
     /// Nobody runs the team's turns here.
     _rings: tokio::sync::mpsc::UnboundedReceiver<swarm::scheduler::SchedulerEvent>,
+    pub database: HomeDatabase,
     _dir: tempfile::TempDir,
 }
 
@@ -61,6 +64,7 @@ impl House {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
+        let database = HomeDatabase::of(&home);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), TOKEN, port);
@@ -111,7 +115,7 @@ impl House {
         gateway.driver.recovered();
         let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
-        Self { home, gateway, runner, sandbox, port, server, _rings: rings, _dir: dir }
+        Self { home, gateway, runner, sandbox, port, server, _rings: rings, database, _dir: dir }
     }
 
     /// A client with the owner's token.

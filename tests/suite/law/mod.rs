@@ -3,6 +3,7 @@
 mod actors;
 mod circles;
 mod compose;
+mod databases;
 mod dependencies;
 mod hints;
 mod layers;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{collect, verdict};
 
 /// The functions of a file that are tests.
-fn tests_of(text: &str) -> BTreeSet<String> {
+pub(super) fn tests_of(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut is_test = false;
     for line in text.lines().map(str::trim) {

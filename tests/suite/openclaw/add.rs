@@ -15,6 +15,7 @@ fn installed(era: Era) -> (TempHome, Upstream) {
     let home = TempHome::new();
     let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--gateway", "openclaw"];
     home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
+    home.database();
     let lab = json!({"lab": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret:lab"}});
     home.flock(["config", "set", "models.providers", &lab.to_string()]).ok();
     std::fs::write(home.file("secrets/lab"), "planted-key").unwrap();

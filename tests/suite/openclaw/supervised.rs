@@ -29,6 +29,7 @@ pub fn install(home: &TempHome, upstream: &Upstream) {
     let port = free_port().to_string();
     let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--port", &port, "--gateway", "openclaw"];
     home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
+    home.database();
     let lab = json!({"lab": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret:lab"}});
     home.flock(["config", "set", "models.providers", &lab.to_string()]).ok();
     home.flock(["config", "set", "gateway.port", &free_port().to_string()]).ok();

@@ -116,18 +116,11 @@ fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
     let flock = Flock::started();
     let config = std::fs::read(flock.file("config.json")).unwrap();
     // The database can't be opened any more; each new gateway ends at once.
-    let database = flock.file("data/flock.db");
-    for name in ["flock.db", "flock.db-wal", "flock.db-shm"] {
-        let path = flock.file("data").join(name);
-        if path.exists() {
-            std::fs::rename(&path, flock.file("data").join(format!("kept-{name}"))).unwrap();
-        }
-    }
-    std::fs::create_dir(&database).unwrap();
+    let why = flock.home.database().spoil();
     send(flock.gateway(), Signal::SIGKILL);
     let status = flock.until("the breaker opens", |status| status["gateway"]["state"] == "breaker-open");
     assert_eq!(status["running"], false);
-    assert!(status["gateway"]["reason"].as_str().unwrap().contains("flock.db"), "{status:#}");
+    assert!(status["gateway"]["reason"].as_str().unwrap().contains(why), "{status:#}");
     assert!(status["gateway"]["breakerOpenedAt"].as_i64().unwrap() > 0);
     assert!(flock.file("run/gateway.breaker.json").exists());
 
@@ -143,14 +136,8 @@ fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
 
     // A person's start tries again, and fails with the reason.
     let run = flock.flock(["start"]).fails(1);
-    assert!(run.stderr.contains("flock.db"), "{run:?}");
-    std::fs::remove_dir(&database).unwrap();
-    for name in ["flock.db", "flock.db-wal", "flock.db-shm"] {
-        let kept = flock.file("data").join(format!("kept-{name}"));
-        if kept.exists() {
-            std::fs::rename(kept, flock.file("data").join(name)).unwrap();
-        }
-    }
+    assert!(run.stderr.contains(why), "{run:?}");
+    flock.home.database().mend();
     flock.flock(["start"]).ok();
     let status = flock.status();
     assert_eq!(status["running"], true);
@@ -164,9 +151,9 @@ fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
 #[test]
 fn a_failed_start_says_why_and_leaves_nothing() {
     let flock = Flock::new();
-    std::fs::create_dir(flock.file("data/flock.db")).unwrap();
+    let why = flock.home.database().spoil();
     let run = flock.flock(["start"]).fails(1);
-    assert!(run.stderr.contains("flock.db"), "{run:?}");
+    assert!(run.stderr.contains(why), "{run:?}");
     assert!(run.stderr.contains("flock logs gateway"), "{run:?}");
     // The supervisor tells why before it ends, and holds its lock until then.
     let lock = flock.place().supervisor_lock();

@@ -3,18 +3,21 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::database::HomeDatabase;
+
 /// A temporary home, gone with the value. No engine is reachable from it unless
 /// [`TempHome::with_docker`] was called.
 pub struct TempHome {
     dir: tempfile::TempDir,
     docker: bool,
+    database: OnceLock<HomeDatabase>,
 }
 
 /// What a run of the binary left.
@@ -53,7 +56,8 @@ impl Run {
 impl TempHome {
     /// A folder for a home that `init` has not made yet.
     pub fn new() -> Self {
-        Self { dir: tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap(), docker: false }
+        let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
+        Self { dir, docker: false, database: OnceLock::new() }
     }
 
     /// With the machine's own engine.
@@ -104,6 +108,7 @@ impl TempHome {
             &free_port().to_string(),
         ])
         .ok();
+        self.database();
         self
     }
 
@@ -112,7 +117,14 @@ impl TempHome {
         super::docker::engine_with_images()?;
         let home = Self::new().with_docker();
         home.flock(["init", "--yes", "--model", "script/demo", "--port", &free_port().to_string()]).ok();
+        home.database();
         Some(home)
+    }
+
+    /// Its database. Who makes the home without [`TempHome::init`] calls this before anything is in there, and the home
+    /// has a schema on the server for tests, if there is one.
+    pub fn database(&self) -> &HomeDatabase {
+        self.database.get_or_init(|| HomeDatabase::of(&self.home()))
     }
 
     /// The name of an agent's container.

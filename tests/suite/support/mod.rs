@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every suite uses every part")]
 
 pub mod collector;
+pub mod database;
 pub mod docker;
 pub mod engine_proxy;
 pub mod extra_engine;
