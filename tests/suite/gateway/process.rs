@@ -361,6 +361,7 @@ fn a_planted_key_stays_where_it_belongs() {
         let found = holders(&home.path(), secret);
         let allowed = |path: &String| path.starts_with("config.json") || path.starts_with("backups/");
         assert!(found.iter().all(allowed), "{secret} is in {found:?}");
+        assert!(!home.database().contains(secret), "{secret} is in the database");
     }
 }
 

@@ -99,7 +99,7 @@ impl HomeDatabase {
 
     /// What flock calls it in its output.
     pub fn name(&self) -> &str {
-        self.schema.as_ref().map_or("flock.db", |schema| &schema.0)
+        self.schema.as_ref().map_or("flock.db", |schema| schema.0.as_str())
     }
 
     /// Executes a statement behind flock's back and returns how many rows it changed.
