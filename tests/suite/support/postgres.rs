@@ -146,7 +146,7 @@ impl HeldLock {
                 query(&client, &format!("SELECT pg_advisory_lock({key})")).await.unwrap();
                 tell.send(()).unwrap();
                 // It ends when the sender is dropped.
-                drop(released.recv());
+                let _ = released.recv();
                 query(&client, "SELECT pg_advisory_unlock_all()").await.unwrap();
             });
         });
