@@ -12,10 +12,8 @@ pub(super) async fn use_engines(scene: &Scene) {
     assert!(scene.get("/api/status").await.get("engines").is_none(), "nothing new is shown");
     let drained = scene.post("/api/engines/local/drain", json!({"drain": true, "by": "ann"})).await;
     assert_eq!(drained["engine"]["draining"], true);
-    let agents = drained["engine"]["agents"].as_array().unwrap();
-    let placed = agents.iter().find(|agent| agent["id"] == "orchestrator").unwrap();
-    assert_eq!(placed["movesTo"], NOTHING, "{drained}");
-    assert!(placed["waits"].as_str().unwrap().starts_with("no engine fits: "), "{drained}");
+    // No agent of this home has a container. `docker::engines` moves some.
+    assert_eq!(drained["engine"]["agents"], json!([]), "{drained}");
     assert_eq!(scene.get("/api/status").await["engines"][0]["draining"], true);
     let ended = scene.post("/api/engines/local/drain", json!({"drain": false})).await;
     assert_eq!(ended["engine"]["draining"], false);
