@@ -101,6 +101,23 @@ impl ExtraEngine {
     pub fn kill(&mut self) {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
+        self.kill_containerd();
+    }
+
+    /// Kills the daemon's containerd too: an engine that starts while the last one's is about to end would wait for it in
+    /// vain.
+    fn kill_containerd(&self) {
+        let file = self.folder.path().join("exec/containerd/containerd.pid");
+        let Ok(written) = std::fs::read_to_string(&file) else { return };
+        let pid = nix::unistd::Pid::from_raw(written.trim().parse().unwrap());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        super::wait_until("containerd ends", Duration::from_secs(30), || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            // What nobody waits for stays as a zombie, which the engine would take for a living one.
+            let has_ended = status.is_empty() || status.contains("State:\tZ");
+            has_ended.then_some(()).ok_or(status)
+        });
+        std::fs::remove_file(&file).unwrap();
     }
 
     /// Starts the engine again after [`Self::kill`], with all that it had.
