@@ -3,6 +3,8 @@
 //! The hash of a row covers the row and the hash of the row before it. A row that is changed or removed therefore
 //! breaks the chain.
 
+use std::borrow::Cow;
+
 use sha2::{Digest as _, Sha256};
 
 use super::sql::{self, Connection, Row, Transaction, Value, params_from_iter};
@@ -84,17 +86,18 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
     // The first row of all follows a hash of zeros.
     // The rows are numbered without a gap, which a sequence of the database does not promise.
     let (last, previous) = audit_chain::last(transaction)?.unwrap_or_else(|| (0, vec![0; 32]));
+    let [actor, subject, detail] = [&entry.actor, &entry.subject, &entry.detail].map(|text| storable(text));
     // Cut between two characters, because the column contains text.
-    let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL_BYTES)];
+    let detail = &detail[..detail.floor_char_boundary(MAX_DETAIL_BYTES)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
     let turn = entry.turn.map(|turn| turn.to_string());
     let level = entry.level.as_str();
     // This order is part of the stored format: `audit_chain` hashes the same fields in the same order to verify a row.
     let fields = [
         &at.to_string(),
-        entry.actor.as_str(),
+        &*actor,
         entry.action,
-        &entry.subject,
+        &*subject,
         level,
         detail,
         session.unwrap_or_default(),
@@ -109,9 +112,9 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
         .execute((
             last + 1,
             at,
-            &entry.actor,
+            &*actor,
             entry.action,
-            &entry.subject,
+            &*subject,
             level,
             detail,
             session,
@@ -120,6 +123,11 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
             hash.as_slice(),
         ))
         .map(drop)
+}
+
+/// Replaces the NUL character, which PostgreSQL can't store: what its driver would replace has to be so in the hash.
+fn storable(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', sql::NUL_REPLACEMENT).into() } else { text.into() }
 }
 
 /// The selection of audit rows that a query returns, newest first.

@@ -58,6 +58,20 @@ pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
 const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
 
 #[tokio::test]
+async fn a_character_that_one_database_can_not_store_harms_neither_a_message_nor_the_audit() {
+    let (_folder, store) = open();
+    make(&store, "x", &[]).await;
+    seq(&store, says("x", "human:ann", "one\0two")).await;
+    let read = store.posts().page(&id("x"), Page::Last, 10).await.unwrap();
+    let content = &read.last().unwrap().content;
+    assert!(content == "one\0two" || content == "one\u{fffd}two", "{content:?}");
+    store.audit().append(AuditEntry { detail: "a\0b".to_owned(), ..entry("x") }, 5).await.unwrap();
+    let rows = store.audit().rows(&AuditFilter::default(), 1).await.unwrap();
+    assert_eq!(rows[0].detail, "a\u{fffd}b", "what every database can store has the hash");
+    assert_eq!(store.audit().verify().await.unwrap().broken, None);
+}
+
+#[tokio::test]
 async fn channel_ids_are_unique_without_regard_to_case() {
     let (_folder, store) = open();
     make(&store, "Fizz-Buzz", &["coder", "human:ann"]).await;

@@ -14,9 +14,6 @@ use crate::store::sql::{self, Value, ValueRef};
 /// A value that can't be sent or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// PostgreSQL's texts can hold every character but this one.
-    #[error("a text with a NUL character can't be stored in PostgreSQL")]
-    Nul,
     /// A text of bytes that are no UTF-8.
     #[error("a text that is not UTF-8 can't be stored in PostgreSQL")]
     NotUtf8,
@@ -120,14 +117,17 @@ fn put_text(text: &str, wanted: &Type, out: &mut BytesMut) -> Result<(), ValueEr
     if !is_text(wanted) {
         return Err(unfit("a text", wanted));
     }
-    if memchr::memchr(0, text.as_bytes()).is_some() {
-        return Err(ValueError::Nul);
-    }
     if *wanted == Type::JSONB {
         // The version of the binary form.
         out.put_u8(1);
     }
-    out.put_slice(text.as_bytes());
+    // What anybody may say must be storable, and PostgreSQL's texts can hold every character but this one.
+    let mut parts = text.split('\0');
+    out.put_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        out.put_slice(sql::NUL_REPLACEMENT.as_bytes());
+        out.put_slice(part.as_bytes());
+    }
     Ok(())
 }
 
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(sent(text("é"), &Type::TEXT).unwrap(), "é".as_bytes());
         assert_eq!(sent(text("{}"), &Type::JSONB).unwrap(), b"\x01{}");
         assert_eq!(sent(text("5"), &Type::INT8).unwrap_err(), "a text can't be given as int8");
-        assert_eq!(sent(text("a\0b"), &Type::TEXT).unwrap_err(), ValueError::Nul.to_string());
+        assert_eq!(sent(text("a\0b\0"), &Type::TEXT).unwrap(), "a\u{fffd}b\u{fffd}".as_bytes());
         assert_eq!(sent(vec![0, 255], &Type::BYTEA).unwrap(), [0, 255]);
         assert_eq!(sent(vec![1], &Type::TEXT).unwrap_err(), "a blob can't be given as text");
         assert_eq!(sent(Value::Null, &Type::INT8).unwrap_err(), "null");

@@ -20,3 +20,6 @@ pub use statement::Statement;
 pub use value::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlResult, Value, ValueRef};
 
 pub(super) use params::params;
+
+/// What stands in a text in the place of NUL, the one character that PostgreSQL can't store.
+pub(super) const NUL_REPLACEMENT: &str = "\u{fffd}";

@@ -15,8 +15,6 @@ use crate::store::sql::{self, Connection, Value};
 
 /// The table whose rows are protected by hashes, so that no character of them can be replaced.
 const SEALED: &str = "audit";
-/// The character that stands in the place of one that can't be stored.
-const REPLACEMENT: &str = "\u{fffd}";
 
 /// What becomes of NUL characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +135,7 @@ fn replace_nul(row: &mut [Value], rule: NulRule) {
     }
     for value in row.iter_mut().filter(|value| has_nul(value)) {
         if let Value::Text(text) = value {
-            *text = text.replace('\0', REPLACEMENT);
+            *text = text.replace('\0', sql::NUL_REPLACEMENT);
         }
     }
 }
