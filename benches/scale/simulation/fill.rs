@@ -111,7 +111,7 @@ impl<'c> Rows<'c> {
         self.text.clear();
         self.rows = 0;
         self.statements += 1;
-        if self.statements % STATEMENTS == 0 {
+        if self.statements.is_multiple_of(STATEMENTS) {
             self.connection.run("COMMIT; BEGIN");
         }
     }

@@ -72,7 +72,7 @@ fn a_home_moves_to_a_server_and_back() {
     let to_server = ["home", "move", "--to", &server, "--schema", &schema];
     let planned = home.flock([&to_server[..], &["--dry-run", "--json"]].concat()).ok().json();
     assert_eq!(planned["target"], "nothing is there yet", "{planned:#}");
-    let message = json!({"name": "message", "rows": 5});
+    let message = json!({"name": "message", "rows": 6});
     assert!(planned["tables"].as_array().unwrap().contains(&message), "{planned:#}");
     assert!(!home.file("store.json").exists() && home.file("data/flock.db").exists());
     let run = home.flock([&to_server[..], &["--dry-run"]].concat()).ok();

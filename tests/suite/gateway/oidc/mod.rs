@@ -356,14 +356,10 @@ async fn an_address_opens_only_the_first_sign_in_and_only_if_it_is_verified() {
         (json!("ann@example.org"), Value::Null),
         (json!("other@example.org"), json!(true)),
     ] {
-        let mut state = provider.lock();
-        (state.email, state.email_verified) = (email.clone(), verified.clone());
-        drop(state);
+        provider.set_email(email.clone(), verified.clone());
         refused(&house, attempt(&house, &provider).await, 401, &format!("{email} {verified}")).await;
     }
-    let mut state = provider.lock();
-    (state.email, state.email_verified) = (json!("ann@example.org"), json!(true));
-    drop(state);
+    provider.set_email(json!("ann@example.org"), json!(true));
     let cookie = signed_in(&house, &provider).await;
     let (_, page) = text(get(&house, "/dashboard", Some(&cookie)).await).await;
     assert!(page.contains("Signed in as ann"), "{page}");
@@ -372,10 +368,8 @@ async fn an_address_opens_only_the_first_sign_in_and_only_if_it_is_verified() {
     // The account is bound now: another one with the same address is nobody's, and she needs no address.
     provider.lock().subject = "ann-2".to_owned();
     refused(&house, attempt(&house, &provider).await, 401, "another account with the address").await;
-    let mut state = provider.lock();
-    state.subject = "ann-1".to_owned();
-    (state.email, state.email_verified) = (Value::Null, Value::Null);
-    drop(state);
+    provider.lock().subject = "ann-1".to_owned();
+    provider.set_email(Value::Null, Value::Null);
     signed_in(&house, &provider).await;
 }
 

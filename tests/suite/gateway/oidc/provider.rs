@@ -23,6 +23,9 @@ pub const SECRET: &str = "client-secret-of-the-test";
 /// Changes the header and the claims of the next tokens.
 pub type Twist = Box<dyn Fn(&mut Value, &mut Value) + Send>;
 
+/// Signs a message.
+pub type Signer = Box<dyn Fn(&str) -> String + Send>;
+
 pub struct Provider {
     pub port: u16,
     state: Arc<Mutex<Shared>>,
@@ -41,7 +44,7 @@ pub struct Shared {
     made: usize,
     pub twist: Option<Twist>,
     /// Replaces the signature of the next tokens.
-    pub signature: Option<Box<dyn Fn(&str) -> String + Send>>,
+    pub signature: Option<Signer>,
     /// Values of the document that replace its own.
     pub document: Value,
     /// The answer at a path, in place of the right one.
@@ -84,6 +87,12 @@ impl Provider {
 
     pub fn issuer(&self) -> String {
         self.lock().issuer.clone()
+    }
+
+    /// Sets the address of the account, and whether it is verified.
+    pub fn set_email(&self, email: Value, is_verified: Value) {
+        let mut state = self.lock();
+        (state.email, state.email_verified) = (email, is_verified);
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
