@@ -1,7 +1,7 @@
 //! Copies what was appended to transcripts to the second place in the background, and makes lost transcripts again at the
 //! start.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::Gateway;
 use crate::agent::transcript::away;
-use crate::agent::transcript_copies::{BroughtBack, TranscriptCopyError, bring_back, forget, seal};
+use crate::agent::transcript_copies::{BroughtBack, TranscriptCopyError, bring_back, forget, present, seal};
 use crate::blob::{self, BlobStore, owner};
 use crate::checkpoint::remote::progress::{CopyProgress, FailedCopy};
 use crate::clock::unix_ms;
@@ -62,6 +62,7 @@ pub(crate) async fn watch(live: Arc<Live>, store: Arc<Store>, stop: Cancellation
         store,
         blobs: None,
         seen: HashMap::new(),
+        present: None,
         has_looked: false,
         failed: HashMap::new(),
         told: None,
@@ -84,6 +85,8 @@ struct Copies {
     blobs: Option<(Arc<BlobSettings>, Arc<dyn BlobStore>)>,
     /// The transcripts that are copied, by their names.
     seen: HashMap<String, FileMark>,
+    /// The segments that the place has, as of the first look: what the database lists may be of a restored backup.
+    present: Option<HashSet<String>>,
     /// `true` once all sessions were looked at.
     has_looked: bool,
     failed: HashMap<AgentId, FailedCopy>,
@@ -96,7 +99,7 @@ impl Copies {
         let config = live.current();
         let Some(settings) = &config.blobs else {
             if self.blobs.take().is_some() {
-                (self.seen, self.failed, self.has_looked) = (HashMap::new(), HashMap::new(), false);
+                self.forget_place();
                 self.tell(CopyProgress::default());
             }
             return;
@@ -105,7 +108,7 @@ impl Copies {
             Some((opened, blobs)) if opened == settings => Arc::clone(blobs),
             _ => {
                 let blobs = blob::open(&self.home, settings);
-                (self.seen, self.failed, self.has_looked) = (HashMap::new(), HashMap::new(), false);
+                self.forget_place();
                 self.blobs = Some((Arc::clone(settings), Arc::clone(&blobs)));
                 blobs
             }
@@ -119,12 +122,21 @@ impl Copies {
         }
         self.failed.retain(|id, _| config.agent(id).is_some());
         self.has_looked = self.failed.is_empty();
+        if self.has_looked {
+            self.present = None;
+        }
         if let Err(error) = self.delete_orphans(&blobs, &mut is_claimed).await {
             tracing::warn!(error = chain(&error), "failed to delete the segments of deleted sessions");
         }
         let mut failed: Vec<FailedCopy> = self.failed.values().cloned().collect();
         failed.sort_unstable_by(|one, other| one.agent.cmp(&other.agent));
         self.tell(CopyProgress { place: blobs.place().to_owned(), failed });
+    }
+
+    /// Forgets what is known about a place that is not the home's any more.
+    fn forget_place(&mut self) {
+        (self.seen, self.failed) = (HashMap::new(), HashMap::new());
+        (self.present, self.has_looked) = (None, false);
     }
 
     /// Copies the transcripts of an agent that have changed.
@@ -172,7 +184,12 @@ impl Copies {
             return Ok(());
         }
         self.claim(blobs, is_claimed).await?;
-        let sealed = seal(&self.store, blobs, &path, file).await?;
+        if !self.has_looked && self.present.is_none() {
+            self.present = Some(present(blobs).await?);
+        }
+        // A transcript that was copied since has segments which that list lacks.
+        let present = self.present.as_ref().filter(|_| !self.seen.contains_key(file));
+        let sealed = seal(&self.store, blobs, &path, file, present).await?;
         if sealed.segments > 0 {
             tracing::debug!(%agent, file, ?sealed, "copied a transcript to the second place");
         }

@@ -11,7 +11,7 @@ mod segment_key;
 
 pub(crate) use self::bring_back::{BroughtBack, bring_back};
 pub(crate) use self::error::TranscriptCopyError;
-pub(crate) use self::seal::{forget, seal};
+pub(crate) use self::seal::{forget, present, seal};
 
 #[cfg(test)]
 mod tests;

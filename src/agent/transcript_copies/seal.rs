@@ -1,5 +1,6 @@
 //! Copies what was appended to a transcript since the last copy.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::error::TranscriptCopyError;
-use super::segment_key::{key, prefix};
+use super::segment_key::{ALL, key, prefix};
 use crate::agent::transcript::{TranscriptError, look};
 use crate::blob::{BlobStore, Condition, MAX_BLOB, list_all};
 use crate::clock::unix_ms;
@@ -40,7 +41,24 @@ enum Step {
     Put(TranscriptSegment, Bytes),
 }
 
+/// Returns the keys of all segments that the store has.
+///
+/// # Errors
+///
+/// Returns an error if the store can't be listed.
+pub(crate) async fn present(blobs: &Arc<dyn BlobStore>) -> Result<HashSet<String>, TranscriptCopyError> {
+    let all = list_all(&**blobs, ALL).await?;
+    Ok(all.into_iter().map(|(key, _)| key.as_str().to_owned()).collect())
+}
+
 /// Copies all whole lines of a transcript that are not in the store. The caller has claimed the store.
+///
+/// If the file no longer has what was copied, the copy goes on from where it differs. The segments that it had from there on
+/// stay in the store until the session is deleted, because the disk may have damaged the file. A file without a whole line
+/// keeps its list of segments, too.
+///
+/// With `present`, a listed segment that is not among these keys is copied again, and so is all after it. A restored
+/// database can name segments that were replaced and deleted since.
 ///
 /// # Errors
 ///
@@ -51,6 +69,7 @@ pub(crate) async fn seal(
     blobs: &Arc<dyn BlobStore>,
     path: &Path,
     name: &str,
+    present: Option<&HashSet<String>>,
 ) -> Result<SealedSegments, TranscriptCopyError> {
     let mut sealed = SealedSegments::default();
     let Some(file) = look(path)? else { return Ok(sealed) };
@@ -59,6 +78,14 @@ pub(crate) async fn seal(
     // What is in another place says nothing about this one.
     if listed.iter().any(|segment| segment.place != blobs.place()) {
         listed.clear();
+    }
+    // The first number that is listed in the database and does not count any more.
+    let mut cut = None;
+    let missing = listed.iter().find(|segment| present.is_some_and(|keys| !keys.contains(&segment.key)));
+    if let Some(number) = missing.map(|segment| segment.number) {
+        tracing::warn!(file = name, number, "copies the segments of a transcript again that its place lacks");
+        split_from(&mut listed, number);
+        cut = Some(number);
     }
     let mut is_checked = false;
     loop {
@@ -71,12 +98,23 @@ pub(crate) async fn seal(
             .unwrap_or_else(|error| Err(TranscriptError::reading(path)(io::Error::other(error))))?;
         is_checked = true;
         match step {
-            Step::Done => return Ok(sealed),
+            Step::Done => {
+                // Of a file without a whole line, the segments are all that is left.
+                if let Some(number) = cut.filter(|number| *number > 1) {
+                    store.segments().cut(name.to_owned(), number).await?;
+                }
+                return Ok(sealed);
+            }
             Step::Cut(number) => {
-                // The file was mended since, so the lines from there on have other places.
-                store.segments().cut(name.to_owned(), number).await?;
-                let gone = split_from(&mut listed, number);
-                delete(blobs, &gone).await?;
+                // The file was mended since, or the disk has damaged it. Which of the two can't be told, so nothing is
+                // deleted. The rows stay until others take their place, or a deleted session would leave its segments.
+                tracing::warn!(
+                    file = name,
+                    number,
+                    "a transcript differs from its segments; those are kept until its session is deleted"
+                );
+                split_from(&mut listed, number);
+                cut = Some(number);
             }
             Step::Put(segment, bytes) => {
                 let place = blobs.place().to_owned();
@@ -87,6 +125,7 @@ pub(crate) async fn seal(
                 blobs.put(&at, bytes, Condition::Absent).await?;
                 let segment = TranscriptSegment { key: text, place, ..segment };
                 store.segments().put(name.to_owned(), segment.clone(), unix_ms()).await?;
+                cut = None;
                 // Nothing names them any more. A kill before this leaves them until the session is deleted.
                 let gone = split_from(&mut listed, segment.number);
                 let gone: Vec<_> = gone.into_iter().filter(|old| old.key != segment.key).collect();

@@ -2,9 +2,12 @@
 
 use crate::blob::{BlobError, BlobKey};
 
+/// The beginning of the keys of all segments.
+pub(super) const ALL: &str = "transcripts/";
+
 /// Returns the beginning of the keys of a transcript's segments.
 pub(super) fn prefix(file: &str) -> String {
-    format!("transcripts/{file}/")
+    format!("{ALL}{file}/")
 }
 
 /// Parses the key of a segment.

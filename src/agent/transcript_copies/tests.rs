@@ -39,7 +39,7 @@ impl Stage {
     }
 
     async fn seal(&self) -> SealedSegments {
-        seal(&self.store, &self.blobs, &self.path(), "x").await.unwrap()
+        seal(&self.store, &self.blobs, &self.path(), "x", None).await.unwrap()
     }
 
     async fn bring_back(&self) -> Result<BroughtBack, TranscriptCopyError> {
@@ -135,12 +135,73 @@ async fn a_mended_transcript_is_copied_anew_from_where_it_differs() {
     assert_eq!(stage.seal().await.segments, 2);
     let after = stage.store.segments().of("x").await.unwrap();
     assert_eq!((after.len(), &after[0]), (3, &before[0]));
-    assert_eq!(stage.blobs().len(), 3, "those of before are gone");
+    assert_eq!(stage.blobs().len(), 5, "those of before are kept");
     stage.assert_is_whole().await;
     // A file that became shorter.
     let length = fs_err::metadata(stage.path()).unwrap().len();
     std::fs::File::options().write(true).open(stage.path()).unwrap().set_len(length - (1 << 20)).unwrap();
     stage.seal().await;
+    stage.assert_is_whole().await;
+}
+
+#[tokio::test]
+async fn a_transcript_that_the_disk_has_damaged_leaves_its_segments_as_they_are() {
+    let stage = Stage::new();
+    for byte in b'a'..=b'f' {
+        stage.append(&line(1 << 20, byte));
+    }
+    stage.seal().await;
+    let before = fs_err::read(stage.path()).unwrap();
+    let (listed, blobs) = (stage.store.segments().of("x").await.unwrap(), stage.blobs());
+    assert_eq!((listed.len(), blobs.len()), (2, 2));
+    // The disk has emptied the file, or left a part of its first line.
+    for left in [0, 7] {
+        fs_err::write(stage.path(), &before[..left]).unwrap();
+        assert_eq!(stage.seal().await, SealedSegments::default());
+        assert_eq!(stage.store.segments().of("x").await.unwrap(), listed);
+        assert_eq!(stage.blobs(), blobs);
+        fs_err::remove_file(stage.path()).unwrap();
+        assert_eq!(stage.bring_back().await.unwrap(), BroughtBack::Made(2));
+        assert!(fs_err::read(stage.path()).unwrap() == before);
+    }
+    // It has shortened the file to its first segment.
+    fs_err::write(stage.path(), &before[..4 << 20]).unwrap();
+    assert_eq!(stage.seal().await, SealedSegments::default());
+    assert_eq!(stage.store.segments().of("x").await.unwrap(), listed[..1]);
+    assert_eq!(stage.blobs(), blobs);
+    // A conversation that goes on in the empty file takes the place of the segments in the list alone.
+    fs_err::write(stage.path(), "one\n").unwrap();
+    assert_eq!(stage.seal().await, SealedSegments { segments: 1, bytes: 4 });
+    assert_eq!(stage.store.segments().of("x").await.unwrap().len(), 1);
+    assert_eq!(stage.blobs().len(), 3);
+    assert!(blobs.iter().all(|blob| stage.blobs().contains(blob)));
+    stage.assert_is_whole().await;
+    forget(&stage.store, &stage.blobs, "x").await.unwrap();
+    assert_eq!(stage.blobs(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn segments_that_a_restored_database_names_and_the_place_lacks_are_copied_again() {
+    let stage = Stage::new();
+    for byte in b'a'..=b'd' {
+        stage.append(&line(1 << 20, byte));
+    }
+    stage.append(b"one\n");
+    stage.seal().await;
+    let old = stage.store.segments().of("x").await.unwrap();
+    assert_eq!(old.len(), 2);
+    let transcript = fs_err::read(stage.path()).unwrap();
+    stage.append(b"two\n");
+    stage.seal().await;
+    // The backup of before has the file and the rows. The place has the later segment alone.
+    fs_err::write(stage.path(), transcript).unwrap();
+    stage.store.segments().put("x".into(), old[1].clone(), 1).await.unwrap();
+    assert_eq!(stage.seal().await, SealedSegments::default(), "without a list, nothing shows it");
+    let present = present(&stage.blobs).await.unwrap();
+    assert!(present.contains(&old[0].key) && !present.contains(&old[1].key));
+    let again = seal(&stage.store, &stage.blobs, &stage.path(), "x", Some(&present)).await.unwrap();
+    assert_eq!(again, SealedSegments { segments: 1, bytes: 4 });
+    assert_eq!(stage.store.segments().of("x").await.unwrap(), old);
     stage.assert_is_whole().await;
 }
 
