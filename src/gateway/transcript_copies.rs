@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::Gateway;
 use crate::agent::transcript::away;
-use crate::agent::transcript_copies::{BroughtBack, TranscriptCopyError, bring_back, forget, present, seal};
+use crate::agent::transcript_copies::{
+    BroughtBack, TranscriptCopyError, bring_back, forget, mark_away, present, seal,
+};
 use crate::blob::{self, BlobStore, owner};
 use crate::checkpoint::remote::progress::{CopyProgress, FailedCopy};
 use crate::clock::unix_ms;
@@ -38,8 +40,16 @@ pub(crate) async fn bring_back_lost(gateway: &Gateway) {
     };
     let config = gateway.config();
     let mut blobs = None;
+    // Each attempt waits for a while. The start waits for one transcript, and the looks try them all again.
+    let mut unreachable: Option<String> = None;
     for (key, file) in sessions {
         let path = home.sessions(key.agent()).join(format!("{file}.jsonl"));
+        if let Some(problem) = &unreachable {
+            if let Err(error) = mark_away(store, &path, &file, problem).await {
+                tracing::error!(session = %key, error = chain(&error), "failed to mark a lost transcript");
+            }
+            continue;
+        }
         let blobs =
             blobs.get_or_insert_with(|| config.blobs.as_ref().map(|settings| blob::open(home, settings)));
         match bring_back(store, blobs.as_ref(), &path, &file).await {
@@ -49,7 +59,9 @@ pub(crate) async fn bring_back_lost(gateway: &Gateway) {
             Ok(BroughtBack::Here | BroughtBack::Nothing) => {}
             // Its turns fail with the reason until it is back, and the others go on.
             Err(error) => {
-                tracing::error!(session = %key, error = chain(&error), "failed to bring a lost transcript back");
+                let problem = chain(&error);
+                tracing::error!(session = %key, error = problem, "failed to bring a lost transcript back");
+                unreachable = error.is_unreachable().then_some(problem);
             }
         }
     }

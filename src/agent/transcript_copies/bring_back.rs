@@ -43,10 +43,7 @@ pub(crate) async fn bring_back(
     }
     let segments = store.segments().of(name).await?;
     let Some(last) = segments.last() else { return Ok(BroughtBack::Nothing) };
-    if let Some(folder) = path.parent() {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(HomeError::io("make the folder", folder))?;
-    }
+    make_folder(path)?;
     let place = &last.place;
     away::note(
         path,
@@ -63,6 +60,34 @@ pub(crate) async fn bring_back(
     made?;
     away::clear(path)?;
     Ok(BroughtBack::Made(segments.len()))
+}
+
+/// Marks a transcript whose file does not exist and that has segments, for a place that is known not to answer. The mark has
+/// the reason.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read, or if the mark can't be written.
+pub(crate) async fn mark_away(
+    store: &Store,
+    path: &Path,
+    name: &str,
+    problem: &str,
+) -> Result<(), TranscriptCopyError> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(away::clear(path)?);
+    }
+    let segments = store.segments().of(name).await?;
+    let Some(last) = segments.last() else { return Ok(()) };
+    make_folder(path)?;
+    let place = &last.place;
+    Ok(away::note(path, &format!("its segments in {place} can't be brought back: {problem}"))?)
+}
+
+fn make_folder(path: &Path) -> Result<(), HomeError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(HomeError::io("make the folder", folder))
 }
 
 async fn make(

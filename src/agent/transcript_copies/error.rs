@@ -22,6 +22,13 @@ pub(crate) enum TranscriptCopyError {
     Gap { file: String, number: i64 },
 }
 
+impl TranscriptCopyError {
+    /// Returns `true` if the place did not answer, so that the next request would wait in vain as well.
+    pub(crate) const fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Blob(BlobError::Unreachable { .. }))
+    }
+}
+
 impl Explain for TranscriptCopyError {
     fn kind(&self) -> Kind {
         match self {

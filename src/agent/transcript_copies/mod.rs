@@ -9,7 +9,7 @@ mod error;
 mod seal;
 mod segment_key;
 
-pub(crate) use self::bring_back::{BroughtBack, bring_back};
+pub(crate) use self::bring_back::{BroughtBack, bring_back, mark_away};
 pub(crate) use self::error::TranscriptCopyError;
 pub(crate) use self::seal::{forget, present, seal};
 

@@ -250,8 +250,17 @@ async fn without_its_place_a_transcript_is_not_taken_for_a_new_one() {
     let error = bring_back(&stage.store, None, &stage.path(), "x").await.unwrap_err();
     assert!(matches!(error, TranscriptCopyError::Blob(BlobError::Unset)), "{error}");
     assert!(crate::agent::transcript::look(&stage.path()).is_err());
+    away::clear(&stage.path()).unwrap();
+    // Of a place that did not answer before, the mark alone is written.
+    mark_away(&stage.store, &stage.path(), "x", "it is silent").await.unwrap();
+    assert!(away::reason(&stage.path()).unwrap().unwrap().ends_with("it is silent"));
+    assert!(crate::agent::transcript::look(&stage.path()).is_err());
+    mark_away(&stage.store, &stage.path().with_file_name("y.jsonl"), "y", "it is silent").await.unwrap();
+    assert_eq!(away::reason(&stage.path().with_file_name("y.jsonl")).unwrap(), None, "it has no segments");
     stage.bring_back().await.unwrap();
     assert_eq!(fs_err::read(stage.path()).unwrap(), b"one\n");
+    mark_away(&stage.store, &stage.path(), "x", "it is silent").await.unwrap();
+    assert_eq!(away::reason(&stage.path()).unwrap(), None, "it is here");
     // A segment that the database has lost is missed.
     let segments = stage.store.segments().of("x").await.unwrap();
     stage.store.segments().cut("x".into(), 1).await.unwrap();
