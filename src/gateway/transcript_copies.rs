@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +23,10 @@ use crate::store::{Session, Store};
 
 /// Time between two looks, and so about the most that a lost disk costs.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The most sessions of an agent that are looked at, last used first, after the first look.
+/// The most sessions of an agent that are looked at, last used first, once all were looked at.
 const RECENT: u32 = 200;
+/// The longest time until all sessions of an agent are looked at again after a failure.
+const MAX_WAIT: Duration = Duration::from_secs(600);
 /// The most deleted sessions whose segments are deleted in one look.
 const MAX_ORPHANS: u32 = 50;
 
@@ -75,7 +77,7 @@ pub(crate) async fn watch(live: Arc<Live>, store: Arc<Store>, stop: Cancellation
         blobs: None,
         seen: HashMap::new(),
         present: None,
-        has_looked: false,
+        looks: HashMap::new(),
         failed: HashMap::new(),
         told: None,
     };
@@ -90,6 +92,41 @@ pub(crate) async fn watch(live: Arc<Live>, store: Arc<Store>, stop: Cancellation
 /// The state of a transcript's file.
 type FileMark = (u64, Option<SystemTime>);
 
+/// The looks at all sessions of an agent. One is enough, and after a failure, which may have hidden some, another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FullLooks {
+    /// `true` if nothing has failed since all sessions were looked at.
+    is_done: bool,
+    /// The time from which on the next one is due.
+    due: Instant,
+    /// The time from the next failure to the one after it.
+    wait: Duration,
+}
+
+impl FullLooks {
+    const fn new(now: Instant) -> Self {
+        Self { is_done: false, due: now, wait: INTERVAL }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        !self.is_done && self.due <= now
+    }
+
+    /// Notes the outcome of a look at all sessions, or at the recent ones.
+    fn note(&mut self, was_full: bool, has_failed: bool, now: Instant) {
+        match (was_full, has_failed) {
+            (true, false) => *self = Self { is_done: true, ..Self::new(now) },
+            // The same transcript may fail for good, and all sessions are many.
+            (true, true) => {
+                self.due = now + self.wait;
+                self.wait = (self.wait * 2).min(MAX_WAIT);
+            }
+            (false, true) if self.is_done => *self = Self { due: now + INTERVAL, ..Self::new(now) },
+            (false, _) => {}
+        }
+    }
+}
+
 /// The state of the copies.
 struct Copies {
     home: Home,
@@ -97,10 +134,10 @@ struct Copies {
     blobs: Option<(Arc<BlobSettings>, Arc<dyn BlobStore>)>,
     /// The transcripts that are copied, by their names.
     seen: HashMap<String, FileMark>,
-    /// The segments that the place has, as of the first look: what the database lists may be of a restored backup.
+    /// The segments that the place had at the first look, until all sessions were looked at: the database may be of a
+    /// restored backup.
     present: Option<HashSet<String>>,
-    /// `true` once all sessions were looked at.
-    has_looked: bool,
+    looks: HashMap<AgentId, FullLooks>,
     failed: HashMap<AgentId, FailedCopy>,
     /// What was written for other processes last.
     told: Option<CopyProgress>,
@@ -127,14 +164,23 @@ impl Copies {
         };
         let mut is_claimed = false;
         for agent in &config.agents {
-            match self.agent(&agent.id, &blobs, &mut is_claimed).await {
-                Ok(()) => drop(self.failed.remove(&agent.id)),
+            let now = Instant::now();
+            let looks = *self.looks.entry(agent.id.clone()).or_insert_with(|| FullLooks::new(now));
+            let is_full = looks.is_due(now);
+            let looked = self.agent(&agent.id, &blobs, is_full, &mut is_claimed).await;
+            if let Some(looks) = self.looks.get_mut(&agent.id) {
+                looks.note(is_full, looked.is_err(), Instant::now());
+            }
+            match looked {
+                // A look at the recent sessions does not show that the others have been copied.
+                Ok(()) if is_full || looks.is_done => drop(self.failed.remove(&agent.id)),
+                Ok(()) => {}
                 Err(error) => self.note_failure(&agent.id, &error),
             }
         }
         self.failed.retain(|id, _| config.agent(id).is_some());
-        self.has_looked = self.failed.is_empty();
-        if self.has_looked {
+        self.looks.retain(|id, _| config.agent(id).is_some());
+        if self.looks.values().all(|looks| looks.is_done) {
             self.present = None;
         }
         if let Err(error) = self.delete_orphans(&blobs, &mut is_claimed).await {
@@ -148,7 +194,7 @@ impl Copies {
     /// Forgets what is known about a place that is not the home's any more.
     fn forget_place(&mut self) {
         (self.seen, self.failed) = (HashMap::new(), HashMap::new());
-        (self.present, self.has_looked) = (None, false);
+        (self.present, self.looks) = (None, HashMap::new());
     }
 
     /// Copies the transcripts of an agent that have changed.
@@ -156,9 +202,10 @@ impl Copies {
         &mut self,
         agent: &AgentId,
         blobs: &Arc<dyn BlobStore>,
+        is_full: bool,
         is_claimed: &mut bool,
     ) -> Result<(), TranscriptCopyError> {
-        let limit = if self.has_looked { RECENT } else { u32::MAX };
+        let limit = if is_full { u32::MAX } else { RECENT };
         let sessions = self.store.sessions().list(Some(agent), limit).await?;
         let mut failed = None;
         for Session { file, .. } in sessions {
@@ -196,11 +243,12 @@ impl Copies {
             return Ok(());
         }
         self.claim(blobs, is_claimed).await?;
-        if !self.has_looked && self.present.is_none() {
+        // What this process has copied is there. Of a segment that was copied after the list, that is found out once more.
+        let is_first = !self.seen.contains_key(file);
+        if is_first && self.present.is_none() && !self.store.segments().of(file).await?.is_empty() {
             self.present = Some(present(blobs).await?);
         }
-        // A transcript that was copied since has segments which that list lacks.
-        let present = self.present.as_ref().filter(|_| !self.seen.contains_key(file));
+        let present = self.present.as_ref().filter(|_| is_first);
         let sealed = seal(&self.store, blobs, &path, file, present).await?;
         if sealed.segments > 0 {
             tracing::debug!(%agent, file, ?sealed, "copied a transcript to the second place");
@@ -255,5 +303,35 @@ impl Copies {
             Ok(()) => self.told = Some(progress),
             Err(error) => tracing::warn!(error = chain(&error), "failed to write how far the copies are"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_lasts_has_all_sessions_looked_at_less_and_less_often() {
+        let start = Instant::now();
+        let mut looks = FullLooks::new(start);
+        assert!(looks.is_due(start));
+        let (mut now, mut full) = (start, 0);
+        while now < start + Duration::from_secs(24 * 3600) {
+            let is_full = looks.is_due(now);
+            full += u32::from(is_full);
+            looks.note(is_full, is_full, now);
+            now += INTERVAL;
+        }
+        assert!((140..160).contains(&full), "{full}");
+        // It works again.
+        now += MAX_WAIT;
+        assert!(looks.is_due(now));
+        looks.note(true, false, now);
+        assert!(!looks.is_due(now + MAX_WAIT));
+        // The next failure has another full look soon, and at no other time.
+        looks.note(false, true, now);
+        assert!(!looks.is_due(now) && looks.is_due(now + INTERVAL));
+        looks.note(false, false, now);
+        assert!(looks.is_due(now + INTERVAL), "the recent sessions are not all");
     }
 }
