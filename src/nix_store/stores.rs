@@ -83,9 +83,9 @@ impl PackageStores {
         Ok((same == beside).then(|| self.on(&same)))
     }
 
-    /// Returns the stores of all engines.
+    /// Returns the stores of all engines, each with the name of its engine.
     #[must_use]
-    pub(crate) fn all(&self) -> Vec<Arc<PackageStore>> {
-        self.engines.all().iter().map(|found| self.on(found)).collect()
+    pub(crate) fn all(&self) -> Vec<(EngineName, Arc<PackageStore>)> {
+        self.engines.all().into_iter().map(|found| (found.name.clone(), self.on(&found))).collect()
     }
 }

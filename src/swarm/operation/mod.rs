@@ -16,7 +16,7 @@ use crate::home::lock::Lock;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::home::remove_tree::clear;
 use crate::home::{Home, HomeError};
-use crate::id::AgentId;
+use crate::id::{AgentId, EngineName};
 use crate::nix_store::{self, NixError};
 use crate::provider::BoxFuture;
 use crate::sandbox::SandboxError;
@@ -183,35 +183,38 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
     !is_rename || pending.configured || !Lock::is_held(&home.gateway_lock()).unwrap_or(true)
 }
 
-/// Moves an agent's packages to another id, if the home has a package store. An engine that is not available counts as
-/// having none.
+/// Moves an agent's packages to another id, if the home has a package store. The placement has the new id already.
 ///
 /// # Errors
 ///
-/// Returns the package store's error as text.
+/// Returns the package store's error as text, also if another engine than the machine's own does not answer and the agent is
+/// on it. Without the machine's own engine there are no packages.
 pub(crate) async fn rename_packages(
     packages: &nix_store::PackageStores,
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
-    let stores = packages.all();
-    let renamed = stores.iter().map(|store| Box::pin(store.rename_profile(old, new)));
-    all_done(futures_util::future::join_all(renamed).await)
+    let placed = packages.engines().of_id(new).await.map_err(|error| chain(&error))?.name;
+    let renamed = packages.all().into_iter().map(|(engine, store)| async move {
+        let renamed = Box::pin(store.rename_profile(old, new)).await;
+        (engine, renamed)
+    });
+    all_done(futures_util::future::join_all(renamed).await, &placed)
 }
 
-/// Gives an agent the packages of another one, if the home has a package store. An engine that is not available counts
-/// as having none.
+/// Gives an agent the packages of another one, if the home has a package store.
 ///
 /// # Errors
 ///
-/// Returns the package store's error as text.
+/// Returns the package store's error as text, also if another engine than the machine's own does not answer. Without the
+/// machine's own engine there are no packages.
 pub(crate) async fn copy_packages(
     packages: &nix_store::PackageStores,
     (from, to): (&AgentId, &AgentId),
     number: Option<u32>,
 ) -> Result<(), String> {
     match packages.of_both(from, to).await {
-        Ok(Some(store)) => unless_unavailable(Box::pin(store.copy_profile(from, to, number)).await),
+        Ok(Some(store)) => unless_no_engine(Box::pin(store.copy_profile(from, to, number)).await),
         // Packages are in the store of one engine.
         Ok(None) => Err(format!("{to} is on another engine than {from}, so it gets no packages of it")),
         Err(error) => Err(chain(&error)),
@@ -247,31 +250,45 @@ pub(crate) async fn set_packages_back(
     Box::pin(store.go_back(agent, number)).await.map_err(|error| chain(&error))
 }
 
-/// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
+/// Removes an agent's packages, if the home has a package store.
 ///
 /// # Errors
 ///
-/// Returns the package store's error as text.
+/// Returns the package store's error as text, also if another engine than the machine's own does not answer and the agent is
+/// on it. Without the machine's own engine there are no packages.
 pub(crate) async fn forget_packages(
     packages: &nix_store::PackageStores,
     agent: &AgentId,
 ) -> Result<(), String> {
-    let stores = packages.all();
-    let forgotten = stores.iter().map(|store| Box::pin(store.clean_up_profile(agent)));
-    all_done(futures_util::future::join_all(forgotten).await)
+    let placed = packages.engines().of_id(agent).await.map_err(|error| chain(&error))?.name;
+    let forgotten = packages.all().into_iter().map(|(engine, store)| async move {
+        let forgotten = Box::pin(store.clean_up_profile(agent)).await;
+        (engine, forgotten)
+    });
+    all_done(futures_util::future::join_all(forgotten).await, &placed)
 }
 
-/// Returns the first error of a change in the stores of all engines. An agent may have been on any of them.
-fn all_done(changed: Vec<Result<(), NixError>>) -> Result<(), String> {
-    changed.into_iter().try_for_each(unless_unavailable)
-}
-
-/// Returns the error of a change in the package store as text. Without an engine there is nothing to change.
-fn unless_unavailable(changed: Result<(), NixError>) -> Result<(), String> {
-    match changed {
-        Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
+/// Returns the first error of a change in the stores of all engines. An agent may have been on any of them, but the packages
+/// that it uses are on the engine where it is placed.
+fn all_done(changed: Vec<(EngineName, Result<(), NixError>)>, placed: &EngineName) -> Result<(), String> {
+    changed.into_iter().try_for_each(|(engine, changed)| match changed {
+        Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }))
+            if engine != *placed =>
+        {
             Ok(())
         }
+        changed => unless_no_engine(changed),
+    })
+}
+
+/// Returns the error of a change in the package store as text. A machine without an engine of its own has no packages, but
+/// another engine that does not answer may only be stopped.
+fn unless_no_engine(changed: Result<(), NixError>) -> Result<(), String> {
+    match changed {
+        Ok(())
+        | Err(NixError::Sandbox(
+            SandboxError::Unavailable { engine: None, .. } | SandboxError::Denied { engine: None, .. },
+        )) => Ok(()),
         Err(error) => Err(chain(&error)),
     }
 }

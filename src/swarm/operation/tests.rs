@@ -282,3 +282,21 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
         assert!(rows.iter().any(|row| row.action == "agent.sleep" && row.subject == "coder"));
     }
 }
+
+#[test]
+fn a_silent_engine_is_passed_over_only_if_the_agent_is_not_on_it() {
+    let name = |text: &str| text.parse::<EngineName>().unwrap();
+    let silent = |engine: Option<EngineName>| {
+        let endpoint = "unix:///nowhere".to_owned();
+        Err(NixError::Sandbox(SandboxError::Unavailable { engine, endpoint, source: "gone".into() }))
+    };
+    let local = EngineName::local();
+    let changed = || vec![(local.clone(), Ok(())), (name("big"), silent(Some(name("big"))))];
+    assert_eq!(all_done(changed(), &local), Ok(()));
+    let error = all_done(changed(), &name("big")).unwrap_err();
+    assert!(error.contains("big"), "{error}");
+    // A machine without an engine of its own has no packages.
+    assert_eq!(all_done(vec![(local.clone(), silent(None))], &local), Ok(()));
+    let failed = Err(NixError::NotAnAttribute("x y".to_owned()));
+    assert!(all_done(vec![(name("big"), failed)], &local).is_err(), "any other failure counts");
+}
