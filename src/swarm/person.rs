@@ -231,6 +231,9 @@ pub(crate) enum Payer {
     Gone(String),
 }
 
+/// A name that no person has ([`RESERVED_NAMES`]).
+const NOBODY: &str = "owner";
+
 /// The roles that add schedules.
 pub(crate) const SCHEDULE_ROLES: &[PersonRole] = &[PersonRole::Owner, PersonRole::Operator];
 /// The roles that add webhooks.
@@ -258,6 +261,17 @@ pub(crate) async fn payer(
         return Ok(Payer::Gone(format!("{name}, who added it, may not add it any more")));
     }
     Ok(Payer::Person(Box::new(person)))
+}
+
+/// Returns the name that the calls are counted for which something leads to that `party` added. An agent has none.
+///
+/// For the home that is the name of nobody, so that nobody who wrote in the channel before is charged.
+pub(crate) fn charged_name(party: &str, payer: &Payer) -> Option<String> {
+    let name = party.strip_prefix("human:")?;
+    Some(match payer {
+        Payer::Home => NOBODY.to_owned(),
+        Payer::Person(_) | Payer::Gone(_) => name.to_owned(),
+    })
 }
 
 async fn check_name(store: &Store, config: &Config, name: &str) -> Result<(), SwarmError> {

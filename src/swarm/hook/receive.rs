@@ -191,9 +191,11 @@ impl Swarm {
         if hook.state == HookState::Paused {
             return Err(Refusal::Paused);
         }
-        if let Payer::Gone(why) =
-            person::payer(&self.store, &hook.created_by, hook.created_at, person::HOOK_ROLES).await?
-        {
+        let (party, at) = (&hook.created_by, hook.created_at);
+        let payer = person::payer(&self.store, party, at, person::HOOK_ROLES).await?;
+        // The one who added it pays for what its deliveries lead to.
+        let charged = person::charged_name(party, &payer);
+        if let Payer::Gone(why) = payer {
             return Err(self.pause_hook_by_itself(hook, why, now).await?);
         }
         self.hook_activity.take(&hook.name, now).map_err(Refusal::TooMany)?;
@@ -207,7 +209,7 @@ impl Swarm {
         let effect = match text(hook, &event, &delivery, &payload) {
             Ok(_) if event == "ping" => Err("a ping".to_owned()),
             Ok(text) if text.is_empty() => Err("the template leaves it out".to_owned()),
-            Ok(text) => Ok(self.hook_post(hook, &event, &text, now)),
+            Ok(text) => Ok(NewPost { charged, ..self.hook_post(hook, &event, &text, now) }),
             Err(problem) => return Err(Refusal::Invalid(problem)),
         };
         let entry = Actor::system().entry(
@@ -243,7 +245,7 @@ impl Swarm {
         Ok(Refusal::Paused)
     }
 
-    /// Returns the message that a delivery leads to.
+    /// Returns the message that a delivery leads to, without the name of whoever pays for it.
     fn hook_post(&self, hook: &Hook, event: &str, text: &str, now: i64) -> NewPost {
         let config = self.config();
         // The template says who is called; what a sender writes calls nobody. As with a person's message, everybody is called if
@@ -252,10 +254,8 @@ impl Swarm {
         let all = found.all || found.agents.is_empty();
         let mentions = PostMentions { agents: found.agents, all };
         let content = message(&hook.name, event, text);
-        // The one who added it pays for what its deliveries lead to.
-        let charged = hook.created_by.strip_prefix("human:").map(str::to_owned);
         let new = NewPost::of_system(&hook.channel, content, now);
-        NewPost { wake: WakeUrgency::AtOnce, mentions, charged, ..new }
+        NewPost { wake: WakeUrgency::AtOnce, mentions, ..new }
     }
 
     /// Returns the message that a hook would post for a body, without posting it.

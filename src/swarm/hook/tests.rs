@@ -278,3 +278,29 @@ async fn a_webhook_is_paid_by_the_person_who_added_it_and_ends_with_them() {
     assert_eq!(deliver(&team, "ci", "push", r#"{"n": 2}"#).await.unwrap(), Taken::Posted);
     assert_eq!(payer().await, None);
 }
+
+#[tokio::test]
+async fn a_webhook_of_the_owner_is_not_charged_to_a_person_who_got_the_name_later() {
+    let team = team().await;
+    team.swarm.add_hook(&Actor::human("kim"), wish("ci")).await.unwrap();
+    for (person, added_at) in [("lee", 1), ("kim", unix_ms() + 60_000)] {
+        let new = NewPerson {
+            name: person.to_owned(),
+            role: PersonRole::Owner,
+            agents: None,
+            channels: None,
+            day_tokens: None,
+            day_cost: None,
+        };
+        let entry = ann().entry("person.add", person, Level::Yellow, String::new());
+        assert!(team.store.people().add(new, entry, added_at).await.unwrap());
+    }
+    // The last person who wrote in the channel is not charged either.
+    team.swarm.add_hook(&Actor::human("lee"), wish("other")).await.unwrap();
+    assert_eq!(deliver(&team, "other", "push", r#"{"n": 1}"#).await.unwrap(), Taken::Posted);
+    let session = "agent:coder:flock:channel:dev".parse().unwrap();
+    let payer = async || team.swarm.charged_person(&session, None).await.unwrap();
+    assert_eq!(payer().await.as_deref(), Some("lee"));
+    assert_eq!(deliver(&team, "ci", "push", r#"{"n": 2}"#).await.unwrap(), Taken::Posted);
+    assert_eq!(payer().await, None);
+}

@@ -168,7 +168,8 @@ impl Swarm {
                     others => format!("it was missed, with {others} times before it"),
                 });
                 let run = self.slot_run(schedule, SlotCause::Time, slot, late.unwrap_or_default(), now);
-                self.deliver(schedule, run, &schedule.created_by).await
+                let charged = self.charged_by_schedule(schedule).await?;
+                self.deliver(schedule, run, charged).await
             }
         }
     }
@@ -219,7 +220,8 @@ impl Swarm {
             None => {
                 let mut run = self.slot_run(schedule, SlotCause::Event, now, String::new(), now);
                 run.event = Some(event.clone());
-                self.deliver(schedule, run, &schedule.created_by).await?;
+                let charged = self.charged_by_schedule(schedule).await?;
+                self.deliver(schedule, run, charged).await?;
                 return Ok(None);
             }
             Some(why) => why,
@@ -244,7 +246,8 @@ impl Swarm {
         }
         let mut run = self.slot_run(&schedule, SlotCause::Person, now, String::new(), now);
         run.entry = by.entry("schedule.run", name.as_str(), Level::Green, "now".to_owned());
-        if self.deliver(&schedule, run, &by.party.to_string()).await? {
+        let charged = by.party.to_string().strip_prefix("human:").map(str::to_owned);
+        if self.deliver(&schedule, run, charged).await? {
             return Ok(());
         }
         Err(SwarmError::Refused(format!("{} takes no messages now", view::target_text(&schedule.target))))
@@ -318,6 +321,11 @@ impl Swarm {
         person::payer(&self.store, &schedule.created_by, schedule.created_at, person::SCHEDULE_ROLES).await
     }
 
+    /// Returns the name that the calls of a schedule's runs are counted for.
+    async fn charged_by_schedule(&self, schedule: &Schedule) -> Result<Option<String>, StoreError> {
+        Ok(person::charged_name(&schedule.created_by, &self.schedule_payer(schedule).await?))
+    }
+
     /// Returns why the budget of the person who pays for a schedule leaves no room for a run.
     async fn over_payers_budget(&self, schedule: &Schedule, now: i64) -> Result<Option<String>, SwarmError> {
         let Payer::Person(payer) = self.schedule_payer(schedule).await? else { return Ok(None) };
@@ -389,14 +397,19 @@ impl Swarm {
         SlotRun { schedule: schedule.id, cause, slot, why, event: None, delivery, entry, now }
     }
 
-    /// Commits a run, which `party` pays for if it is a person, and tells everybody who is concerned. Returns `false` if
-    /// nothing was given to the recipient.
-    async fn deliver(&self, schedule: &Schedule, mut run: SlotRun, party: &str) -> Result<bool, SwarmError> {
-        if let Some(name) = party.strip_prefix("human:") {
+    /// Commits a run, whose calls are counted for the person `charged`, and tells everybody who is concerned. Returns `false`
+    /// if nothing was given to the recipient.
+    async fn deliver(
+        &self,
+        schedule: &Schedule,
+        mut run: SlotRun,
+        charged: Option<String>,
+    ) -> Result<bool, SwarmError> {
+        if let Some(name) = charged {
             match &mut run.delivery {
-                SlotDelivery::Post(new) => new.charged = Some(name.to_owned()),
+                SlotDelivery::Post(new) => new.charged = Some(name),
                 SlotDelivery::Task(parts) => {
-                    let person = self.store.people().find(name).await?.filter(Person::is_active);
+                    let person = self.store.people().find(&name).await?.filter(Person::is_active);
                     parts.0.person = person.map(|person| person.name);
                 }
             }

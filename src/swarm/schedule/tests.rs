@@ -728,6 +728,28 @@ async fn a_schedule_of_a_person_without_budget_is_skipped() {
 }
 
 #[tokio::test]
+async fn a_schedule_of_the_owner_is_not_charged_to_a_person_who_got_the_name_later() {
+    let team = team().await;
+    let added = team.swarm.add_schedule(&Actor::human("kim"), &wish("dev", "1h")).await.unwrap();
+    let new = NewPerson {
+        name: "kim".to_owned(),
+        role: PersonRole::Operator,
+        agents: None,
+        channels: None,
+        day_tokens: None,
+        day_cost: None,
+    };
+    let entry = ann().entry("person.add", "kim", Level::Yellow, String::new());
+    assert!(team.store.people().add(new, entry, added.created_at + 1).await.unwrap());
+    let lee = operator(&team, "lee", None).await;
+    team.swarm.post(&lee, &dev(), "hello".to_owned(), true).await.unwrap();
+    let before = posts(&team).await.len();
+    team.swarm.look_at_schedules(added.created_at + 60 * MINUTE).await.unwrap();
+    assert_eq!(posts(&team).await.len(), before + 1);
+    assert_eq!(payer_in(&team, "agent:coder:flock:channel:dev").await, None);
+}
+
+#[tokio::test]
 async fn a_schedule_of_somebody_who_is_gone_pauses_until_another_takes_it_over() {
     let team = team().await;
     let kim = operator(&team, "kim", None).await;
