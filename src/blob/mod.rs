@@ -49,7 +49,8 @@ pub enum Put {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobFacts {
     pub size: u64,
-    /// The time at which it was written, in Unix milliseconds. 0 if the store does not tell.
+    /// The time at which it was written, in Unix milliseconds. If the store does not tell, it is 0, and in a list the time of
+    /// the list.
     pub at: i64,
 }
 

@@ -112,10 +112,12 @@ impl Answer {
     }
 
     /// Reads a page of a list. `own` is the beginning of all keys of the store. Returns `None` if the answer is no list.
-    pub(super) fn page(&self, own: &str) -> Option<BlobPage> {
+    ///
+    /// A blob whose time the server does not tell counts as written `now`: what may be new must not be deleted as old.
+    pub(super) fn page(&self, own: &str, now: i64) -> Option<BlobPage> {
         let pieces = xml::pieces(std::str::from_utf8(&self.body).ok()?)?;
         let mut page = BlobPage::default();
-        let (mut key, mut size, mut at) = (None, None, 0);
+        let (mut key, mut size, mut at) = (None, None, None);
         let (mut is_truncated, mut last, mut is_list) = (false, None, false);
         for piece in pieces {
             match piece {
@@ -124,8 +126,7 @@ impl Answer {
                     "ListBucketResult/Contents/Key" => key = Some(text),
                     "ListBucketResult/Contents/Size" => size = text.trim().parse().ok(),
                     "ListBucketResult/Contents/LastModified" => {
-                        at =
-                            text.trim().parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_millisecond);
+                        at = text.trim().parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
                     }
                     _ => {}
                 },
@@ -134,10 +135,10 @@ impl Answer {
                     let own_key = whole.strip_prefix(own)?;
                     // A key of another form was put there by somebody else.
                     if let (Ok(key), Some(size)) = (own_key.parse::<BlobKey>(), size.take()) {
-                        page.blobs.push((key, BlobFacts { size, at }));
+                        page.blobs.push((key, BlobFacts { size, at: at.unwrap_or(now) }));
                     }
                     last = Some(own_key.to_owned());
-                    at = 0;
+                    at = None;
                 }
                 Piece::End(path) => is_list |= path == "ListBucketResult",
             }
@@ -189,15 +190,21 @@ mod tests {
         let list = |truncated: bool, entries: &str| {
             format!("<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{entries}</ListBucketResult>")
         };
-        let found = answer(200, &list(true, &[entry("a/b"), entry("a b")].concat())).page("p/").unwrap();
+        let found = answer(200, &list(true, &[entry("a/b"), entry("a b")].concat())).page("p/", 9).unwrap();
         let facts = BlobFacts { size: 7, at: 1_255_369_830_000 };
         assert_eq!(found.blobs, [("a/b".parse().unwrap(), facts)]);
         assert_eq!(found.next.as_deref(), Some("a b"), "a foreign key counts for the place");
-        assert_eq!(answer(200, &list(false, "")).page("p/"), Some(BlobPage::default()));
-        assert_eq!(answer(200, &list(true, "")).page("p/"), None, "it would never end");
-        assert_eq!(answer(200, &list(false, &entry("a"))).page("q/"), None, "another prefix");
-        assert_eq!(answer(200, "<html><p>x</p></html>").page(""), None);
-        assert_eq!(answer(200, "hello").page(""), None);
+        for untold in ["", "<LastModified>soon</LastModified>"] {
+            let other = format!("<Contents><Key>p/c</Key>{untold}<Size>7</Size></Contents>");
+            let found = answer(200, &list(false, &[entry("a/b"), other].concat())).page("p/", 9).unwrap();
+            let times: Vec<i64> = found.blobs.iter().map(|(_, facts)| facts.at).collect();
+            assert_eq!(times, [facts.at, 9], "a time that is not told is not that of the blob before");
+        }
+        assert_eq!(answer(200, &list(false, "")).page("p/", 9), Some(BlobPage::default()));
+        assert_eq!(answer(200, &list(true, "")).page("p/", 9), None, "it would never end");
+        assert_eq!(answer(200, &list(false, &entry("a"))).page("q/", 9), None, "another prefix");
+        assert_eq!(answer(200, "<html><p>x</p></html>").page("", 9), None);
+        assert_eq!(answer(200, "hello").page("", 9), None);
     }
 
     #[test]

@@ -381,7 +381,7 @@ impl BlobStore for Bucket {
             if !answer.status.is_success() {
                 return Err(self.refusal(&answer, None));
             }
-            answer.page(&own).ok_or_else(|| {
+            answer.page(&own, clock::unix_ms()).ok_or_else(|| {
                 let problem = "its answer to a list is none of S3".to_owned();
                 BlobError::Refused { place: self.place.clone(), problem }
             })
