@@ -119,15 +119,29 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Verb::Gc { keep_days } => {
                 team::engine().await?;
                 let progress = context.printer.progress("removing packages that no agent needs");
-                let mut freed = Vec::new();
-                // Each engine has a store of its own.
-                for store in team::stores(&home, &config).all() {
+                let (mut freed, mut skipped) = (Vec::new(), Vec::new());
+                // Each engine has a store of its own. The machine's own, which is the first, has to answer.
+                for (engine, store) in team::stores(&home, &config).all() {
                     let never = CancellationToken::new();
-                    freed.push(store.gc(*keep_days, &never, &|line| progress.detail(line)).await?);
+                    match store.gc(*keep_days, &never, &|line| progress.detail(line)).await {
+                        Ok(text) => freed.push(text),
+                        Err(error) if engine.is_local() => return Err(Failure::from(error)),
+                        // What the others have freed is told all the same.
+                        Err(error) => skipped.push((engine, Failure::from(error))),
+                    }
                 }
                 let freed = freed.join("; ");
                 progress.done("collected");
-                context.printer.result(&json!({"freed": freed}), freed.as_str());
+                let names: Vec<_> = skipped.iter().map(|(engine, _)| engine.clone()).collect();
+                context.printer.result(&json!({"freed": freed, "skipped": names}), freed.as_str());
+                let mut kind = None;
+                for (engine, failure) in skipped {
+                    kind.get_or_insert(failure.kind);
+                    let failure =
+                        failure.within(format!("the packages in the engine {engine} were left as they are"));
+                    context.printer.warn(&failure.to_line_with_hint());
+                }
+                return Ok(kind.map_or(Exit::Done, Exit::Failed));
             }
             // This case has already returned above.
             Verb::Pin { .. } => {}
