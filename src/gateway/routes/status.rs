@@ -53,7 +53,11 @@ pub(crate) async fn show(
     if let Err(error) = &skills {
         tracing::error!(error = crate::error::chain(error), "failed to look at the skills");
     }
-    let gateways = gateways(&gateway).await;
+    // They have addresses and the names of machines, which are part of the machine's state.
+    let oversees = caller
+        .home_person()
+        .is_none_or(|person| person_access::allows(person.role, person_access::Action::Oversee));
+    let gateways = if oversees { gateways(&gateway).await } else { Ok(None) };
     if let Err(error) = &gateways {
         tracing::error!(error = crate::error::chain(error), "failed to look which gateways there are");
     }
@@ -81,7 +85,7 @@ pub(crate) async fn show(
         "gateways": gateways.ok().flatten(),
     });
     // Left out if only the machine's own is there.
-    if let Some(engines) = engines::for_status(&gateway.swarm).await {
+    if oversees && let Some(engines) = engines::for_status(&gateway.swarm).await {
         status["engines"] = json!(engines);
     }
     if let Some(people) = people(&gateway, &caller).await {

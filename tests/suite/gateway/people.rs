@@ -135,6 +135,21 @@ async fn a_role_refuses_every_route_that_it_does_not_open() {
 }
 
 #[tokio::test]
+async fn the_status_has_the_engines_for_those_who_see_the_machine() {
+    let house = House::new().await;
+    // With an entry of its own, the machine's engine is in the status.
+    let drain = Call::post("/api/engines/local/drain").json(&json!({"drain": true})).unwrap();
+    let (status, body) = send(&house.owner(), drain).await;
+    assert_eq!(status, 200, "{body}");
+    for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
+        let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;
+        let (status, shown) = send(&someone, Call::get("/api/status")).await;
+        assert_eq!((status, shown.get("engines").is_some()), (200, sees), "{role}: {shown}");
+        assert!(sees || shown["gateways"].is_null(), "{role}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_sees_nothing_of_agents_and_channels_that_are_not_theirs() {
     let house = House::new().await;
     let (ann, bob) = two_people(&house).await;
