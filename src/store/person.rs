@@ -405,6 +405,87 @@ fn charged(
         .optional()
 }
 
+/// Returns a person as a change would leave them, with the audit row, or the error of `check`. `None` if nobody has the name, or
+/// was removed.
+fn changed<E>(
+    transaction: &Transaction<'_>,
+    name: &str,
+    change: PersonChange,
+    check: impl FnOnce(&Person) -> Result<AuditEntry, E>,
+) -> sql::Result<Option<Result<(Person, AuditEntry), E>>> {
+    let Some(mut person) = find(transaction, name)?.filter(Person::is_active) else { return Ok(None) };
+    let PersonChange { role, agents, channels, day_tokens, day_cost } = change;
+    person.role = role.unwrap_or(person.role);
+    person.agents = agents.unwrap_or(person.agents);
+    person.channels = named_channels(person.agents.as_ref(), channels.unwrap_or(person.channels));
+    person.day_tokens = day_tokens.unwrap_or(person.day_tokens);
+    person.day_cost = day_cost.unwrap_or(person.day_cost);
+    Ok(Some(check(&person).map(|entry| (person, entry))))
+}
+
+fn write_change(
+    transaction: &Transaction<'_>,
+    person: &Person,
+    entry: &AuditEntry,
+    now: i64,
+) -> sql::Result<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE person SET role = ?2, agents = ?3, channels = ?4, day_tokens = ?5, day_cost = ?6
+             WHERE name = ?1",
+        )?
+        .execute((
+            &person.name,
+            person.role.as_str(),
+            joined(person.agents.as_ref()),
+            joined(person.channels.as_ref()),
+            amount(person.day_tokens),
+            amount(person.day_cost),
+        ))?;
+    audit::append(transaction, entry, now)
+}
+
+/// Gives a person an account, or takes it away, unless somebody else has it.
+fn bind(
+    transaction: &Transaction<'_>,
+    name: &str,
+    account: Option<OidcAccount>,
+    entry: &AuditEntry,
+    now: i64,
+) -> sql::Result<OidcBinding> {
+    let Some(mut person) = find(transaction, name)?.filter(Person::is_active) else {
+        return Ok(OidcBinding::NoPerson);
+    };
+    if let Some(wanted) = &account {
+        for (column, value) in [("oidc_subject", &wanted.subject), ("oidc_email", &wanted.email)] {
+            let Some(value) = value else { continue };
+            let other: Option<String> = transaction
+                .prepare_cached(&format!(
+                    "SELECT name FROM person WHERE oidc_issuer = ?1 AND {column} = ?2 AND name <> ?3"
+                ))?
+                .query_row((&wanted.issuer, value, name), |row| row.get(0))
+                .optional()?;
+            if let Some(other) = other {
+                return Ok(OidcBinding::Taken(other));
+            }
+        }
+    }
+    set_account(transaction, name, account.as_ref())?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM sign_in WHERE lower(person) = ?1 AND oidc_issuer IS NOT NULL
+             AND (oidc_issuer IS DISTINCT FROM ?2 OR oidc_subject IS DISTINCT FROM ?3)",
+        )?
+        .execute((
+            name,
+            account.as_ref().map(|account| &account.issuer),
+            account.as_ref().and_then(|account| account.subject.as_ref()),
+        ))?;
+    audit::append(transaction, entry, now)?;
+    person.oidc = account;
+    Ok(OidcBinding::Bound(Box::new(person)))
+}
+
 impl<A> People<&Database<A>> {
     /// Finds a person by name, removed or not.
     pub(crate) async fn find(self, name: &str) -> Result<Option<Person>, StoreError> {
@@ -480,34 +561,40 @@ impl People<&Store> {
         now: i64,
     ) -> Result<Option<Result<Person, E>>, StoreError> {
         self.write("change a person", move |transaction| {
-            let Some(mut person) = find(transaction, &name)?.filter(Person::is_active) else {
-                return Ok(None);
+            let (person, entry) = match changed(transaction, &name, change, check)? {
+                None => return Ok(None),
+                Some(Err(error)) => return Ok(Some(Err(error))),
+                Some(Ok(changed)) => changed,
             };
-            let PersonChange { role, agents, channels, day_tokens, day_cost } = change;
-            person.role = role.unwrap_or(person.role);
-            person.agents = agents.unwrap_or(person.agents);
-            person.channels = named_channels(person.agents.as_ref(), channels.unwrap_or(person.channels));
-            person.day_tokens = day_tokens.unwrap_or(person.day_tokens);
-            person.day_cost = day_cost.unwrap_or(person.day_cost);
-            let entry = match check(&person) {
-                Ok(entry) => entry,
-                Err(error) => return Ok(Some(Err(error))),
-            };
-            transaction
-                .prepare_cached(
-                    "UPDATE person SET role = ?2, agents = ?3, channels = ?4, day_tokens = ?5, day_cost = ?6
-                     WHERE name = ?1",
-                )?
-                .execute((
-                    &person.name,
-                    person.role.as_str(),
-                    joined(person.agents.as_ref()),
-                    joined(person.channels.as_ref()),
-                    amount(person.day_tokens),
-                    amount(person.day_cost),
-                ))?;
-            audit::append(transaction, &entry, now)?;
+            write_change(transaction, &person, &entry, now)?;
             Ok(Some(Ok(person)))
+        })
+        .await
+    }
+
+    /// Changes a person and the person's account of OpenID Connect, both or neither. The account comes with its audit row.
+    /// `check` is asked as in [`Self::change`].
+    pub(crate) async fn change_with_account<E: Send + 'static>(
+        self,
+        name: String,
+        change: PersonChange,
+        check: impl FnOnce(&Person) -> Result<AuditEntry, E> + Send + 'static,
+        (account, account_entry): (Option<OidcAccount>, AuditEntry),
+        now: i64,
+    ) -> Result<Result<OidcBinding, E>, StoreError> {
+        self.write("change a person and the account", move |transaction| {
+            // Nothing is written before everything was checked.
+            let (person, entry) = match changed(transaction, &name, change, check)? {
+                None => return Ok(Ok(OidcBinding::NoPerson)),
+                Some(Err(error)) => return Ok(Err(error)),
+                Some(Ok(changed)) => changed,
+            };
+            let bound = match bind(transaction, &name, account, &account_entry, now)? {
+                OidcBinding::Bound(bound) => bound,
+                refused => return Ok(Ok(refused)),
+            };
+            write_change(transaction, &person, &entry, now)?;
+            Ok(Ok(OidcBinding::Bound(Box::new(Person { oidc: bound.oidc, ..person }))))
         })
         .await
     }
@@ -548,37 +635,7 @@ impl People<&Store> {
         now: i64,
     ) -> Result<OidcBinding, StoreError> {
         self.write("change the account of a person", move |transaction| {
-            let Some(mut person) = find(transaction, &name)?.filter(Person::is_active) else {
-                return Ok(OidcBinding::NoPerson);
-            };
-            if let Some(wanted) = &account {
-                for (column, value) in [("oidc_subject", &wanted.subject), ("oidc_email", &wanted.email)] {
-                    let Some(value) = value else { continue };
-                    let other: Option<String> = transaction
-                        .prepare_cached(&format!(
-                            "SELECT name FROM person WHERE oidc_issuer = ?1 AND {column} = ?2 AND name <> ?3"
-                        ))?
-                        .query_row((&wanted.issuer, value, &name), |row| row.get(0))
-                        .optional()?;
-                    if let Some(other) = other {
-                        return Ok(OidcBinding::Taken(other));
-                    }
-                }
-            }
-            set_account(transaction, &name, account.as_ref())?;
-            transaction
-                .prepare_cached(
-                    "DELETE FROM sign_in WHERE lower(person) = ?1 AND oidc_issuer IS NOT NULL
-                     AND (oidc_issuer IS DISTINCT FROM ?2 OR oidc_subject IS DISTINCT FROM ?3)",
-                )?
-                .execute((
-                    &name,
-                    account.as_ref().map(|account| &account.issuer),
-                    account.as_ref().and_then(|account| account.subject.as_ref()),
-                ))?;
-            audit::append(transaction, &entry, now)?;
-            person.oidc = account;
-            Ok(OidcBinding::Bound(Box::new(person)))
+            bind(transaction, &name, account, &entry, now)
         })
         .await
     }

@@ -233,3 +233,36 @@ async fn a_message_of_a_schedule_counts_for_the_one_who_added_it() {
     store.posts().add(says("dev", "human:bob", "hello")).await.unwrap();
     assert_eq!(charged().await, "bob");
 }
+
+#[tokio::test]
+async fn an_account_and_a_change_are_made_together_or_not_at_all() {
+    let (_folder, store) = open();
+    add(&store, new("ann")).await;
+    add(&store, new("bob")).await;
+    let account = |subject: &str| OidcAccount {
+        issuer: "https://id.example".to_owned(),
+        subject: Some(subject.to_owned()),
+        email: None,
+    };
+    let people = || store.people();
+    let bound = people().set_account("bob".to_owned(), Some(account("b")), entry("person.account"), 2).await;
+    assert!(matches!(bound.unwrap(), OidcBinding::Bound(_)));
+    let before = people().find("ann").await.unwrap().unwrap();
+    let change = || PersonChange { role: Some(PersonRole::Viewer), ..PersonChange::default() };
+    let with = |subject: &str| (Some(account(subject)), entry("person.account"));
+    let ann = || "ann".to_owned();
+    // What is wrong with the change leaves the account, and what is wrong with the account the change.
+    let refused = people()
+        .change_with_account(ann(), change(), |_: &Person| Err::<AuditEntry, _>(7), with("a"), 3)
+        .await;
+    assert!(matches!(refused.unwrap(), Err(7)));
+    assert_eq!(people().find("ann").await.unwrap().unwrap(), before);
+    let good = |_: &Person| Ok::<_, u8>(entry("person.change"));
+    let taken = people().change_with_account(ann(), change(), good, with("b"), 3).await.unwrap();
+    assert!(matches!(taken, Ok(OidcBinding::Taken(name)) if name == "bob"));
+    assert_eq!(people().find("ann").await.unwrap().unwrap(), before);
+    let both = people().change_with_account(ann(), change(), good, with("a"), 3).await.unwrap();
+    assert!(matches!(both, Ok(OidcBinding::Bound(_))));
+    let after = people().find("ann").await.unwrap().unwrap();
+    assert_eq!((after.role, after.oidc), (PersonRole::Viewer, Some(account("a"))));
+}

@@ -7,8 +7,8 @@ use crate::config::Config;
 use crate::id::{AgentId, ChannelId, Party, RESERVED_AGENT_IDS};
 use crate::process;
 use crate::store::{
-    ClientToken, Level, NewPerson, OidcAccount, OidcBinding, Person, PersonChange, PersonRole, Store,
-    StoreError, token_hash,
+    AuditEntry, ClientToken, Level, NewPerson, OidcAccount, OidcBinding, Person, PersonChange, PersonRole,
+    Store, StoreError, token_hash,
 };
 
 /// Most characters of a name. With a number after it, it still fits the name of a token.
@@ -68,29 +68,60 @@ pub(crate) async fn change(
     config: &Config,
     by: &Actor,
     name: &str,
-    mut change: PersonChange,
+    change: PersonChange,
 ) -> Result<Person, SwarmError> {
+    let change = checked(store, config, change).await?;
+    let changed = store.people().change(lower(name), change, check_change(by), unix_ms()).await?;
+    let changed = changed.ok_or_else(|| no_person(name))??;
+    store.sync().await?;
+    Ok(changed)
+}
+
+/// Changes a person as [`change`] does and the account as [`set_account`] does, both or neither.
+///
+/// # Errors
+///
+/// Returns the errors of the two.
+pub(crate) async fn change_with_account(
+    store: &Store,
+    config: &Config,
+    by: &Actor,
+    name: &str,
+    change: PersonChange,
+    wish: Option<AccountWish>,
+) -> Result<Person, SwarmError> {
+    let account = account_change(config, by, name, wish)?;
+    let change = checked(store, config, change).await?;
+    let people = store.people();
+    let bound =
+        people.change_with_account(lower(name), change, check_change(by), account, unix_ms()).await??;
+    bound_person(store, name, bound).await
+}
+
+async fn checked(
+    store: &Store,
+    config: &Config,
+    mut change: PersonChange,
+) -> Result<PersonChange, SwarmError> {
     if let Some(agents) = change.agents {
         change.agents = Some(checked_agents(config, agents)?);
     }
     if let Some(channels) = change.channels {
         change.channels = Some(checked_channels(store, channels).await?);
     }
+    Ok(change)
+}
+
+/// Returns the check of a person as they would become, which makes the audit row.
+fn check_change(
+    by: &Actor,
+) -> impl FnOnce(&Person) -> Result<AuditEntry, SwarmError> + Send + 'static + use<> {
     let by = by.clone();
-    let check = move |person: &Person| {
+    move |person: &Person| {
         check_role(person.role, person.is_limited())?;
         let limits = describe(person.role, person.agents.as_deref(), person.channels.as_deref());
-        Ok::<_, SwarmError>(by.entry(
-            "person.change",
-            &format!("human:{}", person.name),
-            Level::Yellow,
-            limits,
-        ))
-    };
-    let changed = store.people().change(lower(name), change, check, unix_ms()).await?;
-    let changed = changed.ok_or_else(|| no_person(name))??;
-    store.sync().await?;
-    Ok(changed)
+        Ok(by.entry("person.change", &format!("human:{}", person.name), Level::Yellow, limits))
+    }
 }
 
 /// The account of OpenID Connect that a person gets.
@@ -115,15 +146,30 @@ pub(crate) async fn set_account(
     name: &str,
     wish: Option<AccountWish>,
 ) -> Result<Person, SwarmError> {
-    let name_of = lower(name);
+    let (account, entry) = account_change(config, by, name, wish)?;
+    let bound = store.people().set_account(lower(name), account, entry, unix_ms()).await?;
+    bound_person(store, name, bound).await
+}
+
+/// Returns the account that a person is to have, with the audit row.
+fn account_change(
+    config: &Config,
+    by: &Actor,
+    name: &str,
+    wish: Option<AccountWish>,
+) -> Result<(Option<OidcAccount>, AuditEntry), SwarmError> {
     let account = wish.map(|wish| account(config, wish)).transpose()?;
     let detail = match &account {
         None => "none".to_owned(),
         Some(OidcAccount { issuer, subject: Some(subject), .. }) => format!("{subject} at {issuer}"),
         Some(OidcAccount { issuer, .. }) => format!("by an e-mail address, at {issuer}"),
     };
-    let entry = by.entry("person.account", &format!("human:{name_of}"), Level::Yellow, detail);
-    match store.people().set_account(name_of, account, entry, unix_ms()).await? {
+    let entry = by.entry("person.account", &format!("human:{}", lower(name)), Level::Yellow, detail);
+    Ok((account, entry))
+}
+
+async fn bound_person(store: &Store, name: &str, bound: OidcBinding) -> Result<Person, SwarmError> {
+    match bound {
         OidcBinding::Bound(person) => {
             // A power failure must not give an account back to somebody who lost it.
             store.sync().await?;

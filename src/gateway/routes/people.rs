@@ -197,15 +197,14 @@ pub(crate) async fn change(
         day_cost: wanted.day_cost_micros,
     };
     let (store, config) = (team.swarm.store(), team.swarm.config());
-    // The account comes first: what is wrong with it must leave the rest as it is.
-    let mut changed = None;
-    if let Some(account) = wanted.oidc {
-        let wish = account.map(|ChangeAccount { subject, email }| AccountWish { subject, email });
-        changed = Some(home_person::set_account(store, &config, &by, &name, wish).await?);
-    }
-    if changed.is_none() || !change.is_empty() {
-        changed = Some(home_person::change(store, &config, &by, &name, change).await?);
-    }
+    let account = wanted
+        .oidc
+        .map(|account| account.map(|ChangeAccount { subject, email }| AccountWish { subject, email }));
+    let changed = match account {
+        Some(wish) if change.is_empty() => home_person::set_account(store, &config, &by, &name, wish).await?,
+        Some(wish) => home_person::change_with_account(store, &config, &by, &name, change, wish).await?,
+        None => home_person::change(store, &config, &by, &name, change).await?,
+    };
     Ok(axum::Json(json!(changed)))
 }
 
