@@ -234,8 +234,7 @@ pub(crate) async fn drain(
     }
     let entry = by.entry(action, name.as_str(), Level::Yellow, String::new());
     swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
-    let (home, known) = (swarm.home().clone(), known.clone());
-    edit(move || settings::set_draining(&home, &known, is_draining)).await
+    set_draining(swarm, known, is_draining).await
 }
 
 /// Removes an engine with all that this home has in it.
@@ -254,23 +253,28 @@ pub(crate) async fn remove(
         return Err(ApiError::invalid("usage", "local is the machine's own engine, which is always there")
             .with_hint("flock engine drain local"));
     }
-    let (found, _) = find(swarm, name)?;
-    let config = swarm.config();
-    let placed = swarm.engines().placements().await.map_err(ApiError::explained)?;
-    let there: Vec<&str> = config
-        .agents
-        .iter()
-        // One that has no sandbox of flock's any more is moved by no drain.
-        .filter(|agent| is_placed(agent) && placed.get(&agent.id) == Some(name))
-        .map(|agent| agent.id.as_str())
-        .collect();
-    if !there.is_empty() && !is_forced {
-        let text = format!("the engine {name} has agents: {}", there.join(", "));
-        return Err(ApiError::conflict("conflict", text).with_hint(format!("flock engine drain {name}")));
+    let (found, known) = find(swarm, name)?;
+    let mut there = placed_on(swarm, name).await?;
+    if !is_forced {
+        none_left(name, &there)?;
+        // An agent that is placed from now on is placed elsewhere, and one that was placed meanwhile is seen.
+        if !known.is_draining {
+            set_draining(swarm, &known, true).await?;
+        }
+        swarm.engines().settle().await;
+        there = match placed_on(swarm, name).await {
+            Ok(there) if there.is_empty() => there,
+            found => {
+                stop_draining(swarm, &known).await;
+                none_left(name, &found?)?;
+                Vec::new()
+            }
+        };
     }
     let mut left = Vec::new();
     if let Err(error) = clean(swarm, &found).await {
         if !is_forced {
+            stop_draining(swarm, &known).await;
             let text = format!("what this home has in the engine {name} can't be removed: {}", chain(&error));
             return Err(ApiError::conflict("engine_unreachable", text)
                 .with_hint(format!("start the engine, or: flock engine remove {name} --force")));
@@ -279,11 +283,44 @@ pub(crate) async fn remove(
     }
     let (home, gone) = (swarm.home().clone(), name.clone());
     edit(move || settings::remove(&home, &gone)).await?;
-    let detail = if there.is_empty() { String::new() } else { format!("with {}", there.join(", ")) };
+    let detail = if there.is_empty() { String::new() } else { format!("with {}", joined(&there)) };
     let entry = by.entry("engine.remove", name.as_str(), Level::Yellow, detail);
     let forgotten = swarm.store().placements().forget_engine(name.clone(), entry, unix_ms()).await;
     forgotten.map_err(ApiError::explained)?;
     Ok(left)
+}
+
+/// Returns the agents on an engine.
+async fn placed_on(swarm: &Swarm, name: &EngineName) -> Result<Vec<AgentId>, ApiError> {
+    let placed = swarm.engines().placements().await.map_err(ApiError::explained)?;
+    let config = swarm.config();
+    // One that has no sandbox of flock's any more is moved by no drain.
+    let is_there = |agent: &&Agent| is_placed(agent) && placed.get(&agent.id) == Some(name);
+    Ok(config.agents.iter().filter(is_there).map(|agent| agent.id.clone()).collect())
+}
+
+fn none_left(name: &EngineName, there: &[AgentId]) -> Result<(), ApiError> {
+    if there.is_empty() {
+        return Ok(());
+    }
+    let text = format!("the engine {name} has agents: {}", joined(there));
+    Err(ApiError::conflict("conflict", text).with_hint(format!("flock engine drain {name}")))
+}
+
+fn joined(agents: &[AgentId]) -> String {
+    agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+async fn set_draining(swarm: &Swarm, known: &EngineSettings, is_draining: bool) -> Result<(), ApiError> {
+    let (home, known) = (swarm.home().clone(), known.clone());
+    edit(move || settings::set_draining(&home, &known, is_draining)).await
+}
+
+/// Lets an engine be used again that was to be removed, unless it was drained before.
+async fn stop_draining(swarm: &Swarm, known: &EngineSettings) {
+    if !known.is_draining && set_draining(swarm, known, false).await.is_err() {
+        tracing::error!(engine = %known.name, "the engine is still drained; run `flock engine drain {} --stop`", known.name);
+    }
 }
 
 /// Removes everything that the home has in an engine.

@@ -224,6 +224,12 @@ impl Engines {
         }
     }
 
+    /// Waits until the agents that are being placed at this moment are placed. Later ones are placed by the present
+    /// configuration.
+    pub(crate) async fn settle(&self) {
+        drop(self.placing.lock().await);
+    }
+
     async fn place(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
         // The engines are asked before the lock is taken, so that a silent one keeps nobody waiting but this agent.
         let silent = self.silent().await;
