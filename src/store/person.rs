@@ -371,10 +371,11 @@ fn charged(
     turn: Option<&str>,
 ) -> sql::Result<Option<String>> {
     if let Some(channel) = session.channel() {
+        // The condition is that of the index, or the whole channel would be read.
         return connection
             .prepare_cached(
                 "SELECT coalesce(person, substr(author, 7)) FROM message
-                 WHERE channel = ?1 AND (person IS NOT NULL OR substr(author, 1, 6) = 'human:')
+                 WHERE channel = ?1 AND (person IS NOT NULL OR (author >= 'human:' AND author < 'human;'))
                  ORDER BY seq DESC LIMIT 1",
             )?
             .query_row([channel.as_str()], |row| row.get(0))

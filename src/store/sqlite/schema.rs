@@ -53,6 +53,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/038.sql"),
     include_str!("migrations/039.sql"),
     include_str!("migrations/040.sql"),
+    include_str!("migrations/041.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

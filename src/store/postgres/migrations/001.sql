@@ -141,6 +141,8 @@ CREATE INDEX message_waking ON message (channel, seq) WHERE wake > 0;
 CREATE UNIQUE INDEX message_final ON message (turn) WHERE is_final = 1;
 CREATE INDEX message_by_turn ON message (turn) WHERE turn IS NOT NULL;
 CREATE INDEX message_by_human ON message (channel, created_at) WHERE author >= 'human:' AND author < 'human;';
+CREATE INDEX message_by_payer ON message (channel, seq)
+    WHERE person IS NOT NULL OR (author >= 'human:' AND author < 'human;');
 
 -- How far an agent has been given a channel, and what the turn under way was given.
 CREATE TABLE delivery (
