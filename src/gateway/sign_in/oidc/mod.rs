@@ -16,7 +16,7 @@ mod pending;
 mod provider;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Semaphore};
 
@@ -40,10 +40,33 @@ pub(crate) const COOKIE_AGE: u64 = pending::LIFETIME.as_secs();
 /// Most requests to the provider at once.
 const MAX_REQUESTS: usize = 8;
 
+/// Time for which a provider that can't be used is not asked again.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(5);
+
+/// What is known of the provider.
+#[derive(Default)]
+struct KnownProvider {
+    found: Option<Arc<Provider>>,
+    failure: Option<ProviderFailure>,
+}
+
+/// The reason why the provider of these settings could not be used.
+struct ProviderFailure {
+    settings: Arc<OidcSettings>,
+    reason: String,
+    at: Instant,
+}
+
+impl ProviderFailure {
+    fn is_current(&self, settings: &OidcSettings, now: Instant) -> bool {
+        *self.settings == *settings && now.saturating_duration_since(self.at) < FAILURE_LIFETIME
+    }
+}
+
 /// The sign-ins at the provider.
 pub(crate) struct OidcSignIns {
     pending: PendingSignIns,
-    provider: Mutex<Option<Arc<Provider>>>,
+    provider: Mutex<KnownProvider>,
     slots: Semaphore,
 }
 
@@ -113,13 +136,30 @@ impl OidcSignIns {
     async fn provider(&self, settings: &Arc<OidcSettings>) -> Result<Arc<Provider>, OidcError> {
         // The lock is held while the document is read, so that many sign-ins at once read it once.
         let mut known = self.provider.lock().await;
-        if let Some(provider) = known.as_ref().filter(|provider| provider.is_current(settings)) {
+        if let Some(provider) = known.found.as_ref().filter(|provider| provider.is_current(settings)) {
             return Ok(Arc::clone(provider));
         }
-        let found = Provider::discover(Arc::clone(settings)).await.map_err(OidcError::Provider)?;
-        let found = Arc::new(found);
-        *known = Some(Arc::clone(&found));
-        Ok(found)
+        // Those who waited for the lock would each wait for a silent provider, one after another.
+        let failure = known.failure.as_ref().filter(|failure| failure.is_current(settings, Instant::now()));
+        if let Some(failure) = failure {
+            return Err(OidcError::Provider(failure.reason.clone()));
+        }
+        match Provider::discover(Arc::clone(settings)).await {
+            Ok(found) => {
+                let found = Arc::new(found);
+                *known = KnownProvider { found: Some(Arc::clone(&found)), failure: None };
+                Ok(found)
+            }
+            Err(reason) => {
+                let failure = ProviderFailure {
+                    settings: Arc::clone(settings),
+                    reason: reason.clone(),
+                    at: Instant::now(),
+                };
+                known.failure = Some(failure);
+                Err(OidcError::Provider(reason))
+            }
+        }
     }
 }
 
