@@ -25,7 +25,7 @@ pub fn decisions(agents: usize) -> Vec<Duration> {
         })
         .collect();
     let needs = |agent: usize| AgentNeeds {
-        labels: if agent % 10 == 0 { vec!["gpu".to_owned()] } else { Vec::new() },
+        labels: if agent.is_multiple_of(10) { vec!["gpu".to_owned()] } else { Vec::new() },
         memory: LIMIT,
     };
     let mut places: Vec<EngineName> = Vec::with_capacity(agents);
