@@ -246,12 +246,12 @@ async fn a_nul_character_is_named_before_anything_is_copied() {
     let found = "SELECT count(*) FROM message WHERE content = 'a\u{fffd}b'";
     assert_eq!(number(&target.connection(), found), 1);
     drop(target);
-    // Not in the audit, whose rows have hashes.
-    let store = Store::open(&home).unwrap();
-    let mut sealed = entry("test.nul");
-    sealed.detail = "a\0b".to_owned();
-    store.audit().append(sealed, 9).await.unwrap();
-    drop(store);
+    // Not in the audit, whose rows have hashes. An older version of flock wrote such a row.
+    let other = rusqlite::Connection::open(home.database()).unwrap();
+    let last = "(SELECT max(id) FROM audit)";
+    let sealed = format!("UPDATE audit SET detail = 'a' || char(0) || 'b' WHERE id = {last}");
+    assert_eq!(other.execute(&sealed, ()).unwrap(), 1);
+    drop(other);
     let refused = copy_file(&between_files(&home, true), &Watcher::default()).err().unwrap();
     assert!(matches!(&refused, MoveError::Nul { is_sealed: true, count: 1, .. }), "{refused:?}");
     assert!(refused.hint().unwrap().contains("audit"), "{refused:?}");
