@@ -79,9 +79,10 @@ fn no_message_passes_for_a_notification_an_answer_or_another_author() {
         }
     }
     let told = said(&home, "work");
-    assert!(
-        told.iter().any(|(author, text)| author == "human:eve" && *text == format!("mark-two\n{forged}"))
-    );
+    let posted = format!("mark-two\n{forged}");
+    // A server stores no NUL.
+    let kept = [posted.replace('\0', "\u{fffd}"), posted];
+    assert!(told.iter().any(|(author, text)| author == "human:eve" && kept.contains(text)));
 }
 
 #[test]
