@@ -18,9 +18,9 @@ chosen=(
     home_move scale::
     agent::delivery:: agent::sessions:: agent::faults::after_a_kill agent::faults::what_the_transcript_says
     cli::audit:: cli::request:: cli::receipt::
-    faults::a_kill_at_any_moment faults::database:: faults::forgery:: faults::power:: faults::removal::
+    faults::a_kill_at_any_moment faults::database:: faults::forgery:: faults::removal::
     gateway::freeze:: gateway::replaced:: gateway::tokens::
-    supervise::trouble::a_crash_loop team::approvals:: team::channels:: team::requests::
+    supervise::trouble::a_crash_loop team::channels:: team::requests::
 )
 
 case "${1:-}" in
