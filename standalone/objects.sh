@@ -66,7 +66,8 @@ for server in "${servers[@]}"; do
         [ -x "$programs/node/node_modules/.bin/s3rver" ] ||
             npm install --silent --no-audit --no-fund --prefix "$programs/node" "$s3rver"
         mkdir -p "$folder/s3rver"
-        "$programs/node/node_modules/.bin/s3rver" --address 127.0.0.1 --port "$port" --directory "$folder/s3rver" \
+        # The marks of its pages are made with a cipher that OpenSSL 3 keeps for old programs.
+        NODE_OPTIONS=--openssl-legacy-provider "$programs/node/node_modules/.bin/s3rver" --address 127.0.0.1 --port "$port" --directory "$folder/s3rver" \
             --configure-bucket team >"$folder/log" 2>&1 &
         pid=$!
         answers "$port"
