@@ -29,7 +29,8 @@ class Long:
         since = len(requests())
         self.turns = {agent: agent.begin("hold long", "say at last", sessionKey=agent.session("long")) for agent in agents}
         for agent in agents:
-            held = until(120, lambda: agent.asked(since))
+            # Each program starts anew, beside all the others.
+            held = until(240, lambda: agent.asked(since))
             agent.check("a model begins to think for long", held, agent.processes())
         threading.Timer(self.long, lambda: open(f"{MODEL}/long", "w").close()).start()
 
