@@ -206,10 +206,11 @@ run_a2a() { limited ./standalone/a2a.sh; }
 # The MCP client.
 run_mcp() { limited ./standalone/mcp.sh; }
 
-# Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are wanted
-# run beside each other, the longest first. What they print comes when they end, and at the very end what failed, because of
-# a long run often only the end is read.
-groups=("programs browser openclaw interop matrix objects discord slack telegram openai llama a2a mcp" "kills load compose")
+# Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are
+# wanted run beside each other, the longest first. Agent programs and browsers, which need the processor most, are in
+# two groups. What they print comes when they end, and at the very end what failed, because of a long run often only
+# the end is read.
+groups=("programs openclaw interop objects openai llama a2a mcp" "browser matrix discord slack telegram" "kills load compose")
 readonly most_at_once=5
 
 run_beside() {
