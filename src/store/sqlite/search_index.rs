@@ -245,16 +245,38 @@ impl SearchIndex {
         }
         self.write(|transaction| {
             for id in ids {
-                delete_entries(transaction, *id)?;
-                transaction.prepare_cached("DELETE FROM source WHERE id = ?1")?.execute([id])?;
+                delete_source(transaction, *id)?;
             }
             Ok(())
         })
     }
 
+    /// Forgets all messages of channels, because another database may have given the same numbers to others. Does nothing if
+    /// the index's database and last message are not `seen` any more: another search has done the same meanwhile, and may
+    /// have taken messages of the new database in.
+    pub(crate) fn restart_messages(&self, seen: (i64, i64), database: i64) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let known = (meta(transaction, IndexMeta::Database)?, meta(transaction, IndexMeta::LastMessage)?);
+            if known != seen {
+                return Ok(());
+            }
+            let ids: Vec<i64> = transaction
+                .prepare_cached("SELECT id FROM source WHERE kind = 'channel'")?
+                .query_map((), |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            for id in ids {
+                delete_source(transaction, id)?;
+            }
+            set(transaction, IndexMeta::LastMessage, 0)?;
+            set(transaction, IndexMeta::LastMark, 0)?;
+            set(transaction, IndexMeta::Database, database)
+        })
+    }
+
     /// Takes in messages: those that are new, and those that take the place of earlier ones of the same row. `deleted`
     /// are rows whose entries go. The number is remembered in the same transaction. Returns `false`, and takes nothing in,
-    /// if the number is not `from` any more: another search has done the same meanwhile.
+    /// if the number is not `from` any more: another search has done the same meanwhile. A message that took the place of
+    /// an earlier one and comes after the last one that was taken in is left out: it will be a new one.
     pub(crate) fn take_messages(
         &self,
         new: &[(SourceKey, NewEntry)],
@@ -277,7 +299,11 @@ impl SearchIndex {
                     delete_entry(transaction, id)?;
                 }
             }
-            for (key, entry) in new {
+            let last = match name {
+                IndexMeta::LastMark => meta(transaction, IndexMeta::LastMessage)?,
+                _ => i64::MAX,
+            };
+            for (key, entry) in new.iter().filter(|(_, entry)| entry.place <= last) {
                 let id = source_id(transaction, key, "", 0)?;
                 add(transaction, id, std::slice::from_ref(entry))?;
             }
@@ -535,6 +561,11 @@ fn delete_entries(transaction: &Transaction<'_>, source: i64) -> rusqlite::Resul
         .query_map([source], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     ids.into_iter().try_for_each(|id| delete_entry(transaction, id))
+}
+
+fn delete_source(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> {
+    delete_entries(transaction, id)?;
+    transaction.prepare_cached("DELETE FROM source WHERE id = ?1")?.execute([id]).map(drop)
 }
 
 fn delete_entry(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> {

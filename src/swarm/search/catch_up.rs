@@ -178,16 +178,10 @@ impl CatchUp<'_> {
         let runtime = Handle::current();
         let mut last = self.index.meta(IndexMeta::LastMessage)?;
         let database = self.corpus.database;
-        // Another database may have given the same numbers to other messages.
-        if self.index.meta(IndexMeta::Database)? != database
-            || runtime.block_on(self.store.posts().last_row())? < last
-        {
-            let known = self.index.sources(SourceKind::Channel, "")?;
-            self.index.forget(&known.values().map(|state| state.id).collect::<Vec<_>>())?;
-            self.index.set_meta(IndexMeta::LastMessage, 0)?;
-            self.index.set_meta(IndexMeta::LastMark, 0)?;
-            self.index.set_meta(IndexMeta::Database, database)?;
-            last = 0;
+        let known = self.index.meta(IndexMeta::Database)?;
+        if known != database || runtime.block_on(self.store.posts().last_row())? < last {
+            self.index.restart_messages((known, last), database)?;
+            last = self.index.meta(IndexMeta::LastMessage)?;
         }
         loop {
             let mark = self.index.meta(IndexMeta::LastMark)?;
@@ -196,12 +190,9 @@ impl CatchUp<'_> {
             let rows: Vec<i64> =
                 marks.iter().map(|mark| mark.message).collect::<HashSet<_>>().into_iter().collect();
             let there = runtime.block_on(self.store.posts().by_rows(&rows))?;
-            let changed: Vec<_> = there
-                .into_iter()
-                // A row after the last one is taken in below.
-                .filter(|(id, _)| *id <= last)
-                .map(|(id, post)| message(&IndexedPost { id, post }))
-                .collect();
+            // A row after the last one is left out there, and taken in below.
+            let changed: Vec<_> =
+                there.into_iter().map(|(id, post)| message(&IndexedPost { id, post })).collect();
             if !self.index.take_messages(&changed, &rows, (IndexMeta::LastMark, mark, newest))? {
                 continue;
             }

@@ -589,6 +589,17 @@ async fn a_message_that_several_searches_take_in_at_once_is_found_once() {
     assert!(!take(), "another search has taken it in");
     assert_eq!(index.size().unwrap().entries, before + 1);
 
+    // One that saw the other database too, and comes to it after the first one has taken messages in.
+    let database = index.meta(IndexMeta::Database).unwrap();
+    index.restart_messages((0, 0), database).unwrap();
+    assert_eq!(index.meta(IndexMeta::LastMessage).unwrap(), last + 1);
+    assert_eq!(index.size().unwrap().entries, before + 1);
+    // A message that was changed before it was taken in is left to those that take new ones in.
+    let later = (key.clone(), NewEntry { place: last + 2, length: 0, words: "okapi".to_owned() });
+    let mark = index.meta(IndexMeta::LastMark).unwrap();
+    assert!(index.take_messages(&[later], &[], (IndexMeta::LastMark, mark, mark + 1)).unwrap());
+    assert_eq!(index.size().unwrap().entries, before + 1);
+
     let zoo = Zoo::new().await;
     for number in 0..20 {
         zoo.post("dev", &format!("quagga number {number}")).await;
