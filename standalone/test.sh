@@ -94,7 +94,8 @@ run_audit() {
 
 run_unit() {
     step "Unit tests"
-    cargo test --locked --lib
+    cargo test --locked --lib --no-run
+    run_tests 20 --lib --
 }
 
 # The store's own tests once more, with their databases on a server, and the suite's tests that matter most there.
@@ -104,45 +105,57 @@ run_postgres() {
 }
 
 run_suite() {
-    local without=() printed code=0
+    local without=()
     step "Laws, command line, gateway, supervision and, with an engine, Docker"
     [ -n "$docker" ] || without=(--skip docker::)
     cargo test --locked --test suite --no-run
     begin_build
-    printed=$(mktemp /var/tmp/flock-suite-XXXXXXXX)
+    run_tests 40 --test suite -- "${without[@]}"
+}
+
+# What passed only when it ran once more, alone. It is named at the end of the run, because it is to be mended all the same.
+second=()
+# The most tests of one program, and parts that run beside each other, that are repeated. More of them are no accident.
+readonly most_tests=3 most_parts=1
+
+# Runs the tests of a program that was built, in so many minutes at most: `cargo test`'s options, `--`, the tests' own. What
+# did not pass runs once more, each test alone.
+run_tests() {
+    local minutes=$1 printed code=0 again
+    shift
+    printed=$(mktemp /var/tmp/flock-tests-XXXXXXXX)
     # What a test started may outlive it and hold the output open.
-    timeout --kill-after=1m 40m cargo test --locked --test suite -- "${without[@]}" </dev/null | timeout 42m tee "$printed" ||
-        code=$?
+    timeout --kill-after=1m "${minutes}m" cargo test --locked "$@" </dev/null |
+        timeout "$((minutes + 2))m" tee "$printed" || code=$?
     if [ "$code" -ne 0 ]; then
-        mapfile -t again < <(missing_tests "$printed" "${without[@]}")
-        repeat_tests && code=0
+        mapfile -t again < <(missing_tests "$printed" "$@")
+        repeat_tests "$@" && code=0
     fi
     rm "$printed"
     return "$code"
 }
 
-# What passed only when it ran once more, alone. It is named at the end of the run, because it is to be mended all the same.
-second=()
-# The most tests of the suite, and parts that run beside each other, that are repeated. More of them are no accident.
-readonly most_tests=3 most_parts=1
-
-# The names of the tests that are in the suite and neither passed nor were left out by what it printed.
+# The names of the tests that there are and that neither passed nor were left out by what was printed.
 missing_tests() {
     local printed=$1 name
     shift
-    cargo test --locked --quiet --test suite -- --list "$@" | sed -n 's/: test$//p' | while read -r name; do
-        grep -qE "test $name \.\.\. (ok|ignored)" "$printed" || echo "$name"
+    cargo test --locked --quiet "$@" --list | sed -n 's/: test$//p' | while read -r name; do
+        grep -qE "test $name( - should panic)? \.\.\. (ok|ignored)" "$printed" || echo "$name"
     done
 }
 
 # Runs the tests in `again` once more, each alone.
 repeat_tests() {
-    local name
-    echo "test.sh: these tests of the suite failed or had not ended:" >&2
+    local name target=()
+    while [ "$1" != -- ]; do
+        target+=("$1")
+        shift
+    done
+    echo "test.sh: these tests failed or had not ended:" >&2
     printf '  %s\n' "${again[@]}" >&2
     [ "${#again[@]}" -gt 0 ] && [ "${#again[@]}" -le "$most_tests" ] || return 1
     for name in "${again[@]}"; do
-        timeout --kill-after=1m 8m cargo test --locked --test suite -- --exact "$name" </dev/null || return 1
+        timeout --kill-after=1m 8m cargo test --locked "${target[@]}" -- --exact "$name" </dev/null || return 1
     done
     second+=("${again[@]}")
 }
