@@ -2,6 +2,8 @@
 # A PostgreSQL of its own, on loopback, which lives as long as a command does.
 #
 #   ./standalone/postgres.sh COMMAND…               runs COMMAND with the server's address in FLOCK_TEST_POSTGRES
+#   ./standalone/postgres.sh --durable COMMAND…     the same with a server that waits for its disk, to measure it
+#   ./standalone/postgres.sh --replica COMMAND…     the same with a synchronous replica too, for which a commit waits if it asks
 #   ./standalone/postgres.sh --guarantees           runs the store's tests and the most important ones of the suite on it
 #   ./standalone/postgres.sh --guarantees --whole   runs all unit tests and the whole suite on it
 #
@@ -23,6 +25,12 @@ chosen=(
     supervise::trouble::a_crash_loop team::channels:: team::requests::
 )
 
+durable=
+replica=
+case "${1:-}" in
+--durable) durable=1; shift ;;
+--replica) durable=1; replica=1; shift ;;
+esac
 case "${1:-}" in
 --guarantees)
     [ $# -le 2 ] && [ "${2:---whole}" = --whole ] || { usage >&2; exit 2; }
@@ -58,7 +66,10 @@ as_server() {
     if [ "$(id -u)" = 0 ]; then setpriv --reuid postgres --regid postgres --init-groups --reset-env "$@"; else "$@"; fi
 }
 end() {
-    if [ -f "$folder/data/postmaster.pid" ]; then as_server "$bin/pg_ctl" stop -D "$folder/data" -m immediate -s || true; fi
+    local data
+    for data in "$folder/replica" "$folder/data"; do
+        if [ -f "$data/postmaster.pid" ]; then as_server "$bin/pg_ctl" stop -D "$data" -m immediate -s || true; fi
+    done
     rm -rf "$folder"
 }
 trap end EXIT
@@ -72,17 +83,32 @@ as_server "$bin/initdb" -D "$folder/data" -U flock -A trust -E UTF8 --locale=C -
 # Only this role is asked for a password.
 password=$(python3 -c 'import secrets; print(secrets.token_hex(16))')
 as_server sed -i '1i host all flock_home all scram-sha-256' "$folder/data/pg_hba.conf"
-port=
-# Between the search for a free port and its use, another process may take it.
-for _ in 1 2 3 4 5; do
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    # Nothing here has to survive a power cut.
-    options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder -c max_connections=300 -c fsync=off"
-    options+=" -c ssl=on -c ssl_cert_file=$folder/certificate.pem -c ssl_key_file=$folder/key.pem"
-    if as_server "$bin/pg_ctl" start -D "$folder/data" -l "$folder/log" -w -s -o "$options"; then break; fi
-    port=
-done
-[ -n "$port" ] || { cat "$folder/log" >&2; exit 1; }
+# Starts the server of a folder on a free port, which is then in `port`.
+start() {
+    local data=$1 options
+    shift
+    # Between the search for a free port and its use, another process may take it.
+    for _ in 1 2 3 4 5; do
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder -c max_connections=300"
+        options+=" -c ssl=on -c ssl_cert_file=$folder/certificate.pem -c ssl_key_file=$folder/key.pem $*"
+        # Nothing has to survive a power cut, unless what that costs is measured.
+        [ -n "$durable" ] || options+=" -c fsync=off"
+        if as_server "$bin/pg_ctl" start -D "$data" -l "$data.log" -w -s -o "$options"; then return; fi
+    done
+    cat "$data.log" >&2
+    exit 1
+}
+if [ -n "$replica" ]; then
+    as_server sed -i '1i host replication flock 127.0.0.1/32 trust' "$folder/data/pg_hba.conf"
+    start "$folder/data" -c synchronous_standby_names=replica
+    primary=$port
+    as_server "$bin/pg_basebackup" -D "$folder/replica" -R -d "host=127.0.0.1 port=$primary user=flock application_name=replica"
+    start "$folder/replica"
+    port=$primary
+else
+    start "$folder/data"
+fi
 "$bin/psql" -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U flock -d postgres -c \
     "CREATE ROLE flock_home LOGIN PASSWORD '$password'; GRANT CREATE ON DATABASE postgres TO flock_home"
 FLOCK_TEST_POSTGRES=postgres://flock@127.0.0.1:$port/postgres FLOCK_TEST_POSTGRES_ROLE=flock_home:$password "$@"

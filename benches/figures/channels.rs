@@ -9,6 +9,7 @@ use flock::store::{Page, Store};
 use flock::swarm::channel::ChannelSpec;
 use flock::swarm::scheduler::{Scheduler, Settings};
 use flock::swarm::{self, Actor, Notifier, Swarm};
+use tokio::runtime::Runtime;
 
 use crate::home::Home;
 use crate::{Sample, row, stub};
@@ -22,30 +23,8 @@ const LONG: usize = 1_000_000;
 
 pub fn run() {
     let bench = Home::new(stub::start());
-    bench.fill(AGENTS + 2);
+    let (runtime, swarm) = posts(&bench, "SQLite");
     let home = bench.open();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let swarm = runtime.block_on(team(&home));
-
-    runtime.block_on(async {
-        let ann = Actor::human("ann");
-        let mut spent = Vec::new();
-        for n in 0..2_000 {
-            let started = Instant::now();
-            swarm
-                .post(&ann, &channel(n % CHANNELS), format!("message {n}: what do you think?"), true)
-                .await
-                .unwrap();
-            spent.push(started.elapsed());
-        }
-        row("post to committed and queued, one poster, 1,000 channels of 10 members", Sample::from(spent));
-    });
-
-    let (posts, took) = runtime.block_on(many(&swarm));
-    row(
-        &format!("posts a second, {POSTERS} posters, over {:.0} s", took.as_secs_f64()),
-        format!("{:.0}", posts as f64 / took.as_secs_f64()),
-    );
 
     runtime.block_on(fill(&swarm));
     let store = swarm.store();
@@ -62,6 +41,34 @@ pub fn run() {
     row("size of that database", format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)));
     let start = Sample::of(10, || bench.serve().1);
     row("gateway, spawn to healthy, over that database", start);
+}
+
+/// Measures posts into the channels of a new team, and returns the team.
+pub fn posts(bench: &Home, database: &str) -> (Runtime, Arc<Swarm>) {
+    bench.fill(AGENTS + 2);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let swarm = runtime.block_on(team(&bench.open()));
+    runtime.block_on(async {
+        let ann = Actor::human("ann");
+        let mut spent = Vec::new();
+        for n in 0..2_000 {
+            let started = Instant::now();
+            swarm
+                .post(&ann, &channel(n % CHANNELS), format!("message {n}: what do you think?"), true)
+                .await
+                .unwrap();
+            spent.push(started.elapsed());
+        }
+        let what = "post to committed and queued, one poster, 1,000 channels of 10 members";
+        row(&format!("{database}: {what}"), Sample::from(spent));
+    });
+
+    let (posts, took) = runtime.block_on(many(&swarm));
+    row(
+        &format!("{database}: posts a second, {POSTERS} posters, over {:.0} s", took.as_secs_f64()),
+        format!("{:.0}", posts as f64 / took.as_secs_f64()),
+    );
+    (runtime, swarm)
 }
 
 fn channel(n: usize) -> ChannelId {

@@ -1,7 +1,7 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker mcp`; all of them where none is named. Prints a Markdown
-//! table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
+//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker mcp postgres`; all of them where none is named. Prints a
+//! Markdown table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,11 +13,15 @@
 mod channels;
 mod clone;
 mod context;
+#[path = "../scale/simulation/database.rs"]
+#[expect(dead_code, reason = "the simulation also fills and measures its databases from outside")]
+mod database;
 mod docker;
 mod home;
 mod http;
 mod hygiene;
 mod mcp;
+mod postgres;
 mod process;
 mod prompt;
 mod scheduler;
@@ -66,6 +70,9 @@ fn main() {
     }
     if runs("mcp") {
         mcp::run();
+    }
+    if runs("postgres") {
+        postgres::run();
     }
 }
 

@@ -12,6 +12,29 @@ const TURNS: usize = 10_000;
 /// Turns of a long session.
 const LONG: usize = 2_000;
 
+/// Measures turns of one client after the other, in sessions that have had some, with any database.
+pub fn few(home: &Home, model: u16, database: &str) {
+    home.fill(20);
+    let (_gateway, _) = home.serve();
+    let mut direct = Connection::open(model, "").unwrap();
+    let floor = Sample::of(500, || direct.ask_stub().unwrap());
+    let mut client = Connection::open(home.port, &home.token).unwrap();
+    let taken = (0..2 * SESSIONS).map(|n| {
+        let agent = format!("agent-{}", 2 + n % SESSIONS % 18);
+        let session = format!("agent:{agent}:flock:dm:bench-{}", n % SESSIONS);
+        client.chat(&agent, Some(&session)).unwrap().saturating_sub(floor.median())
+    });
+    let taken: Vec<Duration> = taken.collect();
+    row(
+        &format!("{database}: a turn's own cost, in {SESSIONS} new sessions"),
+        Sample::from(taken[..SESSIONS].to_vec()),
+    );
+    row(
+        &format!("{database}: a turn's own cost, the second one of each"),
+        Sample::from(taken[SESSIONS..].to_vec()),
+    );
+}
+
 /// One connection, then eight; memory before and after; how fast a first piece is passed on.
 pub fn run() {
     let model = stub::start();

@@ -109,7 +109,7 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
             "INSERT INTO audit (id, at, actor, action, subject, level, detail, session, turn, previous, hash)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
-        .execute((
+        .send((
             last + 1,
             at,
             &*actor,
@@ -122,7 +122,6 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
             previous,
             hash.as_slice(),
         ))
-        .map(drop)
 }
 
 /// Replaces the NUL character, which PostgreSQL can't store: what its driver would replace has to be so in the hash.

@@ -141,7 +141,7 @@ fn take(
              ON CONFLICT (agent, channel)
              DO UPDATE SET inflight_seq = excluded.inflight_seq, inflight_turn = excluded.inflight_turn",
         )?
-        .execute((agent.as_str(), channel.id.as_str(), delivered, up_to, turn.to_string()))?;
+        .send((agent.as_str(), channel.id.as_str(), delivered, up_to, turn.to_string()))?;
     schedule::charge_batch(transaction, channel.id.as_str(), (after, up_to), &turn.to_string())?;
     Ok(Some(Batch {
         channel,

@@ -69,13 +69,13 @@ pub(super) fn insert(
 ) -> sql::Result<()> {
     transaction
         .prepare_cached("DELETE FROM idempotency_key WHERE created_at <= ?1")?
-        .execute([now - KEY_LIFETIME])?;
+        .send([now - KEY_LIFETIME])?;
     transaction
         .prepare_cached(
             "INSERT INTO idempotency_key (caller, name, digest, session, turn, answer, created_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute((
+        .send((
             &key.caller,
             &key.name,
             &key.digest,
@@ -84,7 +84,6 @@ pub(super) fn insert(
             answer,
             now,
         ))
-        .map(drop)
 }
 
 impl<A> IdempotencyKeys<&Database<A>> {

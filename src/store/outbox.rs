@@ -83,8 +83,7 @@ pub(super) fn queue(
              WHERE channel = ?1 AND state = 'active'
                 AND (CAST(?4 AS TEXT) IS NULL OR (is_cross <> 0 AND id <> ?4))",
         )?
-        .execute((channel, seq, new.now, origin))
-        .map(drop)
+        .send((channel, seq, new.now, origin))
 }
 
 /// Queues a channel's new topic for its links.

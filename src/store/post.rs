@@ -246,14 +246,14 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
     // A single thread runs all changes, so no other message can get the same number.
     let seq = last + 1;
     let author = new.author.to_string();
-    transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.execute((&id, seq))?;
+    transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.send((&id, seq))?;
     transaction
         .prepare_cached(
             "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final,
                 person)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
-        .execute((
+        .send((
             &id,
             seq,
             &author,

@@ -137,8 +137,7 @@ pub(super) fn set_pending(
         .prepare_cached(
             "UPDATE session SET pending_calls = ?2 WHERE key = (SELECT session FROM turn WHERE id = ?1)",
         )?
-        .execute((turn, text))?;
-    Ok(())
+        .send((turn, text))
 }
 
 /// Parses the text of a column into a type with its own syntax.

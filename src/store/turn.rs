@@ -227,18 +227,17 @@ fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> sql::Result<()> {
         .prepare_cached(
             "INSERT INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
         )?
-        .execute((&begin.prompt.inputs, &*begin.prompt.text, begin.now))?;
+        .send((&begin.prompt.inputs, &*begin.prompt.text, begin.now))?;
     transaction
         .prepare_cached(
             "UPDATE session SET updated_at = ?2, turns = turns + 1, model = ?3, prompt = ?4 WHERE key = ?1",
         )?
-        .execute((key, begin.now, &begin.model, &begin.prompt.inputs))?;
+        .send((key, begin.now, &begin.model, &begin.prompt.inputs))?;
     transaction
         .prepare_cached(
             "INSERT INTO turn (id, session, state, model, started_at) VALUES (?1, ?2, 'running', ?3, ?4)",
         )?
-        .execute((begin.turn.to_string(), key, &begin.model, begin.now))?;
-    Ok(())
+        .send((begin.turn.to_string(), key, &begin.model, begin.now))
 }
 
 fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> sql::Result<()> {
@@ -273,7 +272,7 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> s
                                     cache_read = cache_read + ?5, cache_write = cache_write + ?6
                  WHERE key = (SELECT session FROM turn WHERE id = ?1)",
             )?
-            .execute((
+            .send((
                 id,
                 ended.at,
                 count(ended.tokens.input),

@@ -258,7 +258,7 @@ fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> sql::
                 output = usage_sum.output + excluded.output, cache_read = usage_sum.cache_read + excluded.cache_read,
                 cache_write = usage_sum.cache_write + excluded.cache_write, cost = usage_sum.cost + excluded.cost",
         )?
-        .execute((
+        .send((
             &place.day,
             &place.agent,
             &place.channel,
@@ -271,7 +271,6 @@ fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> sql::
             cache_write,
             delta.cost,
         ))
-        .map(drop)
 }
 
 /// Returns what is used within a scope on a day, with the reservations.
@@ -409,8 +408,7 @@ pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelI
             "INSERT INTO charge (id, channel) VALUES (?1, ?2)
              ON CONFLICT (id) DO UPDATE SET channel = excluded.channel",
         )?
-        .execute((id, channel.as_str()))
-        .map(drop)
+        .send((id, channel.as_str()))
 }
 
 fn channel(row: &Row<'_>) -> sql::Result<Option<ChannelId>> {

@@ -192,9 +192,11 @@ fn try_commit<D: WritingDriver>(
     condition: &StorageHealth,
 ) -> sql::Result<()> {
     let mut batch = driver.begin(deadline, changes.len())?;
-    while let Some(change) = changes.pop_front() {
-        batch.begin_change()?;
-        let PendingChange { work, answer, .. } = change;
+    while let Some(PendingChange { work, answer, .. }) = changes.pop_front() {
+        if let Err(error) = batch.begin_change() {
+            waiting.push(answer);
+            return Err(error);
+        }
         // A panic in one change must not stop the thread for all others.
         let done = catch_unwind(AssertUnwindSafe(|| work(&batch.transaction())));
         match done.map(|done| done.and_then(|()| batch.keep_change())) {

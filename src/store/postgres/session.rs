@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -17,10 +19,15 @@ use crate::store::sql::{Result, Value};
 /// use. Each takes some memory on the server too.
 const MAX_STATEMENTS: usize = 256;
 
+/// What the server answers.
+type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
+
 /// A connection.
 pub(in crate::store) struct Session {
-    client: Client,
+    client: Arc<Client>,
     statements: RefCell<StatementCache>,
+    /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
+    sent: RefCell<Vec<Pin<Box<dyn Future<Output = Answer<()>> + Send>>>>,
     /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
     /// place of another.
     is_lost: Cell<bool>,
@@ -36,8 +43,9 @@ pub(in crate::store) struct Session {
 impl Session {
     pub(super) fn new(client: Client, server: Arc<Server>, limit: Duration) -> Self {
         Self {
-            client,
+            client: Arc::new(client),
             statements: RefCell::default(),
+            sent: RefCell::default(),
             is_lost: Cell::new(false),
             is_spoiled: Cell::new(false),
             notices: RefCell::default(),
@@ -121,15 +129,57 @@ impl Session {
         }))
     }
 
-    /// Waits for an answer of the server.
-    fn run<T>(
-        &self,
-        answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
-    ) -> Result<T> {
+    /// Sends statements without parameters and does not wait for the answer, as [`PreparedStatement::send`].
+    pub(super) fn send_batch(&self, sql: &'static str) -> Result<()> {
+        let client = Arc::clone(&self.client);
+        self.send(async move { client.batch_execute(sql).await })
+    }
+
+    /// Waits for the answers to all that was sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first failure.
+    pub(super) fn settle(&self) -> Result<()> {
+        if self.sent.borrow().is_empty() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
+    }
+
+    /// Takes no notice of the answers to what was sent, because it is undone.
+    pub(super) fn forget_sent(&self) {
+        self.sent.take();
+    }
+
+    fn send(&self, answer: impl Future<Output = Answer<()>> + Send + 'static) -> Result<()> {
+        let mut answer = Box::pin(answer);
+        // Its first poll sends it. Nobody has to be woken: whoever waits next polls it again.
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => self.run(std::future::ready(done)),
+            Poll::Pending => {
+                self.sent.borrow_mut().push(answer);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for an answer of the server, and for those to all that was sent before, which come first.
+    fn run<T>(&self, answer: impl Future<Output = Answer<T>>) -> Result<T> {
         if self.is_lost.get() {
             return Err(PostgresError::Connection("it broke before".to_owned()).into());
         }
-        let error = match wait::within(self.limit, answer) {
+        let sent = self.sent.take();
+        let both = async {
+            let earlier = async {
+                for answer in sent {
+                    answer.await?;
+                }
+                Ok(())
+            };
+            // At once, so that this one is on its way while the earlier ones are waited for.
+            let (earlier, answer) = futures_util::future::join(earlier, answer).await;
+            // What failed first is the reason for what failed then.
+            earlier.and(answer)
+        };
+        let error = match wait::within(self.limit, both) {
             Some(Ok(done)) => return Ok(done),
             Some(Err(error)) => PostgresError::from(error),
             None => PostgresError::NoAnswer(self.limit),
@@ -160,6 +210,17 @@ impl PreparedStatement<'_> {
         let parameters = self.parameters(values)?;
         let changed = self.session.run(self.session.client.execute_raw(&self.statement, &parameters))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    /// Sends it and does not wait for the answer, which costs no way to the server and back. The next statement that waits
+    /// for one reports its failure, or the commit.
+    pub(in crate::store) fn send(&self, values: Vec<Value>) -> Result<()> {
+        self.parameters(&values)?;
+        let (client, statement) = (Arc::clone(&self.session.client), self.statement.clone());
+        self.session.send(async move {
+            let parameters: Vec<Parameter<'_>> = values.iter().map(Parameter).collect();
+            client.execute_raw(&statement, &parameters).await.map(drop)
+        })
     }
 
     /// Runs it, and returns its rows.

@@ -73,6 +73,11 @@ fn add(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
     transaction.prepare_cached("INSERT INTO probe (id, note) VALUES (?1, 'x')")?.execute([id]).map(drop)
 }
 
+/// The same without waiting for the answer.
+fn send(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
+    transaction.prepare_cached("INSERT INTO probe (id, note) VALUES (?1, 'x')")?.send([id])
+}
+
 async fn write(store: &Store, id: i64) -> Result<(), StoreError> {
     store.write("add a row", move |transaction| add(transaction, id)).await
 }
@@ -223,22 +228,32 @@ async fn batch(store: &Store, works: Vec<crate::store::writer::ChangeBody>) -> V
 #[tokio::test]
 async fn a_change_that_fails_undoes_no_other() {
     let Some(place) = Place::new() else { return };
+    failed_changes(&place, add).await;
+}
+
+#[tokio::test]
+async fn a_change_whose_sent_statement_fails_undoes_no_other() {
+    let Some(place) = Place::new() else { return };
+    failed_changes(&place, send).await;
+}
+
+async fn failed_changes(place: &Place, add: fn(&sql::Transaction<'_>, i64) -> sql::Result<()>) {
     let store = place.open();
     let results = batch(
         &store,
         vec![
-            Box::new(|transaction| add(transaction, 1)),
-            Box::new(|transaction| add(transaction, 2).and_then(|()| add(transaction, 1))),
-            Box::new(|transaction| {
+            Box::new(move |transaction| add(transaction, 1)),
+            Box::new(move |transaction| add(transaction, 2).and_then(|()| add(transaction, 1))),
+            Box::new(move |transaction| {
                 add(transaction, 3)?;
                 panic!("a fault of the change")
             }),
             // It takes no notice of what failed, so all of it is undone.
-            Box::new(|transaction| {
+            Box::new(move |transaction| {
                 drop(add(transaction, 1));
                 Ok(())
             }),
-            Box::new(|transaction| add(transaction, 4)),
+            Box::new(move |transaction| add(transaction, 4)),
         ],
     )
     .await;
@@ -246,14 +261,15 @@ async fn a_change_that_fails_undoes_no_other() {
     assert_eq!(kinds, [Some(true), Some(false), None, Some(false), Some(true)], "{results:?}");
     assert_eq!(rows(&place.session()), [1, 4]);
     // The same for changes that are alone.
-    assert!(matches!(write(&store, 1).await, Err(StoreError::Query { .. })));
-    let heedless = store.write("add a row", |transaction| {
+    let twice = store.write("add a row", move |transaction| add(transaction, 1)).await;
+    assert!(matches!(twice, Err(StoreError::Query { .. })), "{twice:?}");
+    let heedless = store.write("add a row", move |transaction| {
         add(transaction, 5)?;
         drop(add(transaction, 5));
         Ok(())
     });
     assert!(heedless.await.is_err());
-    let panicking = store.write("add a row", |transaction| -> sql::Result<()> {
+    let panicking = store.write("add a row", move |transaction| -> sql::Result<()> {
         add(transaction, 5)?;
         panic!("a fault of the change")
     });
@@ -261,6 +277,43 @@ async fn a_change_that_fails_undoes_no_other() {
     write(&store, 6).await.unwrap();
     assert_eq!(rows(&place.session()), [1, 4, 6]);
     assert_eq!(store.trouble(), None, "no storage has failed");
+}
+
+#[test]
+fn the_next_statement_reports_what_a_sent_one_failed_of() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let session = place.session();
+    let add = |id: i64| {
+        let connection = Connection::postgres(&session);
+        connection.prepare_cached("INSERT INTO probe (id, note) VALUES (?1, 'x')").unwrap().send([id])
+    };
+    let change = LockedTransaction::begin(&session, lock_deadline()).unwrap();
+    for id in [1, 2, 2, 3] {
+        add(id).unwrap();
+    }
+    let count = || {
+        Connection::postgres(&session).query_row("SELECT count(*) FROM probe", (), |row| row.get::<i64>(0))
+    };
+    let refused = count().unwrap_err();
+    assert_eq!((refused.sqlstate(), refused.cause()), (Some("23505"), Cause::Statement), "{refused}");
+    drop(change);
+    assert_eq!(count().unwrap(), 0, "all of it is undone, and the connection goes on");
+    // The server would take the commit of such a transaction, and roll it back.
+    let change = LockedTransaction::begin(&session, lock_deadline()).unwrap();
+    add(1).unwrap();
+    add(1).unwrap();
+    assert_eq!(change.commit().unwrap_err().sqlstate(), Some("23505"));
+    assert!(rows(&session).is_empty());
+    let change = LockedTransaction::begin(&session, lock_deadline()).unwrap();
+    add(1).unwrap();
+    add(2).unwrap();
+    change.commit().unwrap();
+    assert_eq!(rows(&session), [1, 2]);
+    let unfit =
+        Connection::postgres(&session).prepare("INSERT INTO probe (id) VALUES (?1)").unwrap().send(["a"]);
+    assert!(unfit.is_err(), "what can't be sent is told at once");
+    drop(store);
 }
 
 #[tokio::test]

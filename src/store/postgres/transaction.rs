@@ -81,6 +81,7 @@ pub(super) fn commit(session: &Session) -> Result<()> {
         roll_back(session)?;
         return Err(PostgresError::Spoiled.into());
     }
+    // The failure of a statement that nobody has waited for yet is reported in the place of the commit's success.
     let notices = session.take_notices();
     if notices.is_empty() {
         return session.batch("COMMIT");
@@ -101,6 +102,7 @@ pub(super) fn commit(session: &Session) -> Result<()> {
 
 /// Undoes the transaction of a connection.
 pub(super) fn roll_back(session: &Session) -> Result<()> {
+    session.forget_sent();
     session.batch("ROLLBACK")?;
     session.clear_failure();
     Ok(())

@@ -182,9 +182,8 @@ impl Batch for WritingBatch<'_> {
     fn begin_change(&mut self) -> Result<()> {
         self.notices = self.session().notice_count();
         match self.savepoint {
-            Savepoint::Absent => self.session().batch("SAVEPOINT change")?,
-            // Together, because each message is a way to the server and back.
-            Savepoint::Passed => self.session().batch("RELEASE change; SAVEPOINT change")?,
+            Savepoint::Absent => self.session().send_batch("SAVEPOINT change")?,
+            Savepoint::Passed => self.session().send_batch("RELEASE change; SAVEPOINT change")?,
             // A savepoint that was gone back to is still there.
             Savepoint::Set | Savepoint::NotNeeded => return Ok(()),
         }
@@ -193,6 +192,11 @@ impl Batch for WritingBatch<'_> {
     }
 
     fn keep_change(&mut self) -> Result<()> {
+        // The failure of a change among others must not be found at the commit, where it would be that of all. A change that
+        // is alone is the commit's.
+        if self.savepoint != Savepoint::NotNeeded {
+            self.session().settle()?;
+        }
         // A change that takes no notice of a failed statement can't be kept: PostgreSQL has given up its work.
         if self.session().is_spoiled() {
             return Err(PostgresError::Spoiled.into());
@@ -209,6 +213,7 @@ impl Batch for WritingBatch<'_> {
             self.has_ended = true;
             return roll_back(self.session());
         }
+        self.session().forget_sent();
         self.session().batch("ROLLBACK TO change")?;
         self.session().clear_failure();
         Ok(())

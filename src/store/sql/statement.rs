@@ -49,6 +49,21 @@ impl<'c> Statement<'c> {
         }
     }
 
+    /// Runs the statement of a transaction whose number of changed rows nobody needs.
+    ///
+    /// PostgreSQL's answer is not waited for: a statement on its own is a way to the server and back. So a failure may be
+    /// reported by the next statement of the transaction, or by its commit.
+    pub fn send(&mut self, params: impl Params) -> Result<()> {
+        match self.driver() {
+            Driver::Sqlite(statement) => {
+                bind(statement, params)?;
+                statement.raw_execute()?;
+                Ok(())
+            }
+            Driver::Postgres(statement) => statement.send(values(params)?),
+        }
+    }
+
     /// Runs the statement, and returns its rows.
     pub fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
         match self.driver() {
