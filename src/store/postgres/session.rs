@@ -22,12 +22,15 @@ const MAX_STATEMENTS: usize = 256;
 /// What the server answers.
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 
+/// A statement that was sent.
+type Sent = Pin<Box<dyn Future<Output = Answer<()>> + Send>>;
+
 /// A connection.
 pub(in crate::store) struct Session {
     client: Arc<Client>,
     statements: RefCell<StatementCache>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
-    sent: RefCell<Vec<Pin<Box<dyn Future<Output = Answer<()>> + Send>>>>,
+    sent: RefCell<Vec<Sent>>,
     /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
     /// place of another.
     is_lost: Cell<bool>,
