@@ -19,7 +19,7 @@ use crate::store::sql::{Result, Value};
 /// use. Each takes some memory on the server too.
 const MAX_STATEMENTS: usize = 256;
 
-/// What the server answers.
+/// An answer of the server.
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 
 /// A statement that was sent.
@@ -67,7 +67,7 @@ impl Session {
         self.is_spoiled.get()
     }
 
-    /// Takes note of a rollback, after which statements are accepted again.
+    /// Takes note of a transaction's begin or end, after which statements are accepted again.
     pub(super) fn clear_failure(&self) {
         self.is_spoiled.set(false);
     }
@@ -147,9 +147,13 @@ impl Session {
         if self.sent.borrow().is_empty() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
     }
 
-    /// Takes no notice of the answers to what was sent, because it is undone.
-    pub(super) fn forget_sent(&self) {
+    /// Undoes changes by this rollback. Statements are accepted again after it, and nobody asks any more what became of those
+    /// that were sent.
+    pub(super) fn undo(&self, rollback: &str) -> Result<()> {
         self.sent.take();
+        self.batch(rollback)?;
+        self.clear_failure();
+        Ok(())
     }
 
     fn send(&self, answer: impl Future<Output = Answer<()>> + Send + 'static) -> Result<()> {
@@ -218,7 +222,7 @@ impl PreparedStatement<'_> {
     /// Sends it and does not wait for the answer, which costs no way to the server and back. The next statement that waits
     /// for one reports its failure, or the commit.
     pub(in crate::store) fn send(&self, values: Vec<Value>) -> Result<()> {
-        self.parameters(&values)?;
+        self.check_count(&values)?;
         let (client, statement) = (Arc::clone(&self.session.client), self.statement.clone());
         self.session.send(async move {
             let parameters: Vec<Parameter<'_>> = values.iter().map(Parameter).collect();
@@ -237,11 +241,13 @@ impl PreparedStatement<'_> {
     }
 
     fn parameters<'v>(&self, values: &'v [Value]) -> Result<Vec<Parameter<'v>>> {
-        let (given, wanted) = (values.len(), self.statement.params().len());
-        if given != wanted {
-            return Err(PostgresError::ParameterCount { given, wanted }.into());
-        }
+        self.check_count(values)?;
         Ok(values.iter().map(Parameter).collect())
+    }
+
+    fn check_count(&self, values: &[Value]) -> Result<()> {
+        let (given, wanted) = (values.len(), self.statement.params().len());
+        if given == wanted { Ok(()) } else { Err(PostgresError::ParameterCount { given, wanted }.into()) }
     }
 }
 

@@ -102,10 +102,7 @@ pub(super) fn commit(session: &Session) -> Result<()> {
 
 /// Undoes the transaction of a connection.
 pub(super) fn roll_back(session: &Session) -> Result<()> {
-    session.forget_sent();
-    session.batch("ROLLBACK")?;
-    session.clear_failure();
-    Ok(())
+    session.undo("ROLLBACK")
 }
 
 /// A transaction that holds the lock of all changes. Unless it is committed, dropping it undoes it.

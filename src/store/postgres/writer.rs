@@ -213,10 +213,7 @@ impl Batch for WritingBatch<'_> {
             self.has_ended = true;
             return roll_back(self.session());
         }
-        self.session().forget_sent();
-        self.session().batch("ROLLBACK TO change")?;
-        self.session().clear_failure();
-        Ok(())
+        self.session().undo("ROLLBACK TO change")
     }
 
     fn is_over(&self) -> bool {
