@@ -25,6 +25,8 @@ mod postgres;
 mod process;
 mod prompt;
 mod scheduler;
+#[path = "../scale/server.rs"]
+mod server;
 mod stub;
 mod telemetry;
 mod turns;

@@ -3,24 +3,23 @@
 
 use crate::database::Database;
 use crate::home::Home;
-use crate::{channels, row, stub, turns};
+use crate::{channels, row, server, stub, turns};
 
 pub fn run() {
-    let Some(server) = std::env::var("FLOCK_TEST_POSTGRES").ok().filter(|address| !address.is_empty()) else {
+    let Some(server) = server::address() else {
         row("posts and turns on PostgreSQL", "not measured, FLOCK_TEST_POSTGRES names no server");
         return;
     };
-    // Declared first, because the schema is dropped when nobody uses it any more.
-    let database = Database::postgres(&server);
-    let bench = Home::new(stub::start());
-    database.choose(&bench.open());
-    channels::posts(&bench, "PostgreSQL");
-    drop(bench);
+    with_home(&server, |home, _| drop(channels::posts(home, "PostgreSQL")));
+    with_home(&server, |home, model| turns::few(home, model, "PostgreSQL"));
+}
 
-    let database = Database::postgres(&server);
+/// Measures with a new home on the server, and the port of its model.
+fn with_home(server: &str, measure: impl FnOnce(&Home, u16)) {
+    // Before the home, which is dropped first: the schema can go when nobody uses it any more.
+    let database = Database::postgres(server);
     let model = stub::start();
-    let bench = Home::new(model);
-    database.choose(&bench.open());
-    turns::few(&bench, model, "PostgreSQL");
-    drop(bench);
+    let home = Home::new(model);
+    database.choose(&home.open());
+    measure(&home, model);
 }

@@ -19,20 +19,22 @@ pub fn few(home: &Home, model: u16, database: &str) {
     let mut direct = Connection::open(model, "").unwrap();
     let floor = Sample::of(500, || direct.ask_stub().unwrap());
     let mut client = Connection::open(home.port, &home.token).unwrap();
-    let taken = (0..2 * SESSIONS).map(|n| {
-        let agent = format!("agent-{}", 2 + n % SESSIONS % 18);
-        let session = format!("agent:{agent}:flock:dm:bench-{}", n % SESSIONS);
-        client.chat(&agent, Some(&session)).unwrap().saturating_sub(floor.median())
-    });
-    let taken: Vec<Duration> = taken.collect();
-    row(
-        &format!("{database}: a turn's own cost, in {SESSIONS} new sessions"),
-        Sample::from(taken[..SESSIONS].to_vec()),
-    );
-    row(
-        &format!("{database}: a turn's own cost, the second one of each"),
-        Sample::from(taken[SESSIONS..].to_vec()),
-    );
+    let taken: Vec<Duration> = (0..2 * SESSIONS).map(|n| turn(&mut client, n)).collect();
+    let (first, second) = taken.split_at(SESSIONS);
+    row(&format!("{database}: a turn's own cost, in {SESSIONS} new sessions"), own(first, &floor));
+    row(&format!("{database}: a turn's own cost, the second one of each"), own(second, &floor));
+}
+
+/// Runs turn `n`, in one session after the other.
+fn turn(client: &mut Connection, n: usize) -> Duration {
+    let n = n % SESSIONS;
+    let agent = format!("agent-{}", 2 + n % 18);
+    client.chat(&agent, Some(&format!("agent:{agent}:flock:dm:bench-{n}"))).unwrap()
+}
+
+/// Returns what turns took without the model.
+fn own(taken: &[Duration], model: &Sample) -> Sample {
+    Sample::from(taken.iter().map(|took| took.saturating_sub(model.median())).collect::<Vec<_>>())
 }
 
 /// One connection, then eight; memory before and after; how fast a first piece is passed on.
@@ -46,22 +48,13 @@ pub fn run() {
     row("the stub model itself, asked directly", &floor);
 
     let mut client = Connection::open(home.port, &home.token).unwrap();
-    let key = |n: usize| format!("agent:agent-{}:flock:dm:bench-{n}", 2 + n % 18);
-    let turn = |client: &mut Connection, n: usize| {
-        let agent = format!("agent-{}", 2 + n % SESSIONS % 18);
-        client.chat(&agent, Some(&key(n % SESSIONS))).unwrap()
-    };
     for n in 0..SESSIONS {
         turn(&mut client, n);
     }
     let resident = gateway.resident();
     let all: Vec<Duration> = (0..TURNS).map(|n| turn(&mut client, n)).collect();
-    let own = |part: &[Duration]| {
-        let taken: Vec<Duration> = part.iter().map(|took| took.saturating_sub(floor.median())).collect();
-        Sample::from(taken)
-    };
-    row("a turn's own cost, turns 1 to 1,000 of 10,000 in 500 sessions", own(&all[..1000]));
-    row("a turn's own cost, the last 1,000 of them", own(&all[TURNS - 1000..]));
+    row("a turn's own cost, turns 1 to 1,000 of 10,000 in 500 sessions", own(&all[..1000], &floor));
+    row("a turn's own cost, the last 1,000 of them", own(&all[TURNS - 1000..], &floor));
     let grown = gateway.resident().saturating_sub(resident);
     row("growth over these 10,000 turns", format!("{:.1} MiB", grown as f64 / 1024.0));
 
@@ -73,7 +66,7 @@ pub fn run() {
         long(&mut client);
     }
     let taken: Vec<Duration> = (0..200).map(|_| long(&mut client)).collect();
-    row(&format!("a turn's own cost in a session of {LONG} turns"), own(&taken));
+    row(&format!("a turn's own cost in a session of {LONG} turns"), own(&taken, &floor));
 
     let next = AtomicUsize::new(0);
     let began = Instant::now();

@@ -15,6 +15,7 @@
 )]
 
 mod placement;
+mod server;
 mod simulation;
 
 use std::collections::HashMap;
@@ -143,13 +144,9 @@ fn options() -> Options {
     }
     if options.databases.is_empty() {
         options.databases.push("sqlite".to_owned());
-        options.databases.extend(server().map(|_| "postgres".to_owned()));
+        options.databases.extend(server::address().map(|_| "postgres".to_owned()));
     }
     options
-}
-
-fn server() -> Option<String> {
-    std::env::var("FLOCK_TEST_POSTGRES").ok().filter(|address| !address.is_empty())
 }
 
 /// Makes one measurement in a process of its own.
@@ -169,7 +166,7 @@ fn measure(options: &Options, database: &str, agents: usize) -> Measured {
 fn one(options: &Options) {
     let database = match options.databases[0].as_str() {
         "sqlite" => Database::Sqlite,
-        "postgres" => Database::postgres(&server().expect("FLOCK_TEST_POSTGRES names no server")),
+        "postgres" => Database::postgres(&server::address().expect("FLOCK_TEST_POSTGRES names no server")),
         other => panic!("unknown database {other}"),
     };
     let plan = Plan { agents: options.agents[0], messages: options.messages, posts: options.posts, seed: 7 };
