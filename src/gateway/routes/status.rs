@@ -37,10 +37,6 @@ pub(crate) async fn show(
     if let Err(error) = &races {
         tracing::error!(error = crate::error::chain(error), "failed to look at the races");
     }
-    let servers = mcp_servers::summaries(&gateway).await;
-    if let Err(error) = &servers {
-        tracing::error!(error = crate::error::chain(error), "failed to look at the MCP servers");
-    }
     let schedules = gateway.swarm.schedule_summary(crate::clock::unix_ms()).await;
     if let Err(error) = &schedules {
         tracing::error!(error = crate::error::chain(error), "failed to look at the schedules");
@@ -53,10 +49,15 @@ pub(crate) async fn show(
     if let Err(error) = &skills {
         tracing::error!(error = crate::error::chain(error), "failed to look at the skills");
     }
-    // They have addresses and the names of machines, which are part of the machine's state.
+    // Engines, gateways and MCP servers have addresses and the names of machines and programs, which are part of the
+    // machine's state.
     let oversees = caller
         .home_person()
         .is_none_or(|person| person_access::allows(person.role, person_access::Action::Oversee));
+    let servers = if oversees { mcp_servers::summaries(&gateway).await.map(Some) } else { Ok(None) };
+    if let Err(error) = &servers {
+        tracing::error!(error = crate::error::chain(error), "failed to look at the MCP servers");
+    }
     let gateways = if oversees { gateways(&gateway).await } else { Ok(None) };
     if let Err(error) = &gateways {
         tracing::error!(error = crate::error::chain(error), "failed to look which gateways there are");
@@ -76,7 +77,7 @@ pub(crate) async fn show(
         "bridges": bridges.ok(),
         "projects": projects.ok(),
         "races": races.ok(),
-        "mcpServers": servers.ok(),
+        "mcpServers": servers.ok().flatten(),
         "schedules": schedules.ok(),
         "hooks": hooks.ok(),
         "skills": skills.ok(),

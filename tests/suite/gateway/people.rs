@@ -150,6 +150,17 @@ async fn the_status_has_the_engines_for_those_who_see_the_machine() {
 }
 
 #[tokio::test]
+async fn the_status_has_the_mcp_servers_for_those_who_see_the_machine() {
+    let house = House::new().await;
+    for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
+        let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;
+        let (status, shown) = send(&someone, Call::get("/api/status")).await;
+        assert_eq!((status, shown["mcpServers"].is_array()), (200, sees), "{role}: {shown}");
+        assert!(sees || shown["mcpServers"].is_null(), "{role}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_sees_nothing_of_agents_and_channels_that_are_not_theirs() {
     let house = House::new().await;
     let (ann, bob) = two_people(&house).await;
