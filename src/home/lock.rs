@@ -1,7 +1,7 @@
 //! File locks with `flock(2)`. A lock ends with the process that holds it, however the process ends.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::HomeError;
 #[derive(Debug)]
 pub struct Lock {
     // Opened close-on-exec, so that no child process keeps the lock.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -24,7 +24,7 @@ impl Lock {
     pub fn try_acquire(path: &Path) -> Result<Self, HomeError> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(HomeError::Held { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => Err(HomeError::io("lock", path)(error)),
         }
@@ -48,6 +48,16 @@ impl Lock {
                 }
                 other => return other,
             }
+        }
+    }
+
+    /// Returns `true` if the locked file is the one at `path`. Where files of locks are removed, another process may have
+    /// removed this one after it was opened here and before it was locked, and such a lock keeps nobody out.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        match (self.file.metadata(), fs_err::symlink_metadata(path)) {
+            (Ok(own), Ok(there)) => (own.dev(), own.ino()) == (there.dev(), there.ino()),
+            _ => false,
         }
     }
 
@@ -106,5 +116,17 @@ mod tests {
         drop(first);
         waiter.join().unwrap().unwrap();
         assert!(!Lock::is_held(&path).unwrap());
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_removed_or_replaced_is_not_at_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        let lock = Lock::try_acquire(&path).unwrap();
+        assert!(lock.is_at(&path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lock.is_at(&path));
+        let other = Lock::try_acquire(&path).unwrap();
+        assert!(other.is_at(&path) && !lock.is_at(&path));
     }
 }
