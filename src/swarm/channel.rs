@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::loop_guard::StopNotice;
 use super::scheduler::{Priority, SchedulerEvent};
 use super::{Actor, Notifier, Swarm, SwarmError, mention};
 use crate::clean;
@@ -137,8 +138,8 @@ impl Swarm {
             new.wake = WakeUrgency::Nobody;
         }
         let said = self.post_delayed(new, braked.after).await?;
-        if let (PostReceipt::New(_), Some(Some(why))) = (&said, braked.stop)
-            && let Err(error) = self.report_loop_stop(channel, why).await
+        if let (PostReceipt::New(_), Some(Some(notice))) = (&said, braked.stop)
+            && let Err(error) = self.report_loop_stop(channel, notice).await
         {
             // The message itself is committed, so a failure here must not be reported as a failed post.
             tracing::error!(error = chain(&error), %channel, "failed to say that a channel was braked");
@@ -146,10 +147,26 @@ impl Swarm {
         Ok(said)
     }
 
-    async fn report_loop_stop(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
-        let entry = Actor::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
-        self.store.audit().append(entry, unix_ms()).await?;
-        self.post_as_system(channel, why, false).await.map(drop)
+    /// Tells a channel that the brake stops its messages, once for each loop: agents may post at the same moment, and none
+    /// of them finds the notice of another one yet.
+    pub(super) async fn report_loop_stop(
+        &self,
+        channel: &ChannelId,
+        notice: StopNotice,
+    ) -> Result<(), SwarmError> {
+        let StopNotice { text, since } = notice;
+        // No client has such a name. The digest is always the same, because the reasons of two stopped messages may differ.
+        let key = IdempotencyKey {
+            caller: "flock's brake".to_owned(),
+            name: format!("{channel}@{since}"),
+            digest: "brake".to_owned(),
+        };
+        let new = NewPost { key: Some(key), ..NewPost::of_system(channel, text.clone(), unix_ms()) };
+        if let PostReceipt::New(_) = self.say(new).await? {
+            let entry = Actor::system().entry("channel.brake", channel.as_str(), Level::Yellow, text);
+            self.store.audit().append(entry, unix_ms()).await?;
+        }
+        Ok(())
     }
 
     /// Posts the final text of an agent's turn. It is stored once for each turn and wakes nobody.

@@ -13,8 +13,17 @@ use crate::store::{Level, NewExchange, NewPost, OUTLINE_CHARS, PostMentions, Wak
 pub(super) struct WakeRestriction {
     /// Delay before the message wakes its recipients.
     pub(super) after: Duration,
-    /// Set if the message wakes nobody. It holds the reason unless the channel was already told.
-    pub(super) stop: Option<Option<String>>,
+    /// Set if the message wakes nobody. It holds the notice unless the channel was already told.
+    pub(super) stop: Option<Option<StopNotice>>,
+}
+
+/// What a channel is told when the brake stops its messages.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StopNotice {
+    pub(super) text: String,
+    /// The time of the message with which the loop begins, mostly a person's, in Unix milliseconds. Messages that are
+    /// stopped at the same moment have the same one.
+    pub(super) since: i64,
 }
 
 impl Swarm {
@@ -28,6 +37,7 @@ impl Swarm {
         // Read more rows than the limit, because flock's own messages stand between those of agents.
         let posts = self.store.posts().since_human(&new.channel, limits.turns_without_human * 2 + 50).await?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
+        let since = posts.last().map_or(new.now, |post| post.at);
         let mut recent: Vec<RecentMessage> = posts.iter().rev().map(RecentMessage::from).collect();
         recent.push(outlined(new.author.clone(), &new.content, new.mentions.clone(), new.now));
         Ok(match loop_detector::verdict(&recent, &limits, new.now) {
@@ -38,7 +48,7 @@ impl Swarm {
                 tracing::warn!(channel = %new.channel, agent = %new.author, why, "a message wakes nobody");
                 WakeRestriction {
                     after: Duration::ZERO,
-                    stop: Some((!is_said).then(|| format!("{MARK}{why}"))),
+                    stop: Some((!is_said).then(|| StopNotice { text: format!("{MARK}{why}"), since })),
                 }
             }
         })
