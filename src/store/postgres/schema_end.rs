@@ -161,7 +161,7 @@ impl SchemaEnd {
         work: impl FnOnce(&sql::Transaction<'_>) -> Result<()>,
     ) -> Result<()> {
         let transaction = LockedTransaction::begin(&self.session, lock_deadline())?;
-        self.session.batch("SET LOCAL synchronous_commit = on")?;
+        self.session.commit_on_disk()?;
         work(&sql::Transaction::postgres(&self.session))?;
         transaction.commit()
     }

@@ -122,11 +122,12 @@ impl Server {
             .batch(&format!(
             "SET search_path TO {}; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {};
              SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = {};
-             SET synchronous_commit = off; SET standard_conforming_strings = on; SET jit = off",
+             SET synchronous_commit = {}; SET standard_conforming_strings = on; SET jit = off",
             quoted(&self.settings.schema),
             statement_timeout.as_millis(),
             IDLE_TRANSACTION_TIMEOUT.as_millis(),
             if purpose == Purpose::Read { "on" } else { "off" },
+            self.settings.commit_wait.of_changes(),
         ))
             .map_err(|error| match error {
                 crate::store::sql::Error::Postgres(error) => error,

@@ -119,6 +119,11 @@ impl Session {
         self.run(self.client.batch_execute(sql))
     }
 
+    /// Makes the commit of the transaction wait for the server's disk, and for its synchronous replica.
+    pub(in crate::store) fn commit_on_disk(&self) -> Result<()> {
+        self.batch(self.server.settings.commit_wait.for_decision())
+    }
+
     /// Runs statements without parameters, and returns the texts of the last row.
     pub(super) fn texts(&self, sql: &str) -> Result<Vec<Option<String>>> {
         let messages = self.run(self.client.simple_query(sql))?;

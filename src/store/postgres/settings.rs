@@ -32,6 +32,36 @@ pub(super) enum Encryption {
     Checked,
 }
 
+/// What a commit waits for, from `synchronous_commit` in the parameter `options` of the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommitWait {
+    /// `off`, and without the parameter: ordinary changes wait for no disk, and decisions do.
+    Decisions,
+    /// `on`: every change waits for the server's disk and for that of a synchronous replica.
+    Disk,
+    /// `remote_apply`: every change also waits until a synchronous replica shows it.
+    Replica,
+}
+
+impl CommitWait {
+    /// Returns the value of the server's `synchronous_commit` for ordinary changes.
+    pub(super) const fn of_changes(self) -> &'static str {
+        match self {
+            Self::Decisions => "off",
+            Self::Disk => "on",
+            Self::Replica => "remote_apply",
+        }
+    }
+
+    /// Returns the statement by which a transaction waits at least for the disk, whatever the address says.
+    pub(super) const fn for_decision(self) -> &'static str {
+        match self {
+            Self::Decisions | Self::Disk => "SET LOCAL synchronous_commit = on",
+            Self::Replica => "SET LOCAL synchronous_commit = remote_apply",
+        }
+    }
+}
+
 /// The settings of the connections to one server.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::store) struct Settings {
@@ -39,6 +69,7 @@ pub(in crate::store) struct Settings {
     address: String,
     config: tokio_postgres::Config,
     pub(super) encryption: Encryption,
+    pub(super) commit_wait: CommitWait,
     /// The certificates to be trusted; the machine's own without it.
     root_certificates: Option<PathBuf>,
     pub(super) schema: String,
@@ -56,11 +87,18 @@ impl Settings {
         }
         let (base, query) = address.split_once('?').unwrap_or((address, ""));
         let (mut mode, mut root_certificates, mut others) = (None, None, Vec::new());
+        let mut commit_wait = CommitWait::Decisions;
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "sslmode" => mode = Some(encryption(&value)?),
                 "sslrootcert" => root_certificates = Some(PathBuf::from(&*value)),
-                _ => others.push((key, value)),
+                _ => {
+                    // The server gets all options. Those that flock sets itself hold after them.
+                    if key == "options" {
+                        commit_wait = commit_wait_of(&value)?;
+                    }
+                    others.push((key, value));
+                }
             }
         }
         let rest = form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish();
@@ -97,7 +135,7 @@ impl Settings {
             .keepalives_interval(KEEPALIVE_INTERVAL)
             .keepalives_retries(KEEPALIVE_RETRIES);
         let (address, schema) = (address.to_owned(), schema.to_owned());
-        Ok(Self { address, config, encryption, root_certificates, schema })
+        Ok(Self { address, config, encryption, commit_wait, root_certificates, schema })
     }
 
     /// Returns the address, which has no password.
@@ -186,6 +224,31 @@ fn encryption(mode: &str) -> Result<Encryption, String> {
     }
 }
 
+/// Finds `synchronous_commit` among the options of a server, which are `-c name=value`, `-cname=value` or `--name=value`.
+/// The last one counts.
+fn commit_wait_of(options: &str) -> Result<CommitWait, String> {
+    let mut found = CommitWait::Decisions;
+    let mut words = options.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("-c") {
+            Some("") => words.next().unwrap_or_default(),
+            Some(setting) => setting,
+            None => word.strip_prefix("--").unwrap_or_default(),
+        };
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        if !name.replace('-', "_").eq_ignore_ascii_case("synchronous_commit") {
+            continue;
+        }
+        found = match value.to_ascii_lowercase().as_str() {
+            "off" => CommitWait::Decisions,
+            "on" => CommitWait::Disk,
+            "remote_apply" => CommitWait::Replica,
+            _ => return Err("synchronous_commit in the options has to be off, on or remote_apply".to_owned()),
+        };
+    }
+    Ok(found)
+}
+
 fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -218,6 +281,25 @@ mod tests {
         }
         let own = parse("postgres://f@db/f?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem").unwrap();
         assert_eq!(own.root_certificates(), Some(Path::new("/etc/ca.pem")));
+    }
+
+    #[test]
+    fn the_options_of_the_address_say_what_commits_wait_for() {
+        for (options, wanted) in [
+            ("", CommitWait::Decisions),
+            ("?sslmode=disable", CommitWait::Decisions),
+            ("?options=-c%20geqo%3Doff", CommitWait::Decisions),
+            ("?options=-c%20synchronous_commit%3Don", CommitWait::Disk),
+            ("?options=-c+synchronous_commit=on", CommitWait::Disk),
+            ("?options=--synchronous-commit%3DON&sslmode=disable", CommitWait::Disk),
+            ("?options=-c%20geqo%3Doff%20-csynchronous_commit%3Dremote_apply", CommitWait::Replica),
+            ("?options=-c%20synchronous_commit%3Don%20-c%20synchronous_commit%3Doff", CommitWait::Decisions),
+        ] {
+            let settings = parse(&format!("postgres://flock@localhost/flock{options}")).unwrap();
+            assert_eq!(settings.commit_wait, wanted, "{options}");
+        }
+        let refused = parse("postgres://f@db/f?options=-c%20synchronous_commit%3Dhunter2").unwrap_err();
+        assert!(refused.contains("remote_apply") && !refused.contains("hunter2"), "{refused}");
     }
 
     #[test]

@@ -90,6 +90,39 @@ fn wait_until(mut is_done: impl FnMut() -> bool) {
     }
 }
 
+#[tokio::test]
+async fn commits_wait_for_the_disk_if_the_address_says_so() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let admin = schemas::admin(&place.server);
+    let separator = if place.server.contains('?') { '&' } else { '?' };
+    for (id, setting) in [(1, "off"), (2, "on"), (3, "remote_apply")] {
+        let address = format!("{}{separator}options=-c%20synchronous_commit%3D{setting}", place.server);
+        let (_folder, home) = place.sharing(&address);
+        let store = Store::open(&home).unwrap();
+        let (ordinary, decision, written) = store
+            .write("look at the commits", move |transaction| {
+                add(transaction, id)?;
+                let value = "SELECT current_setting('synchronous_commit')";
+                let ordinary: String = transaction.query_row(value, (), |row| row.get(0))?;
+                let end = "SELECT CAST(pg_current_wal_insert_lsn() AS text)";
+                let written: String = transaction.query_row(end, (), |row| row.get(0))?;
+                if ordinary != "off" {
+                    return Ok((ordinary.clone(), ordinary, written));
+                }
+                transaction.wait_for_disk()?;
+                Ok((ordinary, transaction.query_row(value, (), |row| row.get(0))?, written))
+            })
+            .await
+            .unwrap();
+        let on_disk = format!("SELECT CAST(pg_current_wal_flush_lsn() >= '{written}'::pg_lsn AS text)");
+        assert_eq!(admin.texts(&on_disk).unwrap(), [Some("true".to_owned())], "{setting}");
+        assert_eq!(ordinary, setting);
+        assert_eq!(decision, if setting == "off" { "on" } else { setting });
+    }
+    assert_eq!(rows(&place.session()), [1, 2, 3]);
+}
+
 #[test]
 fn values_of_each_kind_survive() {
     let Some(place) = Place::new() else { return };

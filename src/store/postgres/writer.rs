@@ -86,7 +86,8 @@ impl WritingSession {
     /// would wait for no disk.
     pub(in crate::store) fn flush(&mut self) -> Result<()> {
         self.with_connection(|session| {
-            session.batch("BEGIN; SET LOCAL synchronous_commit = on")?;
+            // One message, because each is a way to the server and back.
+            session.batch(&format!("BEGIN; {}", session.server.settings.commit_wait.for_decision()))?;
             let flushed = session.batch("SELECT pg_logical_emit_message(true, 'flock', ''); COMMIT");
             if flushed.is_err() {
                 end(session);

@@ -172,7 +172,7 @@ impl<'t> Transaction<'t> {
     pub fn wait_for_disk(&self) -> Result<()> {
         match self.0.0 {
             Driver::Sqlite(_) => Ok(()),
-            Driver::Postgres(session) => session.batch("SET LOCAL synchronous_commit = on"),
+            Driver::Postgres(session) => session.commit_on_disk(),
         }
     }
 }
