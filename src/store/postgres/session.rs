@@ -121,7 +121,7 @@ impl Session {
 
     /// Makes the commit of the transaction wait for the server's disk, and for its synchronous replica.
     pub(in crate::store) fn commit_on_disk(&self) -> Result<()> {
-        self.batch(self.server.settings.commit_wait.for_decision())
+        self.send_batch(self.server.settings.commit_wait.for_decision())
     }
 
     /// Runs statements without parameters, and returns the texts of the last row.
